@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
+import { directRoutes } from "../../cli/node/doctor/checks/direct_routes.ts";
 import { podNetworks } from "../../cli/node/doctor/checks/pod_networks.ts";
 import { diagnose } from "../../cli/node/doctor/diagnose.ts";
+import type { Check } from "../../cli/node/doctor/finding.ts";
 import { expectation } from "../../cli/node/doctor/expectation.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
@@ -59,7 +61,7 @@ describe("routes of others inside of pod CIDRs", function () {
   });
 
   /** The findings of the doctor about routes, on the first node. */
-  function findings(): readonly string[] {
+  function findings(checks: readonly Check[] = [podNetworks]): readonly string[] {
     const { wired, policyd } = node;
     const place = {
       configurationDirectory: `${on.lab.scratch}/net.d`,
@@ -78,7 +80,7 @@ describe("routes of others inside of pod CIDRs", function () {
     const flags = { nodeName: { value: "node1", where: "test" }, bridge: { value: "cni0", where: "test" } };
     const expected = { ...expectation(readConfiguration(undefined, flags)), trialTables: [] };
     const facts = wired.node.inside(() => systemMachine(on.lab.calls).readFacts(place, expected));
-    return diagnose(facts, [podNetworks]).findings.map(({ severity, what }) => `${severity}: ${what}`);
+    return diagnose(facts, checks).findings.map(({ severity, what }) => `${severity}: ${what}`);
   }
 
   for (const [i, { name, family, of, destination, way }] of OBSTACLES.entries()) {
@@ -124,4 +126,36 @@ describe("routes of others inside of pod CIDRs", function () {
     namespace.exec("ip", ["route", "del", "blackhole", "10.244.0.0/16"]);
     namespace.exec("ip", ["-6", "route", "del", "blackhole", "fd00:244::/32"]);
   });
+
+  it("WAY-03: a network that drops pods' addresses is reported as not known by the probe over direct routes, one that carries them is not", async () => {
+    const [, second] = on.nodes;
+    const flows = FAMILIES.map((family) => flow(node.pod, second.podAddresses[family]));
+    await on.untilReached(flows);
+    assert.deepEqual(findings([directRoutes]), []);
+    on.router.exec("nft", ["-f", "-"], ANTI_SPOOFING);
+    const lost = await on.prober.run(flows, { timeoutMilliseconds: 500 });
+    assert.deepEqual(
+      lost.map(({ reached }) => reached),
+      [false, false],
+      "the network drops packets of pods",
+    );
+    const found = findings([directRoutes]);
+    assert.equal(found.length, 2, JSON.stringify(found));
+    assert.ok(
+      found.every((one) => /^info: .* does not answer by the direct route to .*(10\.244\.2|fd00:244:2)/.test(one)),
+    );
+    on.router.exec("nft", ["delete", "table", "bridge", "antispoofing"]);
+    await on.untilReached(flows);
+    assert.deepEqual(findings([directRoutes]), []);
+  });
 });
+
+/** As a cloud's switch: only addresses that it has given out pass between the nodes. */
+const ANTI_SPOOFING = `table bridge antispoofing {
+  chain forward {
+    type filter hook forward priority 0
+    ip saddr 10.244.0.0/16 drop
+    ip6 saddr fd00:244::/32 drop
+  }
+}
+`;

@@ -1,5 +1,6 @@
 import { addresses, attachments, daemon, networkConfiguration, plugins } from "./checks/files.ts";
 import { formerPlugin } from "./checks/former_plugin.ts";
+import { directRoutes } from "./checks/direct_routes.ts";
 import { foreignDrops } from "./checks/firewall.ts";
 import { kernelFeatures, kernelVersion } from "./checks/kernel.ts";
 import { mtu, tunnel } from "./checks/network.ts";
@@ -30,6 +31,7 @@ export const CHECKS: readonly Check[] = [
   nodeState,
   podNetworks,
   formerPlugin,
+  directRoutes,
   tunnel,
   mtu,
   networkConfiguration,

@@ -4,6 +4,7 @@ import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
 import type { RangeSet } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
@@ -22,6 +23,15 @@ export type Seen<T> =
 /** A link with what of it matters here. */
 export interface NodeLink extends Link {
   readonly vxlan: VxlanParameters | undefined;
+}
+
+/** A direct route of ours to the pods of another node, over which that node was asked for an answer. */
+export interface DirectRoute {
+  readonly destination: Cidr;
+  readonly gateway: Address;
+  /** The other node's address among those of its pods. */
+  readonly to: Address;
+  readonly isAnswered: boolean;
 }
 
 export interface NodeAddress {
@@ -87,6 +97,8 @@ export interface NodeFacts {
   readonly links: Seen<readonly NodeLink[]>;
   readonly addresses: Seen<readonly NodeAddress[]>;
   readonly routes: Seen<readonly Route[]>;
+  /** Some of our direct routes to other nodes' pods. */
+  readonly directRoutes: Seen<readonly DirectRoute[]>;
   /** Routes of the main table whose packets are discarded. */
   readonly discarding: Seen<readonly Route[]>;
   readonly ruleset: Seen<RulesetOverview>;

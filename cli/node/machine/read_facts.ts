@@ -11,6 +11,7 @@ import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt } from "./attempt.ts";
+import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
   readConfigurationNames,
@@ -45,6 +46,8 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const links = attempt(() => readLinks(syscalls));
   const network = attempt(() => readNetwork(place));
   const records = attempt(() => readRecords(files, place));
+  const addresses = attempt(() => readAddresses(syscalls, seen(links) ?? []));
+  const routes = attempt(() => readRoutes(syscalls));
   const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
   return {
     place,
@@ -64,8 +67,15 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
       (seen(links) ?? []).map(({ name }) => name),
     ),
     links,
-    addresses: attempt(() => readAddresses(syscalls, seen(links) ?? [])),
-    routes: attempt(() => readRoutes(syscalls)),
+    addresses,
+    routes,
+    directRoutes: attempt(() =>
+      probeDirectRoutes(syscalls, place.bridge, {
+        routes: seen(routes) ?? [],
+        links: seen(links) ?? [],
+        addresses: seen(addresses) ?? [],
+      }),
+    ),
     discarding: attempt(() => readDiscardingRoutes(syscalls)),
     ruleset: attempt(() => readRuleset(syscalls)),
     foreignTables: attempt(() => readForeignRules(syscalls)),

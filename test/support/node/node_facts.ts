@@ -63,6 +63,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
     addresses: { value: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }] },
     routes: { value: [] },
     discarding: { value: [] },
+    directRoutes: { value: [] },
     ruleset: {
       value: {
         tables: expected.tables.map(({ family, name }) => ({

@@ -1,5 +1,6 @@
 import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
 import type { Severity } from "../../../cli/node/doctor/finding.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import { BESIDE_PRIORITY } from "../../../policyd/coexistence/beside_kernel.ts";
@@ -59,6 +60,21 @@ export const ROUTE_CASES: readonly (readonly [string, Partial<NodeFacts>, Severi
     routes(TO_OTHER_NODE, { ...foreignRoute("10.244.2.64/26", OTHER), protocol: 80 }),
     "error",
     /10\.244\.2\.64\/26 \(protocol 80, by link 9\)/,
+  ],
+  [
+    "direct-routes",
+    {
+      directRoutes: {
+        value: [true, false].map((isAnswered) => ({
+          destination: parseCidr("10.244.2.0/24"),
+          gateway: parseAddress("192.0.2.2"),
+          to: parseAddress(isAnswered ? "10.244.2.9" : "10.244.2.1"),
+          isAnswered,
+        })),
+      },
+    },
+    "info",
+    /10\.244\.2\.1 does not answer by the direct route to 10\.244\.2\.0\/24 via 192\.0\.2\.2/,
   ],
   ["former-plugin", PORTS, "error", /drawbridge0 has 1 port that is not of Drawbridge \(veth1a2b\)/],
   ["former-plugin", BRIDGE, "warning", /routes of metric 106 are missing: 10\.244\.1\.2\/32, 10\.244\.1\.0\/25/],

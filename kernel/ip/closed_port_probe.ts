@@ -1,0 +1,47 @@
+import { timeval } from "../unix_stream.ts";
+import { Errno } from "../syscall/errno.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import { check } from "../syscall/syscalls.ts";
+import type { Address } from "./address.ts";
+import { addressToBytes, familyOf } from "./address.ts";
+
+const AF_INET = 2;
+const AF_INET6 = 10;
+const SOCK_DGRAM = 2;
+const SOCK_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
+const SO_RCVTIMEO = 20;
+/** Nothing listens there on a node (RFC 863). */
+const DISCARD_PORT = 9;
+
+/**
+ * Whether a datagram from one of this node's addresses reaches another address: the kernel there refuses the port, or a program answers.
+ *
+ * @param milliseconds how long an answer is awaited
+ * @returns false without an answer, which may have been lost, dropped or never sent
+ * @throws SyscallError when the socket or the source address is refused
+ */
+export function isReached(syscalls: Syscalls, from: Address, to: Address, milliseconds: number): boolean {
+  const domain = familyOf(from) === 4 ? AF_INET : AF_INET6;
+  const fd = check(syscalls.socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket for a probe");
+  try {
+    check(syscalls.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, timeval(milliseconds)), "timeout of a probe");
+    check(syscalls.bind(fd, socketAddressOf(from, 0)), "source of a probe");
+    if (syscalls.connect(fd, socketAddressOf(to, DISCARD_PORT)) < 0) return false;
+    if (syscalls.send(fd, new Uint8Array(1), 0) < 0) return false;
+    const result = syscalls.receiveFrom(fd, new Uint8Array(16), 0, new Uint8Array(28));
+    return result >= 0 || result === -Errno.ECONNREFUSED;
+  } finally {
+    syscalls.close(fd);
+  }
+}
+
+/** struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7)). */
+function socketAddressOf(address: Address, port: number): Uint8Array {
+  const isV4 = familyOf(address) === 4;
+  const bytes = new Uint8Array(isV4 ? 16 : 28);
+  new Uint16Array(bytes.buffer, 0, 1)[0] = isV4 ? AF_INET : AF_INET6;
+  new DataView(bytes.buffer).setUint16(2, port);
+  bytes.set(addressToBytes(address), isV4 ? 4 : 8);
+  return bytes;
+}
