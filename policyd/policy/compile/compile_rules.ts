@@ -8,6 +8,7 @@ import type {
   PolicyPort,
   PolicyRule,
 } from "../../cluster/model.ts";
+import { LINK_DESTINATIONS } from "../../cluster/node_addresses.ts";
 import type { Slices } from "../../slices.ts";
 import { atOnce } from "../../slices.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
@@ -145,10 +146,15 @@ function* allowRules(policy: NetworkPolicy, direction: Direction): Slices<readon
 
 const ACTIONS = { Accept: "allow", Deny: "deny", Pass: "pass" } as const;
 
+const LINK = rangeGroup(LINK_DESTINATIONS);
+
+/** A Deny about nodes is about what only a pod's own node takes as well, whichever nodes it selects: it fails closed (CNP-20). */
 function clusterRules(policy: ClusterNetworkPolicy, direction: Direction): readonly ProfileRule[] {
+  const behind = ({ action, peers }: Pick<ClusterPolicyRule, "action" | "peers">): readonly PeerGroup[] =>
+    action === "Deny" && peers?.some(({ type }) => type === "nodes") === true ? [LINK] : [];
   return policy[direction].map(({ index, action, peers, ports }: ClusterPolicyRule) =>
     Object.freeze({
-      peers: peers?.map((peer) => peerGroup(peer, "")),
+      peers: peers && [...peers.map((peer) => peerGroup(peer, "")), ...behind({ action, peers })],
       ports: ports?.map(portGroup),
       action: ACTIONS[action],
       origin: { kind: policy.kind, policy: policy.key, index },

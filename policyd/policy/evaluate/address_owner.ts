@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Pod } from "../../cluster/model.ts";
+import { addressesOfNode } from "../../cluster/node_addresses.ts";
 import type { PolicyObjects } from "./objects.ts";
 
 /** Whose address it is. */
@@ -26,8 +27,8 @@ export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Addre
     if (!hostNetwork || nodeName === undefined) continue;
     for (const address of addresses) owners.set(address, { type: "node", name: nodeName });
   }
-  for (const { name, addresses } of nodes.values()) {
-    for (const { address } of addresses) owners.set(address, { type: "node", name });
+  for (const node of nodes.values()) {
+    for (const address of addressesOfNode(node)) owners.set(address, { type: "node", name: node.name });
   }
   return owners;
 }

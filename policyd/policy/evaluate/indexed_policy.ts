@@ -8,6 +8,7 @@ import type {
   PolicyPort,
   PolicyRule,
 } from "../../cluster/model.ts";
+import { LINK_DESTINATIONS } from "../../cluster/node_addresses.ts";
 import type { AddressRange } from "./address_range.ts";
 import { rangeOf } from "./address_range.ts";
 import type { Direction } from "./flow.ts";
@@ -76,7 +77,7 @@ export function indexClusterPolicies(
   const rulesOf = (rules: readonly ClusterPolicyRule[]): readonly IndexedClusterRule[] =>
     rules.map((rule) => ({
       index: rule.index,
-      peers: rule.peers?.map((peer) => indexPeer(peer, selection, "")),
+      peers: rule.peers?.flatMap((peer) => [indexPeer(peer, selection, ""), ...linkOf(peer, rule.action)]),
       ports: rule.ports,
       rule,
     }));
@@ -87,6 +88,12 @@ export function indexClusterPolicies(
       subject: selection.pods(policy.subject, ""),
       rules: { egress: rulesOf(policy.egress), ingress: rulesOf(policy.ingress) },
     }));
+}
+
+/** Who may not send to nodes may not send to groups, broadcasts and link-local addresses either, at which its own node listens (CNP-20). */
+function linkOf({ type, index }: ClusterPolicyPeer, action: ClusterPolicyRule["action"]): readonly IndexedPeer[] {
+  if (type !== "nodes" || action !== "Deny") return [];
+  return [{ type: "addresses", index, ranges: LINK_DESTINATIONS.map(rangeOf), except: [] }];
 }
 
 function indexPeer(peer: PolicyPeer | ClusterPolicyPeer, selection: PeerSelection, namespace: string): IndexedPeer {

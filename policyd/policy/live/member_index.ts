@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Labels, Namespace, Node, Pod } from "../../cluster/model.ts";
+import { addressesOfNode } from "../../cluster/node_addresses.ts";
 import { frozenLabels } from "../../cluster/name.ts";
 import { AddressOwners, AddressRight } from "./address_owners.ts";
 import type { Identity } from "./group_index.ts";
@@ -51,7 +52,7 @@ export class MemberIndex {
     const member = nodeMember(name);
     this.groups.remove(member);
     if (node !== undefined) this.groups.addNode(member, node.labels);
-    const addresses = node?.addresses.map(({ address }) => address);
+    const addresses = node && addressesOfNode(node);
     const claim = addresses && { owner: member, right: AddressRight.node, addresses };
     return new Set([...this.#owners.replace(member, claim), member]);
   }

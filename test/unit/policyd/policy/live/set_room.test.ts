@@ -41,7 +41,7 @@ function local(namespace: string, number: number): readonly LiveEvent[] {
   ];
 }
 
-/** So many rules, each of all pods of the peers' namespace by a selector of its own and at a port of its own. */
+/** Rules, as many as asked for, each of all pods of the peers' namespace by a selector of its own and at a port of its own. */
 function policy(namespace: string, rules: number): NetworkPolicy {
   const ingress = Array.from({ length: rules }, (_, number) => ({
     from: [
@@ -58,7 +58,7 @@ function policy(namespace: string, rules: number): NetworkPolicy {
 describe("policyd/policy/live: the room that sets of NetworkPolicies have", () => {
   const peers = (count: number): readonly ClusterObject[] => Array.from({ length: count }, (_, i) => peer(i + 1));
 
-  /** A node with a pod of each namespace, and so many peers elsewhere. */
+  /** A node with a pod of each namespace, and a number of peers elsewhere. */
   function nodeOf(namespaces: readonly string[], count: number, roomBounds?: RoomBounds): LiveNode {
     const known = [
       { type: "objects", changes: peers(count).map(set) } as const,
