@@ -7,6 +7,7 @@ import { readManifests } from "./manifests.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import { CLUSTER, locationText } from "./place.ts";
 import type { Reading } from "./reading.ts";
+import { doubtsOf } from "./report/doubts.ts";
 import { summaryText } from "./report/summary.ts";
 
 /** More lines of the same kind help nobody. */
@@ -32,6 +33,10 @@ export interface InputOptions extends AccessOptions, Reading {
   readonly recursive: boolean;
   /** The running cluster, and no files. */
   readonly cluster: boolean;
+  /** Objects of which others are a part; what makes an answer doubtful is not said of them. */
+  readonly isPart?: boolean;
+  /** What they are called where there are several sets of objects: `old: `. */
+  readonly label?: string;
 }
 
 /**
@@ -46,7 +51,10 @@ export async function loadManifests(io: Io, input: InputOptions): Promise<Manife
   tellAll(io, leftOut);
   tellAll(io, remarks);
   tellAll(io, problems);
-  if (problems.length === 0) return manifests;
+  if (problems.length === 0) {
+    if (input.isPart !== true) tellDoubts(io, [manifests.manifests], input.label);
+    return manifests;
+  }
   const count = problems.length === 1 ? "one problem" : `${problems.length} problems`;
   throw new DrawbridgeError("ERR_INPUT", `${count} in what was read; expected objects the API server takes: mend them`);
 }
@@ -110,6 +118,11 @@ export async function namespaceFor(
   isCluster: boolean,
 ): Promise<string> {
   return namespace ?? (isCluster ? await io.clusters.namespaceOf({ kubeconfig, context }) : DEFAULT_NAMESPACE);
+}
+
+/** Says on stderr what of the objects makes an answer doubtful. @param label what they are called, before each line */
+export function tellDoubts(io: Io, [manifests, judged]: Parameters<typeof doubtsOf>, label = ""): void {
+  for (const doubt of doubtsOf(manifests, judged)) io.err.write(`${printable(`${label}${doubt}`)}\n`);
 }
 
 /** The beginning of what to write instead, indented. */

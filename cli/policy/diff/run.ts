@@ -41,8 +41,8 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   const policyOptions = policyOptionsOf(configurationOf(io, config, [oldPath, ...newPaths]));
   expectOneReading([[oldPath], newPaths]);
   const input = { ...read, namespace: await namespaceFor(io, read, [oldPath, ...newPaths].includes(CLUSTER)) };
-  const { manifests: old } = await loadPlaces(io, [oldPath], input);
-  const { manifests: young } = await loadPlaces(io, newPaths, input);
+  const { manifests: old } = await loadPlaces(io, [oldPath], { ...input, label: "old: " });
+  const { manifests: young } = await loadPlaces(io, newPaths, { ...input, label: "new: " });
   const indexOf = (some: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> =>
     buildPolicyIndex(storeOf(some.map(({ object }) => object)), policyOptions);
   const sides = { before: indexOf(old), after: indexOf(young) };

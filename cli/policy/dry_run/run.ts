@@ -5,7 +5,7 @@ import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
-import { expectOneReading, loadManifests, loadPlaces, namespaceFor } from "../../input/load.ts";
+import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
@@ -63,13 +63,17 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   // An object that names no namespace goes where kubectl apply would put it.
   const input = { ...read, namespace: await namespaceFor(io, read, against.includes(CLUSTER)) };
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
-  const given =
-    filename.length === 0 ? [] : (await loadManifests(io, { ...input, filename, cluster: false })).manifests;
-  const { manifests: there } = await loadPlaces(io, against, input);
+  // What makes an answer doubtful is said of what is there after the change.
+  const part = { ...input, isPart: true };
+  const given = filename.length === 0 ? [] : (await loadManifests(io, { ...part, filename, cluster: false })).manifests;
+  const { manifests: there } = await loadPlaces(io, against, part);
   const applied =
     deleted === true
       ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
       : deleteObjects(applyObjects(there, given), names);
+  const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
+  // Of the change itself a warning says it; and whoever deletes everything knows that nothing is left.
+  if (applied.after.length > 0 || there.length === 0) tellDoubts(io, [applied.after, changed]);
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const isAsked = isLive || conntrack.length > 0;
   const tables = isAsked ? await readTables(io, { isLive, files: conntrack, access: read }) : undefined;

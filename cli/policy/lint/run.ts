@@ -4,6 +4,7 @@ import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, lintSettingsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
+import { emptiness } from "../../input/report/doubts.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { LINT_FORMATS } from "./command.ts";
@@ -48,6 +49,8 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   const read = { ...input, validate: undefined };
   const manifests = await readInput({ ...io, files: comments.watching(io.files) }, read);
   tellAll(io, manifests.leftOut);
+  // The other doubts are findings.
+  for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);
   const findings = lint(manifests, rules, settings, comments.all);
   for (const text of printed(findings, rules, output, io)) io.out.write(text);
   if (manifests.problems.length > 0) {

@@ -114,7 +114,7 @@ function writeTable(
   },
 ): void {
   if (matrix.groups.length === 0) {
-    io.err.write("no pods\n");
+    io.err.write("no pod that runs is among the objects\n");
     return;
   }
   const textOf = cellText(ports);

@@ -5,7 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 
-const NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: { name: shop }\n";
+const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: shop }\n";
 
 /** Runs the real command line on a directory. @param stdout a file it writes to */
 function lint(directory: string, args: readonly string[], stdout = ""): { code: number | null; err: string } {
@@ -20,7 +20,7 @@ describe("cli/process_io", () => {
 
   beforeEach(() => {
     directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-cli-"));
-    writeFileSync(path.join(directory, "a.yaml"), NAMESPACE);
+    writeFileSync(path.join(directory, "a.yaml"), POD);
   });
 
   afterEach(() => {

@@ -143,7 +143,7 @@ new: shop/new (1 pod)
     assert.match(nothing.err, /^no workload is on both sides: all connections count as those of new and removed/);
     assert.equal(nothing.code, 1);
     const empty = await diff({ "a.yaml": policy(" []"), "b.yaml": policy(" [{}]") });
-    assert.match(empty.err, /^no pod is on either side/);
+    assert.match(empty.err, /^no pod is on either side/m);
   });
 
   it("DIFF-06: a node of one side only is reported and not compared", async () => {

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import type { Outcome } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+
+const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: a, labels: { app: p } }\n";
+const NODE = "apiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n";
+const policy = (app: string): string =>
+  `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: ${app}, namespace: a }\nspec: { podSelector: { matchLabels: { app: ${app} } } }\n`;
+const cluster = (
+  name: string,
+  action: string,
+  more: { readonly priority?: number; readonly label?: string } = {},
+): string =>
+  `apiVersion: policy.networking.k8s.io/v1beta1
+kind: ClusterNetworkPolicy
+metadata: { name: ${name} }
+spec:
+  tier: Admin
+  priority: ${more.priority ?? 1}
+  subject: { pods: { podSelector: { matchLabels: { app: ${more.label ?? "p"} } } } }
+  ingress: [{ action: ${action}, from: [{ namespaces: {} }] }]
+`;
+
+const COMMANDS: Readonly<Record<string, readonly string[]>> = {
+  matrix: ["policy", "matrix", "-f", "a.yaml"],
+  explain: ["policy", "explain", "--from", "a/p", "--to", "a/p", "-f", "a.yaml"],
+  rules: ["rules", "--node", "node-1", "-f", "a.yaml"],
+  diff: ["policy", "diff", "a.yaml", "a.yaml"],
+  // Of the change itself its warnings say it.
+  "dry-run": ["policy", "dry-run", "--against", "a.yaml", "-f", "change.yaml"],
+};
+
+/** What each command says on stderr of some objects. */
+async function said(texts: readonly string[], commands = Object.keys(COMMANDS)): Promise<ReadonlyMap<string, string>> {
+  const files = memoryFiles({ "a.yaml": texts.join("---\n"), "change.yaml": "" });
+  const outcomes = new Map<string, string>();
+  for (const name of commands) {
+    const outcome: Outcome = await runCli(COMMANDS[name] ?? [], files);
+    outcomes.set(name, outcome.err);
+  }
+  return outcomes;
+}
+
+function assertSaid(all: ReadonlyMap<string, string>, line: RegExp, isSaid = true): void {
+  for (const [command, err] of all) assert.equal(line.test(err), isSaid, `${command}: ${err}`);
+}
+
+describe("what makes an answer doubtful", () => {
+  it("READ-13: every command says which policies select none of the pods that were read, and where they are", async () => {
+    const line = /^(old: |new: )?NetworkPolicy a\/ghost \(a\.yaml:5\) selects none of the pods that were read$/m;
+    assertSaid(await said([POD, policy("ghost"), NODE]), line);
+    assertSaid(await said([POD, policy("p"), NODE]), /selects? none/, false);
+    const both = [POD, policy("ghost"), cluster("far", "Deny", { label: "ghost" }), NODE];
+    assertSaid(
+      await said(both),
+      /NetworkPolicy a\/ghost \(a\.yaml:5\), ClusterNetworkPolicy far \(a\.yaml:10\) select none of/,
+    );
+  });
+
+  it("READ-14: every command says which ClusterNetworkPolicies of one priority contradict each other about the same pods", async () => {
+    const line =
+      /ClusterNetworkPolicies one \(a\.yaml:5\) and two \(a\.yaml:14\) have tier Admin and priority 1, contradict each other and are for the same pods: which one counts is undefined$/m;
+    assertSaid(await said([POD, cluster("one", "Accept"), cluster("two", "Deny"), NODE]), line);
+    for (const [what, other] of [
+      ["another priority", cluster("two", "Deny", { priority: 2 })],
+      ["the same action", cluster("two", "Accept")],
+      ["other pods", cluster("two", "Deny", { label: "q" })],
+    ] as const) {
+      const texts = [
+        POD,
+        POD.replace("name: p,", "name: q,").replace("app: p", "app: q"),
+        cluster("one", "Accept"),
+        other,
+        NODE,
+      ];
+      const all = await said(texts);
+      assertSaid(all, /contradict/, false);
+      assert.equal(all.size, Object.keys(COMMANDS).length, what);
+    }
+  });
+
+  it("READ-15: every command says that no pods, or no objects, were read", async () => {
+    const asking = ["matrix", "rules", "diff", "dry-run"];
+    assertSaid(
+      await said([policy("p"), NODE], asking),
+      /no pods and no workloads were read: policies select nobody, and nobody sends anything$/m,
+    );
+    const nothing =
+      /nothing was read on which an answer depends: give policies, and the pods or workloads that they are for$/m;
+    assertSaid(await said(["# nothing\n"], ["matrix", "diff", "dry-run"]), nothing);
+    for (const text of [policy("p"), "", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c }\n"]) {
+      const { err } = await runCli(["policy", "lint", "-f", "a.yaml"], memoryFiles({ "a.yaml": text }));
+      assert.match(err, text === policy("p") ? /^no pods and no workloads/ : /^nothing was read/);
+    }
+    assertSaid(await said([POD, NODE]), /nothing was read|no pods/, false);
+  });
+});
