@@ -83,7 +83,7 @@ describe("the page of -o html in Chromium", function () {
     assert.match(said, /^shop\/deployment\/frontend → shop\/deployment\/cart8080\/TCP/);
     assert.match(
       said,
-      /ingress allowed by NetworkPolicy shop\/cart\s+ingress\[0\]\S* ports\[0\]\s+\(shop\/shop_policies\.yaml:33\)/,
+      /ingress allowed by NetworkPolicy shop\/cart\s+ingress\[0\]\S* ports\[0\]\s+\(shop\/shop_policies\.yaml:34\)/,
     );
     assert.match(said, /drawbridge policy explain -f … --from shop\/deployment\/frontend --to shop\/deployment\/cart$/);
     keep("matrix-light.png", await page.picture());
