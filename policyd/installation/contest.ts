@@ -20,6 +20,8 @@ export class Contest {
 
   /** Another program has changed our part after it was in place. */
   lost(): void {
+    // Nobody may have looked while it was in place.
+    this.held();
     this.#losses++;
     this.#next = this.#clock.now() + this.#pause;
   }

@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { Contest } from "../../../../policyd/installation/contest.ts";
+
+/** Our part is written at once, and changed by another program after so many milliseconds, so many times. */
+function changedEvery(milliseconds: number, times: number): { readonly contest: Contest; readonly clock: FakeClock } {
+  const clock = new FakeClock();
+  const contest = new Contest(clock);
+  for (let change = 0; change < times; change++) {
+    contest.written();
+    clock.pass(milliseconds);
+    contest.lost();
+  }
+  return { contest, clock };
+}
+
+describe("policyd/installation: contest", () => {
+  it("CHAIN-03: changes one second apart become a contest with the fourth", () => {
+    assert.deepEqual([changedEvery(1000, 3).contest.wait, changedEvery(1000, 4).contest.wait], [0, 1000]);
+    assert.equal(changedEvery(1000, 12).contest.wait, 60_000);
+  });
+
+  it("CHAIN-03: changes of a part that was in place for ten seconds each are no contest, though nobody has looked between them", () => {
+    const { contest } = changedEvery(10_000, 20);
+    assert.deepEqual([contest.wait, contest.isContested], [0, false]);
+  });
+
+  it("CHAIN-03: a contest ends when the part was in place for twice the last pause", () => {
+    const { contest, clock } = changedEvery(1000, 9);
+    assert.equal(contest.wait, 32_000);
+    contest.written();
+    clock.pass(63_000);
+    contest.held();
+    assert.ok(contest.isContested);
+    clock.pass(1000);
+    contest.lost();
+    assert.ok(!contest.isContested);
+  });
+});
