@@ -4,6 +4,7 @@ import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { deleteAddress } from "../../kernel/route/interface_address.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
+import { until } from "../support/recording_sink.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { BRIDGE, HARMS } from "../support/node_state/harms.ts";
@@ -41,9 +42,30 @@ describe("the node's network state, harmed by others", function () {
     await harmed.demandRepair("the daemon is started", () => {});
   });
 
+  it("each harm to the tunnel, our routes and the plugin's files lasts where no daemon runs", async () => {
+    const whole = harmed.state();
+    await harmed.policyd.kill();
+    const first = HARMS.findIndex(({ name }) => name === "the tunnel is deleted");
+    const harms = HARMS.slice(first).filter(({ needsDaemon }) => needsDaemon !== true);
+    assert.equal(harms.length, 12);
+    // Links and directories, which take what is in them along, come last.
+    for (const { name, commit } of harms.toReversed()) {
+      const before = harmed.state();
+      commit(harmed.wired.node, harmed.portOf(1), harmed.files);
+      assert.notDeepEqual(harmed.state(), before, name);
+    }
+    const lost = await harmed.lost();
+    assert.ok(
+      lost.some((flow) => flow.includes("a to 10.244.2.2")),
+      lost.join(),
+    );
+    await harmed.restart();
+    await until(() => JSON.stringify(harmed.state()) === JSON.stringify(whole), "the next daemon repairs all of it");
+  });
+
   for (const { name, commit } of HARMS) {
     it(`STATE-01 STATE-02: when ${name}, all pods work again within a second and others' links stay as they are`, async () => {
-      await harmed.demandRepair(name, () => commit(harmed.wired.node, harmed.portOf(1)));
+      await harmed.demandRepair(name, () => commit(harmed.wired.node, harmed.portOf(1), harmed.files));
       // One harm after another may look like a program that insists.
       assert.deepEqual(
         harmed.daemon.status().problems.filter((problem) => !problem.includes("keeps changing")),

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
@@ -9,26 +11,54 @@ import type { WiredNode } from "../../lab/topology.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../policyd.ts";
 import { PolicydNode } from "../policyd_node.ts";
+import { nodeObject } from "../routes/route_lab.ts";
+import type { HarmedFiles } from "./harms.ts";
 import { OTHER_BRIDGE } from "./harms.ts";
-import { othersState, podState } from "./snapshot.ts";
+import { fileState, othersState, podState, wayState } from "./snapshot.ts";
+
+/** The slowest repair: milliseconds until all pods worked, and until all was as before. */
+export interface Worst {
+  readonly flows: number;
+  readonly state: number;
+  readonly what: string;
+}
 
 /** After a harm all pods work again within this. */
 export const REPAIR_MILLISECONDS = 1000;
 const PROBE_MILLISECONDS = 150;
 
-/** A node with three pods and a daemon, beside a bridge of containers and the link of a VPN, which other programs have made. */
+/**
+ * A node with three pods, a daemon that installs the plugin, and a tunnel to a second node with a pod, beside a bridge of containers and the
+ * link of a VPN, which other programs have made.
+ */
 export class HarmedNode {
   readonly policyd: PolicydNode;
   readonly wired: WiredNode;
+  readonly files: HarmedFiles;
+  readonly #second: WiredNode;
+  readonly #secondDaemon: PolicydNode;
+  /** Milliseconds until all pods worked again and all was as before, of the slowest repair so far. */
+  worst: Worst = { flows: 0, state: 0, what: "" };
+  /** Milliseconds until all pods worked again, of each repair. */
+  readonly repairs: number[] = [];
   readonly #lab: Lab;
   readonly #prober: Prober;
   #pods: readonly LabPod[] = [];
+  #far: LabPod | undefined;
   #daemon: DaemonProcess | undefined;
 
   constructor(lab: Lab) {
     this.#lab = lab;
-    ({ node1: this.wired } = twoNodes(lab));
+    ({ node1: this.wired, node2: this.#second } = twoNodes(lab));
     this.policyd = new PolicydNode(lab, this.wired);
+    this.#secondDaemon = new PolicydNode(lab, this.#second);
+    this.files = {
+      configurations: `${lab.scratch}/host/net.d`,
+      binaries: `${lab.scratch}/host/bin`,
+      source: `${lab.scratch}/host/source`,
+      state: this.wired.node.runDir,
+      socket: this.policyd.socketPath,
+    };
     this.#prober = new Prober(lab.calls);
   }
 
@@ -46,7 +76,17 @@ export class HarmedNode {
     ]) {
       this.wired.node.exec("ip", args);
     }
+    this.#installSource();
+    const nodes = [this.wired, this.#second].map(({ node, addresses, podCidrs }) =>
+      nodeObject(node.name, addresses, podCidrs.map(formatCidr)),
+    );
+    const objects = JSON.stringify({ apiVersion: "v1", kind: "List", items: nodes });
+    for (const daemon of [this.policyd, this.#secondDaemon]) daemon.put("nodes.json", objects);
+    await this.#secondDaemon.start(["--encapsulation=always"]);
     await this.restart();
+    const far = this.#lab.pod("far");
+    assert.equal(add(this.#second, far, this.#secondDaemon.overrides).error, undefined);
+    this.#far = far;
     this.#pods = ["a", "b", "c"].map((name) => {
       const pod = this.#lab.pod(name);
       assert.equal(add(this.wired, pod, this.policyd.overrides).error, undefined);
@@ -55,7 +95,27 @@ export class HarmedNode {
   }
 
   async restart(): Promise<void> {
-    this.#daemon = await this.policyd.start();
+    this.#daemon = await this.policyd.start([
+      "--encapsulation=always",
+      `--config=${this.#lab.scratch}/host/policyd.json`,
+    ]);
+  }
+
+  /** Small files in the place of the executables: that they are installed is what counts here. */
+  #installSource(): void {
+    const { source, binaries, configurations } = this.files;
+    for (const directory of [source, binaries, configurations]) mkdirSync(directory, { recursive: true });
+    for (const name of ["drawbridge", "drawbridge-plugin"])
+      writeFileSync(`${source}/${name}`, `#!/bin/false ${name}\n`, { mode: 0o755 });
+    const configuration = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      installCni: true,
+      cniSourceDirectory: source,
+      cniBinDirectory: binaries,
+      cniConfDirectory: configurations,
+    };
+    writeFileSync(`${this.#lab.scratch}/host/policyd.json`, JSON.stringify(configuration));
   }
 
   get daemon(): DaemonProcess {
@@ -66,6 +126,7 @@ export class HarmedNode {
   async end(): Promise<void> {
     this.#prober.close();
     await this.policyd.kill();
+    await this.#secondDaemon.kill();
   }
 
   /** The link of one of the pods. */
@@ -84,7 +145,8 @@ export class HarmedNode {
 
   #flows(): readonly Flow[] {
     const [a, b, c] = this.#pods;
-    assert.ok(a !== undefined && b !== undefined && c !== undefined);
+    const far = this.#far;
+    assert.ok(a !== undefined && b !== undefined && c !== undefined && far !== undefined);
     const { node } = this.wired;
     return (
       [
@@ -96,8 +158,15 @@ export class HarmedNode {
         [b, "2001:db8:0:1::1"],
         [node, "10.244.1.4"],
         [node, "fd00:244:1::4"],
+        [a, "10.244.2.2"],
+        [far, "fd00:244:1::3"],
       ] as const
     ).map(([from, address]): Flow => ({ protocol: "icmp", from, to: { address: parseAddress(address), port: 0 } }));
+  }
+
+  /** All that is ours on the node: the pods' side of it, the way to other nodes, and files. */
+  state(): Readonly<Record<string, unknown>> {
+    return { ...podState(this.wired.node), ...wayState(this.wired.node), files: fileState(this.files) };
   }
 
   /**
@@ -108,7 +177,7 @@ export class HarmedNode {
    */
   async demandRepair(what: string, harm: () => void | Promise<void>): Promise<void> {
     const { node } = this.wired;
-    const before = podState(node);
+    const before = this.state();
     const others = othersState(node);
     await harm();
     const since = performance.now();
@@ -120,8 +189,16 @@ export class HarmedNode {
     const elapsed = performance.now() - since;
     const context = `${what}; log: ${this.daemon.log().slice(-2000)}`;
     assert.deepEqual(missing, [], context);
-    while (!isEqual(podState(node), before) && performance.now() - since < 5 * REPAIR_MILLISECONDS) await pause(20);
-    assert.deepEqual(podState(node), before, context);
+    while (!isEqual(this.state(), before) && performance.now() - since < 5 * REPAIR_MILLISECONDS) await pause(20);
+    const whole = performance.now() - since;
+    assert.deepEqual(this.state(), before, context);
+    this.repairs.push(elapsed);
+    const { flows, state } = this.worst;
+    this.worst = {
+      flows: Math.max(flows, elapsed),
+      state: Math.max(state, whole),
+      what: whole > state ? what : this.worst.what,
+    };
     assert.deepEqual(othersState(node), others, context);
     assert.ok(elapsed < REPAIR_MILLISECONDS, `${elapsed} ms: ${context}`);
   }

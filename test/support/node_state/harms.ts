@@ -1,11 +1,28 @@
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { TUNNEL as TUNNEL_PARAMETERS } from "../../../policyd/routes/names.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
 /** Something that another program or an administrator does to what pods need on a node. */
 export interface Harm {
   readonly name: string;
   /** @param port the link of one pod on the node */
-  readonly commit: (node: LabNamespace, port: string) => void;
+  readonly commit: (node: LabNamespace, port: string, files: HarmedFiles) => void;
+  /** Whether only the daemon that runs can know what was there. */
+  readonly needsDaemon?: boolean;
 }
+
+/** Where files of ours are on the node. */
+export interface HarmedFiles {
+  readonly configurations: string;
+  readonly binaries: string;
+  readonly source: string;
+  /** The directory with records. */
+  readonly state: string;
+  readonly socket: string;
+}
+
+const TUNNEL = TUNNEL_PARAMETERS.name;
 
 /** The bridge of the lab's configuration and its addresses. */
 export const BRIDGE = "cni0";
@@ -48,9 +65,9 @@ export const HARMS: readonly Harm[] = [
   { name: "the bridge is set down", commit: ip("link", "set", BRIDGE, "down") },
   {
     name: "the bridge is set down and up",
-    commit: (node, port) => {
-      ip("link", "set", BRIDGE, "down")(node, port);
-      ip("link", "set", BRIDGE, "up")(node, port);
+    commit: (node, port, files) => {
+      ip("link", "set", BRIDGE, "down")(node, port, files);
+      ip("link", "set", BRIDGE, "up")(node, port, files);
     },
   },
   { name: "the bridge gets another MAC address", commit: ip("link", "set", BRIDGE, "address", "02:11:22:33:44:55") },
@@ -92,4 +109,71 @@ export const HARMS: readonly Harm[] = [
   { name: "a port's place for filters is deleted", commit: run("tc", "qdisc", "delete", "dev", "PORT", "clsact") },
   { name: "a port's filters are deleted", commit: run("tc", "filter", "delete", "dev", "PORT", "ingress") },
   { name: "the node's tables are flushed", commit: run("nft", "flush", "ruleset") },
+  { name: "the tunnel is deleted", commit: ip("link", "delete", TUNNEL) },
+  { name: "the tunnel is set down", commit: ip("link", "set", TUNNEL, "down") },
+  { name: "the tunnel gets a smaller MTU", commit: ip("link", "set", TUNNEL, "mtu", "1280") },
+  { name: "the tunnel gets another MAC address", commit: ip("link", "set", TUNNEL, "address", "02:11:22:33:44:66") },
+  { name: "the tunnel's neighbours are flushed", commit: ip("neighbour", "flush", "dev", TUNNEL, "nud", "all") },
+  {
+    name: "the tunnel's forwarding entries are flushed",
+    commit: (node) => {
+      for (const line of show(node, "bridge", "fdb", "show", "dev", TUNNEL).split("\n")) {
+        const [mac = ""] = line.split(" ");
+        if (mac !== "") run("bridge", "fdb", "delete", mac, "dev", TUNNEL)(node, "");
+      }
+    },
+  },
+  { name: "our IPv4 routes are flushed", commit: ip("route", "flush", "table", "main", "proto", "107") },
+  { name: "our IPv6 routes are flushed", commit: ip("-6", "route", "flush", "table", "main", "proto", "107") },
+  ...["configurations", "binaries"].map((which): Harm => ({
+    name: `the directory of the plugin's ${which} is removed`,
+    commit: (_node, _port, files) => remove(which === "binaries" ? files.binaries : files.configurations),
+  })),
+  {
+    name: "the plugin's configuration is emptied",
+    commit: (_node, _port, { configurations }) => empty(`${configurations}/10-drawbridge.conflist`),
+  },
+  { name: "the shim is removed", commit: (_node, _port, { binaries }) => remove(`${binaries}/drawbridge`) },
+  { name: "the daemon's socket is removed", needsDaemon: true, commit: (_node, _port, { socket }) => remove(socket) },
+  {
+    name: "the socket's lock is removed",
+    needsDaemon: true,
+    commit: (_node, _port, { socket }) => remove(`${socket}.lock`),
+  },
+  {
+    name: "the records are removed",
+    needsDaemon: true,
+    commit: (_node, _port, { state }) => remove(`${state}/attachments`),
+  },
+  {
+    name: "the state directory is removed",
+    needsDaemon: true,
+    commit: (_node, _port, { state, socket }) => {
+      remove(state);
+      remove(path.dirname(socket));
+    },
+  },
 ];
+
+function show(node: LabNamespace, file: string, ...args: readonly string[]): string {
+  try {
+    return node.exec(file, args);
+  } catch {
+    // The other harm has taken the link.
+    return "";
+  }
+}
+
+/** The daemon may put something into a directory before it is gone, as under `rm -r`. */
+function remove(file: string): void {
+  try {
+    rmSync(file, { recursive: true, force: true });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ENOTEMPTY")) throw error;
+  }
+}
+
+/** Nothing where the other harm has taken it. */
+function empty(file: string): void {
+  if (existsSync(file)) writeFileSync(file, "");
+}

@@ -1,4 +1,8 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { TUNNEL } from "../../../policyd/routes/names.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import type { HarmedFiles } from "./harms.ts";
 import { BRIDGE } from "./harms.ts";
 
 interface LinkJson {
@@ -61,9 +65,51 @@ export function podState(node: LabNamespace): Readonly<Record<string, unknown>> 
   };
 }
 
+/** The node's way to other nodes: the tunnel with what is in it, our routes and rules. */
+export function wayState(node: LabNamespace): Readonly<Record<string, unknown>> {
+  const tunnel = linksOf(node).find(({ ifname }) => ifname === TUNNEL.name);
+  return {
+    tunnel: tunnel && { mtu: tunnel.mtu, address: tunnel.address, isUp: tunnel.flags.includes("UP") },
+    entries:
+      tunnel === undefined
+        ? []
+        : [
+            ...lines(node, "bridge", "fdb", "show", "dev", TUNNEL.name),
+            ...lines(node, "ip", "neighbour", "show", "dev", TUNNEL.name, "nud", "permanent"),
+          ],
+    ways: ["-4", "-6"].flatMap((family) => [
+      ...lines(node, "ip", family, "route", "show", "table", "all", "proto", "107"),
+      ...lines(node, "ip", family, "rule", "show"),
+    ]),
+  };
+}
+
+/** Our files on the node with a digest of each, by their names; of the socket only that it is there. */
+export function fileState({ configurations, binaries, state, socket }: HarmedFiles): readonly string[] {
+  const found = [configurations, binaries, `${state}/attachments`].flatMap((directory) =>
+    existsSync(directory)
+      ? readdirSync(directory, { recursive: true, encoding: "utf8" }).flatMap((name) => digest(`${directory}/${name}`))
+      : [],
+  );
+  // The daemon keeps a copy of a configuration that it cannot read.
+  const own = found.filter((line) => !line.includes(".saved-"));
+  return [...own, ...[socket, `${socket}.lock`].map((file) => `${file} ${existsSync(file)}`)].toSorted();
+}
+
+/** Nothing for a directory, and for a file that goes meanwhile. */
+function digest(file: string): readonly string[] {
+  try {
+    return [`${file} ${createHash("sha256").update(readFileSync(file)).digest("hex")}`];
+  } catch {
+    return [];
+  }
+}
+
 /** Everything of a node that is not ours: links with their indexes, addresses, routes and settings. */
 export function othersState(node: LabNamespace): Readonly<Record<string, unknown>> {
-  const links = linksOf(node).filter(({ ifname }) => ifname !== BRIDGE && !ifname.startsWith("dbv"));
+  const links = linksOf(node).filter(
+    ({ ifname }) => ifname !== BRIDGE && ifname !== TUNNEL.name && !ifname.startsWith("dbv"),
+  );
   return {
     links: links.map(({ ifname, ifindex, mtu, address, master, flags }) => ({
       ifname,
@@ -80,7 +126,7 @@ export function othersState(node: LabNamespace): Readonly<Record<string, unknown
     ),
     routes: ["-4", "-6"].flatMap((family) =>
       lines(node, "ip", family, "route", "show", "table", "main").filter(
-        (line) => !line.includes(`dev ${BRIDGE}`) && !line.startsWith("fe80"),
+        (line) => !line.includes(`dev ${BRIDGE}`) && !line.includes(`dev ${TUNNEL.name}`) && !line.startsWith("fe80"),
       ),
     ),
     settings: ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/docker0/forwarding"].map((key) => [
