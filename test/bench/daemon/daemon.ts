@@ -7,6 +7,7 @@ import { publishServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
+import { idleNode } from "./idle_node.ts";
 import { manyNodes, NODES_PLAN } from "./many_nodes.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
@@ -25,9 +26,9 @@ const PEAK_GOAL = 220;
 
 /**
  * What can be measured by itself: a cluster with steady changes, the same with changes of Services only, one of thousands of
- * Nodes, an API server that comes back, and whether memory comes back.
+ * Nodes, an API server that comes back, whether memory comes back, and a node with idle pods.
  */
-export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory"] as const;
+export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory", "idle"] as const;
 
 type Subject = (typeof SUBJECTS)[number];
 
@@ -50,6 +51,7 @@ export async function benchDaemon(
   using servicesLab = createLab("bench-service-changes");
   using nodesLab = createLab("bench-nodes");
   using memoryLab = createLab("bench-memory");
+  using idleLab = createLab("bench-idle");
   const isMeant = (subject: Subject): boolean => subjects?.includes(subject) ?? true;
   const rows = [
     ...(isMeant("cluster") ? await measure(lab, plan, progress) : []),
@@ -57,6 +59,7 @@ export async function benchDaemon(
     ...(isMeant("nodes") ? await manyNodes(nodesLab, NODES_PLAN, progress) : []),
     ...(isMeant("memory") ? await memoryReturn(memoryLab, plan, progress) : []),
     ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
+    ...(isMeant("idle") ? await idleNode(idleLab, plan.idle, progress) : []),
   ];
   const report: ServicesReport = { machine, nft, seconds: Math.round((performance.now() - started) / 1000), rows };
   publishServicesReport(report, RESULTS, output);

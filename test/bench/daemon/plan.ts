@@ -11,6 +11,8 @@ export interface Plan {
   /** Of steady changes behind the last of them. */
   readonly seconds: number;
   readonly changesPerSecond: number;
+  /** A node whose pods do nothing. */
+  readonly idle: { readonly pods: number; readonly seconds: number };
 }
 
 export const DEFAULT_PLAN: Plan = {
@@ -22,7 +24,14 @@ export const DEFAULT_PLAN: Plan = {
   releases: 5,
   seconds: 60,
   changesPerSecond: 100,
+  idle: { pods: 250, seconds: 120 },
 };
 
 /** A look, no proof. */
-export const QUICK_PLAN: Plan = { ...DEFAULT_PLAN, starts: 1, releases: 3, seconds: 10 };
+export const QUICK_PLAN: Plan = {
+  ...DEFAULT_PLAN,
+  starts: 1,
+  releases: 3,
+  seconds: 10,
+  idle: { pods: 250, seconds: 20 },
+};

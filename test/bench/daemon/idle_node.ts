@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { add, LAB_BRIDGE } from "../../lab/cni.ts";
+import type { Lab } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { twoNodes } from "../../lab/topology.ts";
+import type { DaemonProcess } from "../../support/policyd.ts";
+import { PolicydNode } from "../../support/policyd_node.ts";
+import { nodeObject } from "../../support/routes/route_lab.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { found, measured } from "../services/row.ts";
+
+const IDLE_GOAL = 0.2;
+/** Milliseconds after the last pod and after each repair, in which the daemon comes to rest: V8 collects garbage when there is time. */
+const REST_MILLISECONDS = 5000;
+const REPAIR_MILLISECONDS = 1500;
+const REPAIRS = 3;
+
+/** How many pods the node has, and for how many seconds it is watched. */
+export interface IdlePlan {
+  readonly pods: number;
+  readonly seconds: number;
+}
+
+/**
+ * Measures what the daemon of a node with idle pods takes of a processor, all of its threads together, beside the same daemon without pods,
+ * and what one repair costs it: of a port, of a neighbour, of an address of the bridge, and of the bridge with all ports.
+ */
+export async function idleNode(
+  lab: Lab,
+  { pods, seconds }: IdlePlan,
+  progress: (step: string) => void,
+): Promise<readonly ServicesRow[]> {
+  const { node1: wired } = twoNodes(lab);
+  const policyd = new PolicydNode(lab, wired);
+  const { node } = wired;
+  policyd.put("node.json", JSON.stringify(nodeObject(node.name, wired.addresses, wired.podCidrs.map(formatCidr))));
+  const daemon = await policyd.start(["--log-level=error"]);
+  try {
+    await wait(REST_MILLISECONDS);
+    progress(`${seconds} s without pods`);
+    const empty = await shareOf(daemon, seconds);
+    progress(`${pods} pods`);
+    for (let number = 0; number < pods; number++) {
+      const { error } = add(wired, lab.pod(`idle${number}`), policyd.overrides);
+      assert.equal(error, undefined, JSON.stringify(error));
+    }
+    await wait(REST_MILLISECONDS);
+    progress(`${seconds} s with ${pods} idle pods`);
+    const idle = await shareOf(daemon, seconds);
+    const rows = [
+      found(
+        `${pods} idle pods, ${seconds} s: of one processor`,
+        "%",
+        idle,
+        IDLE_GOAL,
+        `${empty.toFixed(3)} % without pods`,
+      ),
+    ];
+    const port = node.links().find(({ name }) => name.startsWith("dbv"))?.name ?? "";
+    for (const [what, harm] of [
+      ["a port that was set down", () => node.exec("ip", ["link", "set", port, "down"])],
+      ["a neighbour that was removed", () => node.exec("ip", ["neighbour", "delete", "10.244.1.2", "dev", LAB_BRIDGE])],
+      ["an address of the bridge", () => node.exec("ip", ["address", "delete", "10.244.1.1/24", "dev", LAB_BRIDGE])],
+      ["the bridge, with all ports", () => node.exec("ip", ["link", "delete", LAB_BRIDGE])],
+    ] as const) {
+      progress(`repairs: ${what}`);
+      rows.push(measured(`repair of ${what}: of the processor`, "ms", await costs(daemon, node, harm, idle)));
+    }
+    return rows;
+  } finally {
+    await policyd.kill();
+  }
+}
+
+/** Percent of one processor. */
+async function shareOf(daemon: DaemonProcess, seconds: number): Promise<number> {
+  const [start, before] = [performance.now(), nanoseconds(daemon)];
+  await wait(seconds * 1000);
+  return (100 * (nanoseconds(daemon) - before)) / 1e6 / (performance.now() - start);
+}
+
+/** Milliseconds of the processor for each of some repairs, less what the daemon takes at rest. */
+async function costs(
+  daemon: DaemonProcess,
+  node: LabNamespace,
+  harm: () => void,
+  idlePercent: number,
+): Promise<readonly number[]> {
+  const values: number[] = [];
+  for (let round = 0; round < REPAIRS; round++) {
+    const before = nanoseconds(daemon);
+    harm();
+    await wait(REPAIR_MILLISECONDS);
+    values.push((nanoseconds(daemon) - before) / 1e6 - (REPAIR_MILLISECONDS * idlePercent) / 100);
+    assert.ok(node.links().some(({ name, up }) => name === LAB_BRIDGE && up));
+    // A program that insists is answered more slowly.
+    await wait(REST_MILLISECONDS);
+  }
+  return values;
+}
+
+/** Processor time so far of all threads, which the kernel counts exactly (sched_info of each). */
+function nanoseconds({ child }: DaemonProcess): number {
+  let sum = 0;
+  for (const thread of readdirSync(`/proc/${child.pid}/task`)) {
+    sum += Number(readFileSync(`/proc/${child.pid}/task/${thread}/schedstat`, "latin1").split(" ")[0]);
+  }
+  return sum;
+}
