@@ -121,7 +121,7 @@ describe("what a command reads, and what it does not", () => {
       CLOSED.replace(/apiVersion: .*\n/, ""),
       `${POD}---\nreplicas: 2\n`,
     ]) {
-      const { code, out } = await matrix({ "a.yaml": text });
+      const { code, out } = await matrix({ "a.yaml": text, "b.yaml": CONFIG_MAP });
       assert.deepEqual([code, out], [3, ""], text);
     }
     const { code, err } = await matrix({ "package.json": "{}", "values.yaml": "a: 1\n" });
