@@ -26,11 +26,11 @@ const KINDS: ReadonlyMap<string, string> = new Map([
 ]);
 
 const SERVICE: ReadonlySet<string> = new Set(["service", "svc"]);
-/** What may stand before a name without a namespace. */
+/** The words that may stand before a name without a namespace. */
 const WORKLOADS: ReadonlySet<string> = new Set([...KINDS.values(), "job"]);
 
 /**
- * What a text of the command line names: one of {@link END_FORMS}. What begins with `node/`, with `service/` or with the kind of
+ * Reads the name of an end on the command line: one of {@link END_FORMS}. A text that begins with `node/`, with `service/` or with the kind of
  * a workload, as `deployment/`, is that, also where namespaces are called so; a pod of such a namespace is `NS/pod/NAME`.
  *
  * @param namespace of what names none

@@ -81,7 +81,7 @@ export class Reader {
   }
 
   /**
-   * As {@link oneOf}, for a field that is no pointer in Go's API types: there the API server takes an empty text for one that is
+   * As {@link oneOf}, for a field that Go's API types do not make a pointer: there the API server takes an empty text for one that is
    * absent.
    */
   oneOfOrEmpty<const T extends string>(key: string, words: readonly T[], absent: T): T {

@@ -114,7 +114,7 @@ class Builder {
     } else if (gateway === undefined) {
       this.#problems.push(`Node ${name}: no InternalIP of IPv${family}; no route to its pods ${formatCidr(cidr)}`);
     }
-    // Otherwise packets go the way of all others: with "never" the network behind the router is told to know pods, and others' routes
+    // Otherwise packets go the way of all others: with "never" the network behind the router knows pods by configuration, and others' routes
     // to a part of them, as of a BGP daemon, are that way.
     else this.#report(cidr, () => true);
   }

@@ -78,7 +78,7 @@ function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => bo
   }
 }
 
-/** What a part has, nothing where it is broken and passed over. @throws DrawbridgeError for what is not passed over */
+/** Returns the objects of a part, none where it is broken and passed over. @throws DrawbridgeError for what is not passed over */
 function attemptPart(
   text: string,
   passes: (broken: BrokenObject) => boolean,
@@ -101,7 +101,7 @@ function* readWhole(document: YamlDocument): Generator<LocatedObject> {
   }
 }
 
-/** What the list says of its items; undefined for any other object. */
+/** Returns the kind and version of a list's items; undefined for any other object. */
 function frameOf({ frame }: CutList): List | undefined {
   const [object] = readDocument(frame);
   return asList(object?.value);

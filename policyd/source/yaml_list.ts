@@ -8,7 +8,7 @@ export interface CutList {
   readonly items: readonly YamlDocument[];
 }
 
-/** What a broken object says of itself, as far as that can be told without reading it whole. */
+/** The kind and apiVersion of a broken object, as far as they can be found without reading it whole. */
 export interface ObjectHeader {
   readonly apiVersion: string;
   readonly kind: string;
@@ -75,7 +75,7 @@ function cutItems(
   return { starts, end: at };
 }
 
-/** What a line is to a list whose dashes are so far from the left. */
+/** The part that a line plays in a list whose dashes are this far from the left. */
 function lineKind(text: string, start: number, indent: number): "dash" | "inside" | "end" | "misplaced" {
   let at = start;
   while (text[at] === " ") at++;

@@ -66,7 +66,7 @@ class SimpleReader {
     return { value, offset };
   }
 
-  /** Goes from the beginning of a line to the next sign that is no comment's. */
+  /** Goes from the beginning of a line to the next sign that is not part of a comment. */
   #toContent(): void {
     const text = this.#text;
     for (;;) {
@@ -194,7 +194,7 @@ class SimpleReader {
     return this.#match(SINGLE_QUOTED)?.[1]?.replaceAll("''", "'");
   }
 
-  /** What is within brackets, on one line. */
+  /** Reads the text within brackets, on one line. */
   #flow(level: number): unknown {
     if (level > MOST_LEVELS) throw new NotSimple();
     const isMap = this.#text[this.#at] === "{";

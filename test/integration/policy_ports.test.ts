@@ -121,7 +121,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-31: a name of two ports is both, a name nobody has is none; at ingress from an ipBlock it is the selected pod's", async () => {
+  it("POL-31: a name of two ports is both, a name nobody has fits no port; at ingress from an ipBlock it is the selected pod's", async () => {
     const twice = {
       "x/a": {
         ports: [80, 8080].map((containerPort, index) => ({

@@ -29,7 +29,7 @@ const MEBIBYTES = 64;
 const BOUNDS: ProgramBounds = Object.freeze({ milliseconds: SECONDS * 1000, bytes: MEBIBYTES * 1024 * 1024 });
 const MOST_LINES = 5;
 
-/** What `--helm` is called with beside the chart. */
+/** The options of `--helm` beside the chart. */
 export interface HelmOptions {
   readonly namespace: string | undefined;
   readonly values: readonly string[];

@@ -20,7 +20,7 @@ export interface DryRun {
   readonly isolation: readonly IsolationEffect[];
   readonly diff: ToldDiff;
   readonly warnings: readonly Warning[];
-  /** What it would do to the connections of given tables. */
+  /** The effect on the connections of given tables. */
   readonly live: LiveReport | undefined;
 }
 

@@ -63,7 +63,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   // An object that names no namespace goes where kubectl apply would put it.
   const input = { ...read, namespace: await namespaceFor(io, read, against.includes(CLUSTER)) };
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
-  // What makes an answer doubtful is said of what is there after the change.
+  // Doubts are about the objects as they are after the change.
   const part = { ...input, isPart: true };
   const given = filename.length === 0 ? [] : (await loadManifests(io, { ...part, filename, cluster: false })).manifests;
   const { manifests: there } = await loadPlaces(io, against, part);

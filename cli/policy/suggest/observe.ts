@@ -27,7 +27,7 @@ export interface Pair {
   readonly server: string | undefined;
 }
 
-/** What some connections say of the workloads of a namespace. */
+/** The traffic of a namespace's workloads as some connections show it. */
 export interface Observation {
   /** The pods of each workload of the cluster, by its name. */
   readonly workloads: ReadonlyMap<string, readonly Pod[]>;

@@ -90,7 +90,7 @@ export function indexClusterPolicies(
     }));
 }
 
-/** Who may not send to nodes may not send to groups, broadcasts and link-local addresses either, at which its own node listens (CNP-20). */
+/** A pod that may not send to nodes may not send to groups, broadcasts and link-local addresses either, at which its own node listens (CNP-20). */
 function linkOf({ type, index }: ClusterPolicyPeer, action: ClusterPolicyRule["action"]): readonly IndexedPeer[] {
   if (type !== "nodes" || action !== "Deny") return [];
   return [{ type: "addresses", index, ranges: LINK_DESTINATIONS.map(rangeOf), except: [] }];

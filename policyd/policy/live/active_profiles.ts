@@ -67,7 +67,7 @@ export class ActiveProfiles {
       .filter((one) => one !== undefined);
   }
 
-  /** What is wrong where a profile's sets are too large (POL-93). */
+  /** The problem of a profile whose sets are too large (POL-93). */
   #closedProblem({ profile, memberSets }: OwnProfile): string | undefined {
     if (!memberSets.some(({ name }) => this.#parts.memberSets.isClosed(name))) return undefined;
     const policies = (profile.isolation ?? profile.shadow)?.policies.join(" ") ?? "";

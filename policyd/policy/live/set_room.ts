@@ -1,7 +1,7 @@
 import type { ActiveSet } from "./active_set.ts";
 
 /**
- * The most elements that one set of NetworkPolicies may have: a pair of a pod's address and a port each. So many take some 50 MB of
+ * The most elements that one set of NetworkPolicies may have: a pair of a pod's address and a port each. They take some 50 MB of
  * the daemon's memory.
  */
 export const MOST_SET_ELEMENTS = 131_072;
@@ -9,7 +9,7 @@ export const MOST_SET_ELEMENTS = 131_072;
 /** Likewise, of all such sets of a node together. */
 export const MOST_ELEMENTS = 524_288;
 
-/** What bounds {@link SetRoom}; others than those above for tests. */
+/** The bounds of {@link SetRoom}; tests have smaller ones. */
 export interface RoomBounds {
   readonly set: number;
   readonly all: number;
@@ -21,7 +21,7 @@ const BOUNDS: RoomBounds = { set: MOST_SET_ELEMENTS, all: MOST_ELEMENTS };
  * How much room the sets of NetworkPolicies take, and which one has to go without elements where that is too much (POL-93).
  *
  * The number of pairs that one policy may come to is bounded (POL-73), but each pair has as many elements as its selector selects pods:
- * one policy of a tenant could take gigabytes on each node that has a pod of it. Who uses most gives: a set above its own bound, or, where
+ * one policy of a tenant could take gigabytes on each node that has a pod of it. The largest user gives: a set above its own bound, or, where
  * all together are too many, the largest set of the namespace whose sets are the largest.
  */
 export class SetRoom {
@@ -33,12 +33,12 @@ export class SetRoom {
     this.#bounds = bounds;
   }
 
-  /** Returns whether so many elements are more than one set may have. */
+  /** Returns whether this number of elements is more than one set may have. */
   isTooLarge(elements: number): boolean {
     return elements > this.#bounds.set;
   }
 
-  /** Takes over that a set has so many elements more, or fewer. */
+  /** Adds a number of elements to a set's size; a negative one takes them away. */
   change(active: ActiveSet, elements: number): void {
     if (elements === 0) return;
     const size = (this.#sizes.get(active) ?? 0) + elements;

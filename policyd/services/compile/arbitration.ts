@@ -36,7 +36,7 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
 
 /**
  * Which Service has a frontend that several claim: by {@link Rank}, then the older one, then the Service whose `namespace/name`
- * sorts first. So the elements of a frontend come from one Service alone, and nobody takes over by an externalIP what another Service
+ * sorts first. So the elements of a frontend come from one Service only, and nobody takes over by an externalIP what another Service
  * has: a cluster IP, a load balancer's address, a node port or an externalIP (CLAIM-05).
  *
  * A change costs the frontends of the Service that changed and the claims to those.

@@ -7,7 +7,7 @@ const NODES = 100;
 /** How large the cluster is that the command line is measured with. */
 export const BIG = { pods: WORKLOADS * PODS_EACH, workloads: WORKLOADS, policies: POLICIES, connections: 50_000 };
 
-/** What `conntrack -L` prints of connections between its pods, each to another pair. */
+/** Connections between its pods as `conntrack -L` prints them, each of another pair. */
 export function bigConnections(): string {
   const lines = Array.from({ length: BIG.connections }, (_, number) => {
     const [from, to] = [addressOf(number % BIG.pods), addressOf((number * 7919 + 1) % BIG.pods)];

@@ -26,7 +26,7 @@ const MAIN = fileURLToPath(new URL("measure_main.ts", import.meta.url));
 const MEGABYTE = 1024 * 1024;
 const measurementSchema = v.object({ milliseconds: v.number(), cpuMilliseconds: v.number(), megabytes: v.number() });
 
-/** What can be measured by itself. */
+/** The subjects, each of which can be measured by itself. */
 export const CLI_SUBJECTS = ["cluster", "yaml", "help"] as const;
 
 type Measure = (title: string, args: readonly string[]) => readonly Measurement[];

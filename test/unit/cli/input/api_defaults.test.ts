@@ -30,7 +30,7 @@ spec:
 `;
 
 describe("objects as the API server takes them", () => {
-  it("READ-01: an empty text counts as absent in the fields of a Service, of a container's port and of metadata that are no pointers", () => {
+  it("READ-01: an empty text counts as absent in the fields of a Service, of a container's port and of metadata that are not pointers", () => {
     const found = only(service('  type: ""\n  sessionAffinity: ""\n  externalTrafficPolicy: ""\n'));
     assert.deepEqual(
       [found["type"], found["affinitySeconds"], found["externalTrafficPolicy"]],

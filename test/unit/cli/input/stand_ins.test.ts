@@ -53,7 +53,7 @@ describe("pods that stand for templates", () => {
     assert.deepEqual(podsOf(...KINDS.map((kind) => workload(kind, "log"))), apart);
   });
 
-  it("READ-05: a pod with the name of a StatefulSet's keeps it, and is no pod of that", () => {
+  it("READ-05: a pod with the name of a StatefulSet's keeps it, and does not belong to it", () => {
     const bare = "apiVersion: v1\nkind: Pod\nmetadata: { name: log-0, namespace: a }\n";
     assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);

@@ -277,8 +277,8 @@ describe("cli/node: cleanup", () => {
       readInventory: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       readPods: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       visitConnections: () => assert.fail("a cleanup reads no connections"),
-      readAuditFacts: () => assert.fail("a cleanup is no audit"),
-      repair: () => assert.fail("a cleanup is no audit"),
+      readAuditFacts: () => assert.fail("a cleanup makes no audit"),
+      repair: () => assert.fail("a cleanup makes no audit"),
       remove: (removal: Removal) => {
         if (removal.kind === failing) throw new DrawbridgeError("ERR_NETLINK", "device or resource busy (EBUSY)");
         removed.push(removal);

@@ -292,8 +292,8 @@ describe("cli/node: doctor", () => {
       readInventory: () => assert.fail("the doctor lists nothing to remove"),
       readPods: () => assert.fail("the doctor lists nothing to remove"),
       visitConnections: () => assert.fail("no connections are asked for"),
-      readAuditFacts: () => assert.fail("the doctor is no audit"),
-      repair: () => assert.fail("the doctor is no audit"),
+      readAuditFacts: () => assert.fail("the doctor makes no audit"),
+      repair: () => assert.fail("the doctor makes no audit"),
       remove: () => assert.fail("the doctor removes nothing"),
     };
     return { open: () => Promise.resolve(machine), sleep: () => assert.fail("the doctor does not wait") };

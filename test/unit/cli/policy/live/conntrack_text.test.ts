@@ -50,13 +50,13 @@ describe("cli/policy/live: what conntrack prints", () => {
     assert.equal(read(text).connections.length, 2);
   });
 
-  it("LIVE-01: protocols of which policies know nothing are counted and left alone", () => {
+  it("LIVE-01: protocols of which policies know nothing are counted and not judged", () => {
     const gre = "ipv4 2 gre 47 29 src=10.0.0.1 dst=10.0.0.2 srckey=0x0 dstkey=0x0 src=10.0.0.2 dst=10.0.0.1 use=1";
     const unknown = "unknown 2 29 src=10.0.0.1 dst=10.0.0.2 src=10.0.0.2 dst=10.0.0.1 use=1";
     assert.deepEqual(read(`${gre}\n${unknown}\n${PLAIN}\n`).others, 2);
   });
 
-  it("LIVE-02: what is no entry, has a forged address or port, or has no end is refused with its line", () => {
+  it("LIVE-02: a line that cannot be an entry, has a forged address or port, or has no end is refused with its number", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ["hello\n", /^node1.txt:1: expected an entry as conntrack -L prints it$/],
       [`${PLAIN}\n${PLAIN.replace("10.244.0.3", "10.244.0.3.4")}\n`, /^node1.txt:2: /],

@@ -24,7 +24,7 @@ const context: CompileContext = {
   protection,
 };
 
-/** What a Service says beside its name and address. */
+/** The fields of a Service beside its name and address. */
 interface Rest {
   readonly creationTimestamp?: unknown;
   readonly balancers?: readonly string[];
