@@ -17,7 +17,7 @@ import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { clusterNetworkPolicy, labelled } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** An attacker on each node; bridged frames pass the IP hooks of the first alone. The other namespace is under no policy. */
+/** An attacker on each node; bridged frames pass the IP hooks only of the first. The other namespace is under no policy. */
 const PODS: NamedPods = {
   "x/a": { node: "node1" },
   "x/b": { node: "node2" },

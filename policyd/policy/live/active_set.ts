@@ -10,7 +10,7 @@ export interface ActiveSet {
   readonly ofNames: readonly NamedSource[];
   readonly hasNames: boolean;
   holders: number;
-  /** How many of them need all of its elements: a rule that denies would let through whom it does not find. */
+  /** How many of them need all of its elements: a rule that denies would let through the pods that it does not find. */
   wholeHolders: number;
   /** How often each namespace holds it for its NetworkPolicies. */
   readonly owners: Map<string, number>;

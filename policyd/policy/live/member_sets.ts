@@ -169,7 +169,7 @@ export class MemberSets {
     this.#closeIfOverfull(grown);
   }
 
-  /** Takes all elements out of a set that is too large: whom it would have allowed is not allowed. */
+  /** Takes all elements out of a set that is too large: pods that it would have allowed are not allowed. */
   #closeIfOverfull(grown: readonly ActiveSet[]): void {
     const overfull = this.#room.overfull(grown);
     if (overfull === undefined) return;

@@ -60,7 +60,7 @@ export class SetRoom {
       sum += size;
       for (const owner of owners.keys()) sums.set(owner, (sums.get(owner) ?? 0) + size);
     }
-    // The rest is on its way out, or of those who are trusted.
+    // The rest is on its way out, or is needed by trusted policies.
     if (sum <= this.#bounds.all) return undefined;
     const [largest] = [...sums].reduce((best, one) => (one[1] > best[1] ? one : best), ["", 0]);
     return open
