@@ -103,7 +103,7 @@ function bypassOf(host: RecordedHost | undefined, isDelayed: boolean): DesiredPo
  * headers (RFC 8754, RFC 6554): the kernel gives a packet with such a header to the node first, and sends it on as part of the same
  * connection, which policies have allowed by then (ipv6_rthdr_rcv). Nor does it follow their source routes (RFC 791 section 3.1): a
  * packet passes policies with the node as its destination, and gets the next one only after them (ip_forward_options). IPv6's own
- * setting of that name concerns addresses of mobile nodes alone (ipv6_rthdr_rcv).
+ * setting of that name concerns addresses of mobile nodes only (ipv6_rthdr_rcv).
  */
 export function bridgeSettings(name: string, families: readonly Family[]): ReadonlyMap<string, string> {
   const ipv4 = `net/ipv4/conf/${name}`;
