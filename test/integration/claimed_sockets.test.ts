@@ -176,7 +176,7 @@ for (const bridgeNetfilter of [true, false]) {
       const node = nodeManifest("node1", textsOf(own));
       on.here.restart({ protection: protecting([]) });
       for (const [pair, web] of cases) {
-        // What nobody else has, it gets; then it loses it to whoever has it by right, in either order.
+        // It gets an address that nobody else has; then it loses it to whoever has it by right, in either order.
         on.here.apply(`${taking(pair)}${node}`);
         await on.reach(all(pair), [evil]);
         on.here.apply(`${taking(pair)}${web}${node}`);

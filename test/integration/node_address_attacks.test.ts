@@ -30,7 +30,7 @@ const DENY_NODES = clusterNetworkPolicy("nodes", {
   subject: { namespaces: labelled({ project: "x" }) },
   egress: [{ action: "Deny", to: [{ nodes: {} }] }],
 });
-/** What every node hears on the link. */
+/** The groups that every node hears on the link. */
 const HEARD = ["224.0.0.1", "255.255.255.255", "ff02::1"] as const;
 const ANY = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
 

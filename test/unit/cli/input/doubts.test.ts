@@ -30,7 +30,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   "dry-run": ["policy", "dry-run", "--against", "a.yaml", "-f", "change.yaml"],
 };
 
-/** What each command says on stderr of some objects. */
+/** Returns the lines that each command writes to stderr about some objects. */
 async function said(texts: readonly string[], commands = Object.keys(COMMANDS)): Promise<ReadonlyMap<string, string>> {
   const files = memoryFiles({ "a.yaml": texts.join("---\n"), "change.yaml": "" });
   const outcomes = new Map<string, string>();
