@@ -135,12 +135,14 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
           policy: { ingress, egress },
           rules,
         } of [...index.networkPolicies, ...index.clusterPolicies]) {
-          const written = [...ingress, ...egress].flatMap(
-            (rule): readonly (PolicyPeer | ClusterPolicyPeer)[] => rule.peers ?? [],
+          const written = [...ingress, ...egress];
+          const pairs = [...rules.ingress, ...rules.egress].flatMap((rule, place) =>
+            (rule.peers ?? []).map((peer) => {
+              const all: readonly (PolicyPeer | ClusterPolicyPeer)[] = written[place]?.peers ?? [];
+              return { peer, raw: all.find(({ index: number }) => number === peer.index) };
+            }),
           );
-          const indexed = [...rules.ingress, ...rules.egress].flatMap((rule) => rule.peers ?? []);
-          for (const [place, peer] of indexed.entries()) {
-            const raw = written[place];
+          for (const { peer, raw } of pairs) {
             if (peer.type !== "pods" || raw?.type !== "pods") continue;
             const arePossible =
               (raw.podSelector === undefined || isPossible(raw.podSelector)) &&
