@@ -78,7 +78,16 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const source = openSource(configuration, syscalls, realClock, onAddress, before);
   const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
   const onEvents = (events: KernelEvents): void => health.watch(events);
-  const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents, bootId: () => bootId };
+  const machine = {
+    syscalls,
+    clock: realClock,
+    logger,
+    attachments,
+    clusterEvents,
+    onEvents,
+    bootId: () => bootId,
+    wasEnforced: () => mark.isSet(),
+  };
   const node = openNodeDataplanes(configuration, machine);
   const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
     node;

@@ -22,6 +22,8 @@ export interface CoexistenceMachine {
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
   readonly clusterEvents: NoticeSink;
+  /** Whether a daemon has enforced policies since this boot. @throws DrawbridgeError when that cannot be read */
+  readonly wasEnforced: () => boolean;
 }
 
 /** The parts that spare pods of another plugin. */
@@ -39,7 +41,7 @@ export interface Coexistence {
  */
 export function openCoexistence(
   { bridge, nodeName, policies, syncPeriod }: Pick<Configuration, "bridge" | "nodeName" | "policies" | "syncPeriod">,
-  { syscalls, clock, logger, attachments, clusterEvents: events }: CoexistenceMachine,
+  { syscalls, clock, logger, attachments, clusterEvents: events, wasEnforced }: CoexistenceMachine,
   nftables: Pick<NftablesSocket, "chains" | "head">,
   tables: readonly Table[],
 ): Coexistence {
@@ -58,8 +60,8 @@ export function openCoexistence(
     if (nftables.head(CLOSING_TABLE) !== undefined) return true;
     const chains = nftables.chains(POLICY_TABLE);
     if (version !== undefined && chains.some(({ name }) => name === version)) return true;
-    // Pods of ours have to be closed or policed, whatever else is on their bridge.
-    return [...attachments.values()].some((attachment) => attachment.bridge === bridge);
+    // Its tables may have been lost. Records say nothing: an ADD that is refused has one, and its port on the bridge, while it waits.
+    return wasEnforced();
   };
   return { beside, takeOver: new TakeOver({ bridge, nodeName, clock, logger, events, look }) };
 }

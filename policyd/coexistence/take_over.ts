@@ -15,7 +15,7 @@ const REPORT_PERIOD = 30_000;
 export interface BridgeSight {
   /** The names of ports that do not belong to pods of ours. */
   readonly foreignPorts: readonly string[];
-  /** Whether our rules about this bridge are in the kernel already, or pods of ours are on it, which have to be policed. */
+  /** Whether our rules about this bridge are in the kernel, or were there before since this boot. */
   readonly isOurs: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface TakeOverParts {
  *
  * A pod on the bridge that is not known passes nothing (POL-09), so the first rules would cut such pods off from everything, their own
  * node included. Until the ports are gone no rule is written, no pod is registered and the plugin is not installed. A node whose bridge
- * is under our rules already, or has pods of ours, goes on: there a port that somebody adds is only reported.
+ * is under our rules, or was since this boot, goes on: there a port that somebody adds is only reported.
  */
 export class TakeOver {
   readonly #parts: TakeOverParts;

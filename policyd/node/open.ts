@@ -77,6 +77,8 @@ export interface NodeMachine {
   readonly clusterEvents: NoticeSink;
   /** The id of this boot. */
   readonly bootId: () => string;
+  /** Whether a daemon has enforced policies since this boot. @throws DrawbridgeError when that cannot be read */
+  readonly wasEnforced: () => boolean;
   /** Is told the thread that waits for the kernel's notifications, when it is started. */
   readonly onEvents: (events: KernelEvents) => void;
 }
