@@ -129,29 +129,38 @@ describe("policies and what comes after a first packet", function () {
     const egress = [{ ports: [{ protocol: "UDP", port: shut }] }];
     await lab.apply([...namedPods(lab, PODS), networkPolicy("x", { ...nobody, egress })]);
     const [pod, node] = [lab.place("x/a").namespace, lab.wired("node1").node];
+    const daemon = lab.daemon("node1").process;
     const wrong = await lab.inBothStates(async (way) => {
-      for (const [namespace, link] of [
-        [pod, "eth0"],
-        [node, "cni0"],
-      ] as const) {
-        for (const family of ["-4", "-6"])
-          namespace.exec("ip", [family, "neigh", "flush", "dev", link, "nud", "permanent"]);
+      // It would put the entries back.
+      await daemon.pause();
+      try {
+        for (const [namespace, link] of [
+          [pod, "eth0"],
+          [node, "cni0"],
+        ] as const) {
+          for (const family of ["-4", "-6"])
+            namespace.exec("ip", [family, "neigh", "flush", "dev", link, "nud", "permanent"]);
+        }
+        const to = FAMILIES.flatMap((family) => ["y/a", "y/b"].map((name) => lab.place(name).addresses[family]));
+        const { fates } = await lab.shooter.run(
+          to.map((address) => ({ protocol: "udp" as const, from: pod, to: { address, port: shut } })),
+        );
+        const answers = await askLab(lab, inBoth("node1", "x/a", "80/TCP", "ICMP"));
+        assert.doesNotMatch(
+          node.exec("ip", ["neigh", "show", "dev", "cni0"]),
+          new RegExp(`${textsOf(lab.place("x/a"))[1]} .*PERMANENT`),
+        );
+        return [
+          ...fates
+            .filter(({ kind }) => kind !== "refused")
+            .map(({ kind, why }) => `br_netfilter ${way}: ${kind} ${why}`),
+          ...answers
+            .filter(({ mark }) => mark !== ".")
+            .map(({ fate }) => `br_netfilter ${way}: node1 to x/a: ${fate.why}`),
+        ];
+      } finally {
+        daemon.child.kill("SIGCONT");
       }
-      const to = FAMILIES.flatMap((family) => ["y/a", "y/b"].map((name) => lab.place(name).addresses[family]));
-      const { fates } = await lab.shooter.run(
-        to.map((address) => ({ protocol: "udp" as const, from: pod, to: { address, port: shut } })),
-      );
-      const answers = await askLab(lab, inBoth("node1", "x/a", "80/TCP", "ICMP"));
-      assert.doesNotMatch(
-        node.exec("ip", ["neigh", "show", "dev", "cni0"]),
-        new RegExp(`${textsOf(lab.place("x/a"))[1]} .*PERMANENT`),
-      );
-      return [
-        ...fates.filter(({ kind }) => kind !== "refused").map(({ kind, why }) => `br_netfilter ${way}: ${kind} ${why}`),
-        ...answers
-          .filter(({ mark }) => mark !== ".")
-          .map(({ fate }) => `br_netfilter ${way}: node1 to x/a: ${fate.why}`),
-      ];
     });
     assert.deepEqual(wrong.flat(), []);
   });
