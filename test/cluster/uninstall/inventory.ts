@@ -35,6 +35,12 @@ const VOLATILE =
 /** Mounts of pods' sandboxes and volumes, which come and go with the pods. */
 const OF_PODS = /^(?:\/run\/(?:containerd|netns)|\/var\/run\/netns|\/var\/lib\/kubelet\/pods)\//;
 
+/**
+ * The runtime's records of its own loopback plugin. containerd adds the networks of a sandbox at the same time, so it may write this record
+ * after it has taken back a sandbox whose other network was refused, as every network is after the clean-up.
+ */
+const OF_LOOPBACK = /^\/var\/lib\/cni\/results\/cni-loopback-/;
+
 /** Reads what a node has now. */
 export function readNode({ first }: RunningNode): NodeInventory {
   return Object.fromEntries(
@@ -46,7 +52,9 @@ export function readNode({ first }: RunningNode): NodeInventory {
 }
 
 function isUnstable(kind: string, line: string): boolean {
-  return (kind === "sysctls" && VOLATILE.test(line)) || (kind === "mounts" && OF_PODS.test(line));
+  if (kind === "sysctls") return VOLATILE.test(line);
+  if (kind === "mounts") return OF_PODS.test(line);
+  return kind === "files" && OF_LOOPBACK.test(line);
 }
 
 /** Returns a line for each thing of a kind that was added (+) or is missing (-). */
