@@ -41,6 +41,9 @@ const MOST_REPLICAS = 2 ** 31 - 1;
 /** Labels that controllers put on pods beside those of the template. */
 export const CONTROLLER_LABELS: readonly string[] = [
   "pod-template-hash",
+  // The API server copies these from the node (PodTopologyLabels, Kubernetes 1.35).
+  "topology.kubernetes.io/region",
+  "topology.kubernetes.io/zone",
   "controller-revision-hash",
   "pod-template-generation",
   "statefulset.kubernetes.io/pod-name",

@@ -59,7 +59,7 @@ function objects(): readonly object[] {
       metadata: {
         name,
         namespace,
-        labels: { app, "pod-template-hash": "h" },
+        labels: { app, "pod-template-hash": "h", "topology.kubernetes.io/zone": "a" },
         ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: `${app}-h`, controller: true }],
       },
       spec: {
