@@ -103,11 +103,15 @@ describe("the daemon's files, removed while it runs", function () {
     ["the original settings are removed", () => rmSync(`${runDir}/settings`, { recursive: true })],
     ["the mark of enforced policies is removed", () => rmSync(`${runDir}/policies-enforced`)],
   ];
+  /** Files count as kept once the daemon has seen them. */
+  async function seen(): Promise<void> {
+    await until(() => doesAnswer() && Object.keys(files()).length > 5, "all is there");
+    await new Promise((resolve) => setTimeout(resolve, 600));
+  }
+
   for (const [what, harm] of harms) {
     it(`STATE-06: when ${what}, socket and files are back within a second, and the next daemon knows all pods`, async () => {
-      // Files count as kept once the daemon has seen them.
-      await until(() => doesAnswer() && Object.keys(files()).length > 5, "all is there");
-      await new Promise((resolve) => setTimeout(resolve, 600));
+      await seen();
       const before = files();
       harm();
       await until(() => isSame(files(), before) && existsSync(`${socketPath}.lock`), what, BACK_MILLISECONDS);
@@ -122,6 +126,7 @@ describe("the daemon's files, removed while it runs", function () {
   }
 
   it("STATE-06: a pod's ADD and DEL succeed while all is removed again and again, and leave nothing", async () => {
+    await seen();
     const before = Object.keys(files());
     const pod = lab.pod("late");
     const { overrides } = harmed.policyd;
