@@ -127,7 +127,10 @@ describe("the daemon's files, removed while it runs", function () {
 
   it("STATE-06: a pod's ADD and DEL succeed while all is removed again and again, and leave nothing", async () => {
     await seen();
-    const before = Object.keys(files());
+    // An ADD makes the directories of settings and delegations again, by which they count as there (docs/limits.md).
+    const kept = (): readonly string[] =>
+      Object.keys(files()).filter((name) => !/^(?:settings|delegated)\//.test(name));
+    const before = kept();
     const pod = lab.pod("late");
     const { overrides } = harmed.policyd;
     const remove = (): void => {
@@ -139,11 +142,7 @@ describe("the daemon's files, removed while it runs", function () {
       assert.equal(error, undefined, JSON.stringify(error));
       remove();
       assert.equal(del(harmed.wired, pod, overrides).exitCode, 0);
-      await until(
-        () => isSame(Object.keys(files()), before),
-        "the others' records are back, and this one's is not",
-        2000,
-      );
+      await until(() => isSame(kept(), before), "the others' records are back, and this one's is not", 2000);
     }
     assert.deepEqual(await harmed.lost(), []);
     await until(doesAnswer, "it has forgotten the pod whose DEL found no daemon", 20_000);
