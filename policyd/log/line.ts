@@ -49,6 +49,12 @@ export function printableUpTo(text: string, longest: number): string {
   return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }
 
+/** The first of some things in words, and how many more there are: `a, b and 3 more`. */
+export function shortList<T>(all: readonly T[], most: number, textOf: (one: T) => string = String): string {
+  const more = all.length - most;
+  return `${all.slice(0, most).map(textOf).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
 function textValue(value: string | number | boolean): string {
   if (typeof value !== "string") return String(value);
   const text = printable(value);

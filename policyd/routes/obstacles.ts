@@ -4,6 +4,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { FoundRoute, Route } from "../../kernel/route/route.ts";
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { shortList } from "../log/line.ts";
 
 /** RTPROT_KERNEL: a route that comes with an address of a link. */
 const PROTOCOL_KERNEL = 2;
@@ -122,12 +123,11 @@ export function isOfObstacles(problem: string): boolean {
 /** One line for all obstacles of a prefix; none without any. @param whose pods are cut off */
 export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
   if (obstacles.length === 0) return [];
-  const named = obstacles.slice(0, MOST_NAMED).map(obstacleWords).join(", ");
-  const rest = obstacles.length > MOST_NAMED ? ` and ${obstacles.length - MOST_NAMED} more` : "";
+  const named = shortList(obstacles, MOST_NAMED, obstacleWords);
   const [first] = obstacles;
   const look = first?.route.destination === undefined ? "" : ` (ip route show root ${formatCidr(cidr)})`;
   return [
-    `${whose}: pod CIDR ${formatCidr(cidr)} ${INSIDE}, which come before ours: ${named}${rest}; ` +
+    `${whose}: pod CIDR ${formatCidr(cidr)} ${INSIDE}, which come before ours: ${named}; ` +
       `delete what is left of another add-on${look}`,
   ];
 }

@@ -3,6 +3,7 @@ import type { Logger } from "../log/logger.ts";
 import { familiesOf } from "./compile/frontends.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { ServiceObserver } from "./service_observer.ts";
+import { shortList } from "../log/line.ts";
 
 const MOST_SHOWN = 5;
 
@@ -24,7 +25,7 @@ export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceOb
         externalIPs: shown,
         count,
       });
-      const list = count > MOST_SHOWN ? `${shown} and ${count - MOST_SHOWN} more` : shown;
+      const list = shortList(externalIps, MOST_SHOWN, formatAddress);
       const note = `Service ${key}: spec.externalIPs: takes traffic to ${list}; refuseExternalIPs would pass them over`;
       events.tell({ regarding: service, reason: "ExternalIPsServed", note });
     },

@@ -3,6 +3,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { CompiledService } from "./compile/compile_service.ts";
 import type { ServiceObserver } from "./service_observer.ts";
+import { shortList } from "../log/line.ts";
 
 const MOST_SHOWN = 5;
 
@@ -28,8 +29,6 @@ export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver 
 
 function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService): readonly string[] {
   if (ignoredEndpoints.length === 0) return problems;
-  const shown = ignoredEndpoints.slice(0, MOST_SHOWN).map((address) => formatAddress(address));
-  const others = ignoredEndpoints.length - shown.length;
-  const list = `${shown.join(", ")}${others > 0 ? ` and ${others} more` : ""}`;
+  const list = shortList(ignoredEndpoints, MOST_SHOWN, formatAddress);
   return [...problems, `Service ${key}: endpoints' addresses: ${list}; expected ones that a machine can have`];
 }

@@ -8,6 +8,7 @@ import type {
 import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { Manifest } from "../manifests.ts";
 import { locationText } from "../place.ts";
+import { shortList } from "../../../policyd/log/line.ts";
 
 /** More names help nobody. */
 const MOST_NAMED = 5;
@@ -50,9 +51,8 @@ function selectingNothing(manifests: readonly Manifest[], cluster: SelectedPods)
     return isPolicy && !cluster.hasAny(object) ? [`${object.kind} ${object.key} (${locationText(file, line)})`] : [];
   });
   if (names.length === 0) return [];
-  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
   const verb = names.length === 1 ? "selects" : "select";
-  return [`${names.slice(0, MOST_NAMED).join(", ")}${more} ${verb} none of the pods that were read`];
+  return [`${shortList(names, MOST_NAMED)} ${verb} none of the pods that were read`];
 }
 
 /** Of each policy the first other one before it that says the opposite about a pod. */

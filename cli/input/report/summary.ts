@@ -1,4 +1,4 @@
-import { printable } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../policyd/log/line.ts";
 import type { SkippedFile } from "../files/not_manifest.ts";
 import type { ReadingReport } from "../manifests.ts";
 import { CLUSTER } from "../place.ts";
@@ -13,8 +13,8 @@ export function summaryText({ files, objects, ignored, skipped }: ReadingReport)
   const kinds = [...ignored].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([kind, count]) => `${count} ${kind}`);
   const parts = [
     `read ${counted(objects, "object")} ${placeText(files)}`,
-    ...(kinds.length === 0 ? [] : [`ignored ${few(kinds)}: no answer depends on these kinds`]),
-    ...(skipped.length === 0 ? [] : [`skipped ${few(skipped.map(skippedText))}`]),
+    ...(kinds.length === 0 ? [] : [`ignored ${shortList(kinds, MOST_NAMED)}: no answer depends on these kinds`]),
+    ...(skipped.length === 0 ? [] : [`skipped ${shortList(skipped, MOST_NAMED, skippedText)}`]),
   ];
   return printable(parts.join("; "));
 }
@@ -29,11 +29,6 @@ function placeText(files: readonly string[]): string {
 
 function skippedText({ file, reason }: SkippedFile): string {
   return `${file} (${reason})`;
-}
-
-function few(texts: readonly string[]): string {
-  const more = texts.length - MOST_NAMED;
-  return `${texts.slice(0, MOST_NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function counted(count: number, what: string): string {

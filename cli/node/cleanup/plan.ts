@@ -6,6 +6,7 @@ import type { Inventory } from "./inventory.ts";
 import { links } from "./links.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
 import { settings } from "./settings.ts";
+import { shortList } from "../../../policyd/log/line.ts";
 
 /** A plan with what people should know besides. */
 export interface CleanupPlan extends Plan {
@@ -55,8 +56,7 @@ function podNotes(pods: readonly string[]): readonly string[] {
 
 /** The names of some pods, and the number of the others. */
 export function podList(pods: readonly string[]): string {
-  const more = pods.length > NAMED ? ` and ${pods.length - NAMED} more` : "";
-  return `${pods.slice(0, NAMED).join(", ")}${more}`;
+  return shortList(pods, NAMED);
 }
 
 function serverNotes({ server: found }: Inventory, hasPods: boolean): readonly string[] {

@@ -5,6 +5,9 @@ export const SEVERITIES = ["error", "warning", "info"] as const;
 
 export type Severity = (typeof SEVERITIES)[number];
 
+/** The number of things that a remark names. */
+const NAMED = 3;
+
 /** What a check has to say. */
 export interface Remark {
   readonly severity: Severity;
@@ -37,4 +40,10 @@ export interface Check {
   /** Facts without which it says nothing. */
   readonly needs: readonly (keyof NodeFacts)[];
   readonly examine: (facts: NodeFacts) => readonly Remark[];
+}
+
+/** The first of some things, with semicolons between them, and how many more there are. */
+export function listed(texts: readonly string[]): string {
+  const rest = texts.length - NAMED;
+  return [...texts.slice(0, NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])].join("; ");
 }

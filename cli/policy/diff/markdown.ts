@@ -2,6 +2,7 @@ import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
 import type { ToldChange, ToldDiff, Words } from "./print.ts";
 import { changeLines } from "./print.ts";
+import { shortList } from "../../../policyd/log/line.ts";
 
 /** GitHub takes comments of up to 65,536 characters, GitLab and others more. */
 const MOST_CHARACTERS = 60_000;
@@ -48,6 +49,5 @@ function reasonText(one: ToldChange, words: Words): string {
 const MOST_NAMES = 8;
 
 function codes(names: readonly string[]): string {
-  const rest = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
-  return names.slice(0, MOST_NAMES).map(markdownCode).join(", ") + rest;
+  return shortList(names, MOST_NAMES, markdownCode);
 }

@@ -1,4 +1,4 @@
-import { printable } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../policyd/log/line.ts";
 import { csvLine } from "../../output/csv.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
@@ -105,8 +105,7 @@ function reasonText(direction: string, { isAllowed, text, isAbsent }: Reason): s
 }
 
 function names(all: readonly string[]): string {
-  const rest = all.length > MOST_NAMES ? ` and ${all.length - MOST_NAMES} more` : "";
-  return `${all.slice(0, MOST_NAMES).join(", ")}${rest}`;
+  return shortList(all, MOST_NAMES);
 }
 
 function connectionsText({ text, family }: PairChange): string {

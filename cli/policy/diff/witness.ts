@@ -13,6 +13,7 @@ import { FIRST_PORT, includes, PORT_PROTOCOLS } from "../connections/connection_
 import type { Sides } from "./end_class.ts";
 import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";
+import { shortList } from "../../../policyd/log/line.ts";
 
 /** One connection that changed, with what decided about it on each side. */
 export interface Witness {
@@ -192,8 +193,7 @@ export function reasonOf(
         const name = `NetworkPolicy ${key}`;
         return { name, ...locate(name, []) };
       });
-      const rest = places.length > MOST_ISOLATING ? ` and ${places.length - MOST_ISOLATING} more` : "";
-      const isolating = `isolated by ${places.slice(0, MOST_ISOLATING).map(placeText).join(", ")}${rest}`;
+      const isolating = `isolated by ${shortList(places, MOST_ISOLATING, placeText)}`;
       if (nearest === undefined) return { isAllowed, text: isolating, places };
       const name = `NetworkPolicy ${nearest.policy}`;
       const near = placeText({

@@ -1,4 +1,4 @@
-import { printable } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../policyd/log/line.ts";
 import { foldLine } from "../../output/fold.ts";
 import { serviceTexts } from "../../service/print.ts";
 import type { Style } from "../../style.ts";
@@ -94,8 +94,8 @@ function endText(hosts: readonly string[], end: EndpointReport, all: string): st
 }
 
 function namesText(names: readonly string[]): string {
-  const shown = names.slice(0, MOST_NAMES).map(printable);
-  if (names.length > MOST_NAMES) return `${shown.join(", ")} and ${names.length - MOST_NAMES} more`;
+  const shown = names.map(printable);
+  if (names.length > MOST_NAMES) return shortList(shown, MOST_NAMES);
   const last = shown.pop() ?? "";
   return shown.length === 0 ? last : `${shown.join(", ")} and ${last}`;
 }

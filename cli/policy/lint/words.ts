@@ -3,6 +3,7 @@ import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../.
 import { requirementText } from "../../../policyd/policy/evaluate/failure_text.ts";
 import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import { requirementsOf } from "./coverage.ts";
+import { shortList } from "../../../policyd/log/line.ts";
 
 /** A selector as kubectl writes it, requirements of the same kind side by side: `app=web,tier in (a, b)`. */
 export function selectorText(selector: LabelSelector): string {
@@ -54,6 +55,5 @@ const MOST_NAMED = 3;
 
 /** Some names, and how many more there are. */
 export function namesText(names: readonly string[]): string {
-  const more = names.length - MOST_NAMED;
-  return `${names.slice(0, MOST_NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  return shortList(names, MOST_NAMED);
 }

@@ -30,6 +30,7 @@ import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import type { Asked } from "./print.ts";
 import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
+import { shortList } from "../../../policyd/log/line.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -94,10 +95,7 @@ function tellLeftOut(io: Io, count: number): void {
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
   const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
   if (names.length === 0) return;
-  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
-  io.err.write(
-    `in shadow and not in force: ${names.slice(0, MOST_NAMED).join(", ")}${more}; --with-shadow shows what they would do\n`,
-  );
+  io.err.write(`in shadow and not in force: ${shortList(names, MOST_NAMED)}; --with-shadow shows what they would do\n`);
 }
 
 /** For people: a grid where it fits, else a list. */

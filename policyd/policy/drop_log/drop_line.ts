@@ -11,6 +11,7 @@ import type { AddressHolder } from "../live/member_index.ts";
 import type { ClusterView } from "./cluster_view.ts";
 import { reducedCluster } from "./cluster_view.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
+import { shortList } from "../../log/line.ts";
 
 /** More policies than these are counted. */
 const MOST_POLICIES = 5;
@@ -79,15 +80,10 @@ function reasonsOf(
   const oversized = policies.filter((policy) => tooLarge.has(policy));
   const none = oversized.length === policies.length ? "none: they are too large" : "none: they have no rules";
   return {
-    policies: listed(policies),
-    ...(oversized.length === 0 ? {} : { tooLarge: listed(oversized) }),
+    policies: shortList(policies, MOST_POLICIES),
+    ...(oversized.length === 0 ? {} : { tooLarge: shortList(oversized, MOST_POLICIES) }),
     nearest: nearest === undefined ? none : nearMissText(nearest, direction),
   };
-}
-
-function listed(policies: readonly string[]): string {
-  const more = policies.length - MOST_POLICIES;
-  return `${policies.slice(0, MOST_POLICIES).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function peerText(holder: AddressHolder | undefined, address: Address): string {

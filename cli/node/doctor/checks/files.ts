@@ -11,9 +11,8 @@ import { configurationPath } from "../../place.ts";
 import { seen } from "../diagnose.ts";
 import type { Check, Remark } from "../finding.ts";
 import { isOfNodeState } from "./node_state.ts";
+import { listed } from "../finding.ts";
 
-/** So many are named; of the others it is said how many they are. */
-const NAMED = 3;
 const RESTART =
   "kubectl -n kube-system delete pod -l app.kubernetes.io/name=drawbridge --field-selector spec.nodeName=NODE";
 
@@ -255,9 +254,4 @@ function ownerOf(reservation: {
   readonly owner?: { readonly containerId: string };
 }): string | undefined {
   return reservation.owner?.containerId ?? reservation.containerId;
-}
-
-function listed(texts: readonly string[]): string {
-  const rest = texts.length - NAMED;
-  return [...texts.slice(0, NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])].join("; ");
 }

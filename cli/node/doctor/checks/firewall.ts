@@ -6,9 +6,7 @@ import type { Check, Remark } from "../finding.ts";
 import type { LostFlows } from "../flows/lost_flows.ts";
 import { flowsText, isOfCluster, lostFlows } from "../flows/lost_flows.ts";
 import { samplePackets } from "../flows/samples.ts";
-
-/** The number of rules that are named. */
-const NAMED = 3;
+import { listed } from "../finding.ts";
 
 export const foreignDrops: Check = {
   id: "foreign-drops",
@@ -72,11 +70,6 @@ function legacyRemarks({ legacyTables }: NodeFacts): readonly Remark[] {
       way: "iptables-legacy-save; and iptables-legacy -P FORWARD ACCEPT, where it is DROP",
     },
   ];
-}
-
-function listed(texts: readonly string[]): string {
-  const rest = texts.length - NAMED;
-  return [...texts.slice(0, NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])].join("; ");
 }
 
 type Owner = "firewalld" | "ufw" | "Docker" | "iptables" | "Calico" | undefined;

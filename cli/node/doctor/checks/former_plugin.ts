@@ -13,6 +13,7 @@ import {
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
+import { shortList } from "../../../../policyd/log/line.ts";
 
 /** The most routes that are named. */
 const MOST_NAMED = 3;
@@ -89,7 +90,6 @@ function besideRemarks(facts: NodeFacts): readonly Remark[] {
 
 function routeRemark(routes: readonly BesideRoute[], text: Omit<Remark, "severity">): readonly Remark[] {
   if (routes.length === 0) return [];
-  const named = routes.slice(0, MOST_NAMED).map(({ destination }) => formatCidr(destination));
-  const rest = routes.length > MOST_NAMED ? ` and ${routes.length - MOST_NAMED} more` : "";
-  return [{ severity: "warning", ...text, what: `${text.what}: ${named.join(", ")}${rest}` }];
+  const destinations = shortList(routes, MOST_NAMED, ({ destination }) => formatCidr(destination));
+  return [{ severity: "warning", ...text, what: `${text.what}: ${destinations}` }];
 }
