@@ -13,6 +13,7 @@ import { changeLink, createBridge, OPERATIONAL_STATE_UNKNOWN, OPERATIONAL_STATE_
 import { dumpRoutes, parseRoute } from "../kernel/route/route.ts";
 import { findLink } from "../kernel/route/socket.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
+import { protectingSettings } from "./node_state/desired.ts";
 
 /** Routes learned from router advertisements (include/uapi/linux/rtnetlink.h). */
 const RTPROT_RA = 9;
@@ -134,13 +135,11 @@ function makeBridge(socket: NetlinkSocket, spec: BridgeSpec): Link {
 /**
  * A pod must not be able to give the node routes or addresses by router advertisements (CVE-2020-10749), and the
  * bridge's own link-local address must not wait for duplicates. Before the bridge is up it has neither. Nor is the node a waypoint
- * for pods (bridgeSettings).
+ * for pods (protectingSettings).
  */
 function protectBridge(sysctl: Sysctl, name: string): void {
-  sysctl.write(`net/ipv6/conf/${name}/accept_ra`, "0");
   sysctl.write(`net/ipv6/conf/${name}/accept_dad`, "0");
-  for (const key of ["seg6_enabled", "rpl_seg_enabled"]) setIfDifferent(sysctl, `net/ipv6/conf/${name}/${key}`, "0");
-  setIfDifferent(sysctl, `net/ipv4/conf/${name}/accept_source_route`, "0");
+  for (const [key, value] of protectingSettings(name)) setIfDifferent(sysctl, key, value);
 }
 
 /**

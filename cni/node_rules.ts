@@ -208,10 +208,11 @@ function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: 
         elements.filter((one) => ownerIn(one.comment) !== owner),
       );
   }
-  return free.size === 0 ? [] : hostPortSets.flatMap((set) => removalOf(tables, set, free));
+  return free.size === 0 ? [] : hostPortSets.flatMap((set) => hostPortRemoval(tables, set, free));
 }
 
-function removalOf(tables: NodeNftables, set: SetDefinition, owners: ReadonlySet<string>): readonly Change[] {
+/** The removal of host ports of some owners from a set. */
+function hostPortRemoval(tables: NodeNftables, set: SetDefinition, owners: ReadonlySet<string>): readonly Change[] {
   const elements = tables.elements(ipTable, set).filter(({ comment }) => owners.has(ownerIn(comment) ?? ""));
   return elements.length === 0 ? [] : [{ kind: "delete elements", table: ipTable, set, elements }];
 }

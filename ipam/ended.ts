@@ -62,21 +62,23 @@ export function forgetEnded(runDirectory: string, network: string, owner: Owner,
 }
 
 /**
- * The marked attachments of a network; those of another boot and torn marks count as marked just now. One system call where there are none.
+ * The marked attachments of a network, without those of another boot and torn marks, which say nothing. One system call where there are
+ * none.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when they cannot be listed
  */
 export function endedAttachments(
   runDirectory: string,
   network: string,
-  { bootId, seconds }: Moment,
+  bootId: string,
   files: StoreFileSystem,
 ): readonly EndedMark[] {
   const directory = directoryOf(runDirectory, network);
   return files.readDirectory(directory).flatMap((name): readonly EndedMark[] => {
     const [containerId = "", ifname = ""] = name.split(":");
     if (!isName(containerId) || !isInterfaceName(ifname)) return [];
-    return [{ containerId, ifname, since: readMark(`${directory}/${name}`, bootId, files) ?? seconds }];
+    const since = readMark(`${directory}/${name}`, bootId, files);
+    return since === undefined ? [] : [{ containerId, ifname, since }];
   });
 }
 
@@ -94,7 +96,11 @@ function readMark(path: string, thisBoot: string, files: StoreFileSystem): numbe
   }
 }
 
-function markPath(runDirectory: string, network: string, owner: Owner) {
+function markPath(
+  runDirectory: string,
+  network: string,
+  owner: Owner,
+): { readonly directory: string; readonly path: string } {
   expectOwner(owner);
   const directory = directoryOf(runDirectory, network);
   return { directory, path: `${directory}/${owner.containerId}:${owner.ifname}` };

@@ -23,10 +23,10 @@ export function* detachEnded(
   { runDir, name }: { readonly runDir: string; readonly name: string },
   detach: (attachment: Owner) => Work<void>,
 ): Work<void> {
-  const seconds = uptime(node);
-  if (seconds === undefined) return;
   try {
-    const marks = endedAttachments(runDir, name, { bootId: node.bootId(), seconds }, node.files);
+    const marks = endedAttachments(runDir, name, node.bootId(), node.files);
+    const seconds = marks.length === 0 ? undefined : uptime(node);
+    if (seconds === undefined) return;
     const over = marks.filter(({ since }) => seconds - since >= ENDED_SECONDS);
     const hasLink = linksOf(node);
     for (const { containerId, ifname } of over.slice(0, MOST_AT_ONCE)) {

@@ -111,17 +111,26 @@ export function bridgeSettings(name: string, families: readonly Family[]): Reado
   return new Map([
     [`${ipv4}/forwarding`, "1"],
     [`${ipv4}/send_redirects`, "0"],
-    [`${ipv4}/accept_source_route`, "0"],
-    // A pod may speak IPv6 to the bridge whether or not it has an address of it.
-    [`${ipv6}/accept_ra`, "0"],
-    [`${ipv6}/seg6_enabled`, "0"],
-    [`${ipv6}/rpl_seg_enabled`, "0"],
+    ...protectingSettings(name),
     ...(families.includes(6)
       ? ([
           [`${ipv6}/disable_ipv6`, "0"],
           [`${ipv6}/forwarding`, "1"],
         ] as const)
       : []),
+  ]);
+}
+
+/** Those settings of a bridge that hold before it is up, since pods' packets reach the node from then on. */
+export function protectingSettings(name: string): ReadonlyMap<string, string> {
+  const ipv4 = `net/ipv4/conf/${name}`;
+  const ipv6 = `net/ipv6/conf/${name}`;
+  return new Map([
+    [`${ipv4}/accept_source_route`, "0"],
+    // A pod may speak IPv6 to the bridge whether or not it has an address of it.
+    [`${ipv6}/accept_ra`, "0"],
+    [`${ipv6}/seg6_enabled`, "0"],
+    [`${ipv6}/rpl_seg_enabled`, "0"],
   ]);
 }
 

@@ -58,6 +58,7 @@ import { askedPorts } from "./asked_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
 import { KnownPaths } from "./ends/known_paths.ts";
 import type { FlowMemory } from "./flow_memory.ts";
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
 import { PortShareDataplane } from "./masquerade_ports/port_share_dataplane.ts";
@@ -163,13 +164,16 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const paths = new KnownPaths(ruleset);
   const setOnLink = (addresses: ReadonlySet<Address>): void => paths.set(addresses);
   const nodeRoutes = openRoutes(configuration, { ...machine, judge, setOnLink });
+  const presence = {
+    hasLink: (attachment: AttachmentRecord) => hasLink(attachment, links),
+    isPresent: (attachment: AttachmentRecord) => isPresent(attachment, place, links),
+  };
   const ended = new EndedSandboxes({
     attachments,
     clock,
     logger,
     nodeName: configuration.nodeName,
-    hasLink: (attachment) => hasLink(attachment, links),
-    isPresent: (attachment) => isPresent(attachment, place, links),
+    ...presence,
     marks: markFiles(place, syscalls),
   });
   const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks(), links: ended });
@@ -203,8 +207,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     links: new LinkRemoval(links),
     flows,
     aftermath: openAftermath(policies, ruleset, flows, clock),
-    isPresent: (attachment) => isPresent(attachment, place, links),
-    hasLink: (attachment) => hasLink(attachment, links),
+    ...presence,
     ended,
     endBypass: (attachment) => endBypass(attachment, links),
     logger,

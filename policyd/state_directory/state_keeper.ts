@@ -25,7 +25,8 @@ export interface StateKeeperParts {
  */
 export class StateKeeper {
   readonly #parts: StateKeeperParts;
-  readonly #problems = new Map<string, string>();
+  /** Why a part cannot be put back, by its name: a reason that stays is logged once. */
+  readonly #reasons = new Map<string, string>();
   #timer: Cancel = () => {};
   #isStopped = false;
 
@@ -54,15 +55,15 @@ export class StateKeeper {
     const { logger } = this.#parts;
     try {
       const restored = await look();
-      this.#problems.delete(name);
+      this.#reasons.delete(name);
       if (restored > 0)
         logger.warn("another program has removed files of policyd; they are there again", { what: name, restored });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      const text = `${name} of policyd were removed and cannot be put back: ${error.message}`;
-      if (this.#problems.get(name) !== text)
-        logger.error("files of policyd cannot be put back", { what: name, reason: error.message });
-      this.#problems.set(name, text);
+      const reason = error.message;
+      if (this.#reasons.get(name) !== reason)
+        logger.error("files of policyd cannot be put back", { what: name, reason });
+      this.#reasons.set(name, reason);
     }
   }
 }

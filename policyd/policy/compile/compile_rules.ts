@@ -150,16 +150,15 @@ const LINK = rangeGroup(LINK_DESTINATIONS);
 
 /** A Deny about nodes is about what only a pod's own node takes as well, whichever nodes it selects: it fails closed (CNP-20). */
 function clusterRules(policy: ClusterNetworkPolicy, direction: Direction): readonly ProfileRule[] {
-  const behind = ({ action, peers }: Pick<ClusterPolicyRule, "action" | "peers">): readonly PeerGroup[] =>
-    action === "Deny" && peers?.some(({ type }) => type === "nodes") === true ? [LINK] : [];
-  return policy[direction].map(({ index, action, peers, ports }: ClusterPolicyRule) =>
-    Object.freeze({
-      peers: peers && [...peers.map((peer) => peerGroup(peer, "")), ...behind({ action, peers })],
+  return policy[direction].map(({ index, action, peers, ports }: ClusterPolicyRule) => {
+    const deniesNodes = action === "Deny" && peers?.some(({ type }) => type === "nodes") === true;
+    return Object.freeze({
+      peers: peers && [...peers.map((peer) => peerGroup(peer, "")), ...(deniesNodes ? [LINK] : [])],
       ports: ports?.map(portGroup),
       action: ACTIONS[action],
       origin: { kind: policy.kind, policy: policy.key, index },
-    }),
-  );
+    });
+  });
 }
 
 function peerGroup(peer: PolicyPeer | ClusterPolicyPeer, ownNamespace: string): PeerGroup {

@@ -36,24 +36,26 @@ export function formerFrontends(differences: readonly SetDifference[]): Readonly
   return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
 }
 
-/** Returns the TCP frontends that lost endpoints by a commit, each with those endpoints. One that only moved within the maps is not lost. */
-export function lostTargets(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, FrontendTargets> {
-  const lost = frontendsIn(differences, "deleted", "TCP");
-  if (lost.size === 0) return lost;
-  for (const [id, { targets }] of frontendsIn(differences, "added", "TCP")) {
-    const entry = lost.get(id);
-    for (const target of targets) entry?.targets.delete(target);
-    if (entry?.targets.size === 0) lost.delete(id);
-  }
-  return lost;
+/** The TCP frontends that a commit changed. */
+export interface ChangedFrontends {
+  /** Those that lost endpoints, each with these. One that only moved within the maps is not lost. */
+  readonly lost: ReadonlyMap<FrontendId, FrontendTargets>;
+  /** Those that got endpoints and lost none: most had none before. */
+  readonly begun: ReadonlyMap<FrontendId, FrontendTargets>;
 }
 
-/** Returns the TCP frontends to which a commit gave endpoints and from which it took none: most had none before. */
-export function newFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, FrontendTargets> {
-  const added = frontendsIn(differences, "added", "TCP");
-  if (added.size === 0) return added;
-  for (const id of frontendsIn(differences, "deleted", "TCP").keys()) added.delete(id);
-  return added;
+/** Returns the TCP frontends that lost endpoints by a commit, and those that are new by it. */
+export function changedFrontends(differences: readonly SetDifference[]): ChangedFrontends {
+  const lost = frontendsIn(differences, "deleted", "TCP");
+  const begun = frontendsIn(differences, "added", "TCP");
+  for (const [id, { targets }] of begun) {
+    const entry = lost.get(id);
+    if (entry === undefined) continue;
+    begun.delete(id);
+    for (const target of targets) entry.targets.delete(target);
+    if (entry.targets.size === 0) lost.delete(id);
+  }
+  return { lost, begun };
 }
 
 type Found = Omit<FrontendTargets, "targets"> & { readonly targets: Set<string> };

@@ -10,7 +10,7 @@ import type { FrontendId } from "../compile/arbitration.ts";
 import { frontendId } from "../compile/arbitration.ts";
 import { socketText } from "../compile/socket_address.ts";
 import type { FrontendTargets } from "./former_frontends.ts";
-import { lostTargets, newFrontends } from "./former_frontends.ts";
+import { changedFrontends } from "./former_frontends.ts";
 import type { Flows } from "./stale_flows.ts";
 import { questionsFor } from "./staleness.ts";
 
@@ -82,8 +82,9 @@ export class UnansweredConnections {
   /** Takes the endpoints that a commit took away, and the frontends that it made. */
   rulesInForce(commit: Commit | undefined): void {
     if (commit === undefined) return;
-    this.#fresh = joined(this.#fresh, lostTargets(commit.differences));
-    this.#new = commit.isWhole ? "all" : joinedNew(this.#new, newFrontends(commit.differences));
+    const { lost, begun } = changedFrontends(commit.differences);
+    this.#fresh = joined(this.#fresh, lost);
+    this.#new = commit.isWhole ? "all" : joinedNew(this.#new, begun);
     this.#isAllFresh ||= commit.isWhole;
     this.#schedule();
   }
