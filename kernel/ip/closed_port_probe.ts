@@ -7,29 +7,31 @@ import { addressToBytes, familyOf } from "./address.ts";
 
 const AF_INET = 2;
 const AF_INET6 = 10;
-const SOCK_DGRAM = 2;
+const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
-const SO_RCVTIMEO = 20;
+const SO_SNDTIMEO = 21;
 /** Nothing listens there on a node (RFC 863). */
 const DISCARD_PORT = 9;
 
 /**
- * Whether a datagram from one of this node's addresses reaches another address: the kernel there refuses the port, or a program answers.
+ * Whether a connection from one of this node's addresses reaches another address: the kernel there refuses the port, or a program
+ * accepts it.
  *
- * @param milliseconds how long an answer is awaited
+ * A refusal is a TCP reset. The answer to a datagram would be an ICMP error, of which Linux sends a destination one a second (icmp(7),
+ * icmp_ratelimit): the next look would be answered by nobody.
+ *
+ * @param milliseconds how long an answer is awaited (SO_SNDTIMEO bounds a connect, socket(7))
  * @returns false without an answer, which may have been lost, dropped or never sent
  * @throws SyscallError when the socket or the source address is refused
  */
 export function isReached(syscalls: Syscalls, from: Address, to: Address, milliseconds: number): boolean {
   const domain = familyOf(from) === 4 ? AF_INET : AF_INET6;
-  const fd = check(syscalls.socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket for a probe");
+  const fd = check(syscalls.socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket for a probe");
   try {
-    check(syscalls.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, timeval(milliseconds)), "timeout of a probe");
+    check(syscalls.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, timeval(milliseconds)), "timeout of a probe");
     check(syscalls.bind(fd, socketAddressOf(from, 0)), "source of a probe");
-    if (syscalls.connect(fd, socketAddressOf(to, DISCARD_PORT)) < 0) return false;
-    if (syscalls.send(fd, new Uint8Array(1), 0) < 0) return false;
-    const result = syscalls.receiveFrom(fd, new Uint8Array(16), 0, new Uint8Array(28));
+    const result = syscalls.connect(fd, socketAddressOf(to, DISCARD_PORT));
     return result >= 0 || result === -Errno.ECONNREFUSED;
   } finally {
     syscalls.close(fd);

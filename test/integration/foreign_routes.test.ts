@@ -131,7 +131,8 @@ describe("routes of others inside of pod CIDRs", function () {
     const [, second] = on.nodes;
     const flows = FAMILIES.map((family) => flow(node.pod, second.podAddresses[family]));
     await on.untilReached(flows);
-    assert.deepEqual(findings([directRoutes]), []);
+    // Looked at ten times: an answer of which a kernel sends only some in a row would be missing.
+    for (let looks = 0; looks < 10; looks++) assert.deepEqual(findings([directRoutes]), []);
     on.router.exec("nft", ["-f", "-"], ANTI_SPOOFING);
     const lost = await on.prober.run(flows, { timeoutMilliseconds: 500 });
     assert.deepEqual(

@@ -13,7 +13,7 @@ const MOST_PROBES = 4;
 const MILLISECONDS = 500;
 
 /**
- * Sends a datagram over some of our direct routes, from this node's address on the bridge to the other node's, which are both addresses
+ * Tries a connection over some of our direct routes, from this node's address on the bridge to the other node's, which are both addresses
  * of pods' networks: a network that drops these answers none of them.
  *
  * @throws SyscallError when a socket is refused

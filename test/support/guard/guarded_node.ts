@@ -67,6 +67,8 @@ export interface GuardedNode extends Disposable {
   dropped(reason: string): number;
   /** Whether someone sees a frame with this token, once; waits for it up to some seconds. */
   arrives(token: Uint8Array, at: Party): Promise<boolean>;
+  /** Takes the stranger's port off the bridge while this works: policyd takes no bridge over with a port of others (FOREIGN-02). */
+  withoutStranger<T>(work: () => Promise<T>): Promise<T>;
 }
 
 const STRANGER_PORT = "other0";
@@ -142,6 +144,14 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
         .map(({ family, name }) => node.exec("nft", ["list", "table", family, name]))
         .flatMap((text) => [...text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"))])
         .reduce((sum, [, packets]) => sum + Number(packets), 0),
+    withoutStranger: async (work) => {
+      node.exec("ip", ["link", "set", STRANGER_PORT, "nomaster"]);
+      try {
+        return await work();
+      } finally {
+        node.exec("ip", ["link", "set", STRANGER_PORT, "master", "cni0"]);
+      }
+    },
     arrives: (token, at) => eventually(() => at.link.received().some((frame) => carries(frame, token))),
     [Symbol.dispose]: () => {
       nftables.close();
