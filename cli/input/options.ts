@@ -2,6 +2,8 @@ import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import { withReading } from "./reading.ts";
 import { DEFAULT_REQUEST_TIMEOUT, parseRequestTimeout } from "./cluster/access.ts";
+import type { NumberedPort } from "./port_text.ts";
+import { numberedPort } from "./port_text.ts";
 
 /**
  * Adds the options that say where the objects are (`InputOptions` of load.ts): files or the running cluster, one of them.
@@ -93,7 +95,7 @@ function readTimeout(text: string): number {
 }
 
 /** As {@link readPorts}, for an option that may stand several times. */
-export function addPorts(text: string, before: ReturnType<typeof readPorts> = []): ReturnType<typeof readPorts> {
+export function addPorts(text: string, before: readonly NumberedPort[] = []): readonly NumberedPort[] {
   return [...before, ...readPorts(text)];
 }
 
@@ -103,16 +105,12 @@ export function addWords(text: string, before: readonly string[] = []): readonly
 }
 
 /** Ports of the command line, as `80/TCP,53/UDP`; TCP where none is named. */
-export function readPorts(
-  text: string,
-): readonly { readonly protocol: "TCP" | "UDP" | "SCTP"; readonly port: number }[] {
+export function readPorts(text: string): readonly NumberedPort[] {
   return text.split(",").map((part) => {
-    const [, number = "", , name = "TCP"] = /^(\d{1,5})(\/(\w+))?$/.exec(part.trim()) ?? [];
-    const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
-    const port = Number(number);
-    if (protocol === undefined || port < 1 || port > 65_535) {
+    const port = numberedPort(part.trim());
+    if (port === undefined) {
       throw new InvalidArgumentError(`${JSON.stringify(part)}; expected ports such as 80/TCP,53/UDP.`);
     }
-    return { protocol, port };
+    return port;
   });
 }

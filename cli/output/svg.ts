@@ -93,7 +93,7 @@ function drawColumn({ blocks, headings }: Column, x: number, width: number): rea
     ...headings.map(({ text, y }) => `<text class="b" x="${x}" y="${y}">${titled(text)}</text>`),
     ...[...blocks.values()].map(
       ({ name, y, height }) =>
-        `<rect class="n" x="${x}" y="${y}" width="${round(width)}" height="${height}" rx="5"/>` +
+        `<rect class="n" x="${x}" y="${y}" width="${Math.round(width)}" height="${height}" rx="5"/>` +
         `<text x="${x + 8}" y="${y + height / 2 + 4}">${titled(shortName(name))}</text>`,
     ),
   ];
@@ -113,9 +113,9 @@ function drawEdge(
   { row, x, leftWidth }: Place,
 ): readonly string[] {
   if (from === undefined || to === undefined) return [];
-  const [startX, startY] = [round(x.left + leftWidth), from.y + from.height / 2];
+  const [startX, startY] = [Math.round(x.left + leftWidth), from.y + from.height / 2];
   const [endX, endY] = [x.labels, to.y + 2 + row * ROW + ROW / 2];
-  const middle = round((startX + endX) / 2);
+  const middle = Math.round((startX + endX) / 2);
   const line = `M${startX} ${startY}C${middle} ${startY} ${middle} ${endY} ${endX} ${endY}H${x.right - 7}`;
   return [
     `<path class="e${isPartly ? " p" : ""}" d="${line}"/><path class="a" d="M${x.right} ${endY}l-8 -4v8z"/>` +
@@ -141,10 +141,6 @@ function boxOf(name: string): string {
 function shortName(name: string): string {
   const slash = name.indexOf("/");
   return slash < 0 ? name : name.slice(slash + 1);
-}
-
-function round(value: number): number {
-  return Math.round(value);
 }
 
 function compare(a: string, b: string): number {

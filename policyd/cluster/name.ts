@@ -5,6 +5,8 @@ import type { Reader } from "./reader.ts";
 const LONGEST_NAME = 253;
 const LONGEST_ANNOTATION = 1024;
 const MOST_LABELS = 1024;
+/** The label that every namespace has, with its name. */
+export const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 const OUR_ANNOTATIONS = "drawbridge.dev/";
 
 /**
@@ -126,4 +128,9 @@ export function frozenLabels(entries: readonly (readonly [string, string])[]): L
 
 function isSubdomain(text: string): boolean {
   return text.length <= LONGEST_NAME && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
+}
+
+/** The labels of a namespace that is not among the objects: that of its name, which each has (POL-24). */
+export function nameLabel(namespace: string): Labels {
+  return frozenLabels([[NAMESPACE_NAME, namespace]]);
 }

@@ -9,10 +9,10 @@ import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { Manifest } from "../manifests.ts";
 import { locationText } from "../place.ts";
 import { shortList } from "../../../policyd/log/line.ts";
+import { nameLabel } from "../../../policyd/cluster/name.ts";
 
 /** More names help nobody. */
 const MOST_NAMED = 5;
-const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 
 /** Why an answer may be about nothing: no objects, or no pods. */
 export function emptiness(manifests: readonly Manifest[]): readonly string[] {
@@ -113,7 +113,7 @@ class SelectedPods {
 
   *#subjects({ namespaceSelector, podSelector }: NamespacedPods): Generator<Pod> {
     for (const namespace of this.#pods.keys()) {
-      const labels = this.#namespaces.get(namespace) ?? { [NAMESPACE_NAME]: namespace };
+      const labels = this.#namespaces.get(namespace) ?? nameLabel(namespace);
       if (namespaceSelector !== undefined && !selects(namespaceSelector, labels)) continue;
       for (const pod of this.#own(namespace)) {
         if (podSelector === undefined || selects(podSelector, pod.labels)) yield pod;

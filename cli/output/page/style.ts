@@ -18,7 +18,6 @@ th{font:12px ui-monospace,Menlo,Consolas,monospace;font-weight:400;white-space:n
 thead th{position:sticky;top:0;z-index:1;vertical-align:bottom}
 thead th span{display:block;writing-mode:vertical-rl;transform:rotate(180deg);padding:.3rem 0;max-height:15rem;overflow:hidden;text-overflow:ellipsis}
 tbody th{position:sticky;left:0;padding-right:.6rem;max-width:18rem;overflow:hidden;text-overflow:ellipsis}
-thead th.box,tbody th.box{font-weight:700;color:var(--dim)}
 td{padding:0;width:26px;height:26px}
 td button{display:block;width:26px;height:26px;border:0;border-radius:4px;padding:0;font:13px/26px system-ui,sans-serif;cursor:pointer;background:var(--box);color:var(--dim)}
 td button:focus-visible,td button[aria-current=true]{outline:2px solid var(--fg);outline-offset:1px}

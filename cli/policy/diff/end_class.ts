@@ -100,7 +100,7 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
   >();
   for (const { end, group, signature, isNode, isSubject } of found) {
     const key = groupKey(group);
-    const known = groups.get(key) ?? { ...group, sizes: sizes.get(key) ?? NONE };
+    const known = groups.get(key) ?? { ...group, sizes: sizes.get(key) ?? NO_SIZES };
     groups.set(key, known);
     const whole: End = { ...end, group: known };
     const one = classes.get(signature);
@@ -121,7 +121,8 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
   };
 }
 
-const NONE: Sizes = { before: 0, after: 0, both: 0 };
+/** Of a group without ends. */
+export const NO_SIZES: Sizes = { before: 0, after: 0, both: 0 };
 
 function sizesOf(found: readonly Found[]): Sizes {
   const count = (holds: (end: Found["end"]) => boolean): number => found.filter(({ end }) => holds(end)).length;

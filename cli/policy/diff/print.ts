@@ -45,12 +45,11 @@ export function* diffText(
   columns: number,
 ): Generator<string> {
   if (changes.length === 0) yield "no difference in what may be sent\n";
-  for (const { from, to, change, pairs, of, witness } of changes) {
+  for (const one of changes) {
+    const { change, witness } = one;
     const word = (change.type === "added" ? style.good : style.bad)(words[change.type]);
-    const head = printable(`${names(from)} -> ${names(to)}: ${connectionsText(change)}`);
-    yield foldLine(`${word}${causeText(change)} ${head}`, columns, 0, 2);
-    const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
-    yield foldLine(printable(`${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${example}`), columns, 2, 4);
+    yield foldLine(`${word}${causeText(change)} ${printable(headText(one))}`, columns, 0, 2);
+    yield foldLine(printable(pairsText(one)), columns, 2, 4);
     for (const line of reasonLines(witness)) yield foldLine(printable(line), columns, 4, 6);
   }
   for (const { what, side } of [
@@ -69,15 +68,27 @@ export function* diffText(
 
 /** A change in words, without colour and unfolded: what it is, and its witness with the reasons. */
 export function changeLines(
-  { from, to, change, pairs, of, witness }: ToldChange,
+  one: ToldChange,
   words: Words,
 ): { readonly word: string; readonly head: string; readonly lines: readonly string[] } {
-  const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
+  const { change, witness } = one;
   return {
     word: `${words[change.type]}${causeText(change)}`,
-    head: `${names(from)} -> ${names(to)}: ${connectionsText(change)}`,
-    lines: [`${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${example}`, ...reasonLines(witness)],
+    head: headText(one),
+    lines: [pairsText(one), ...reasonLines(witness)],
   };
+}
+
+function headText({ from, to, change }: ToldChange): string {
+  return `${names(from)} -> ${names(to)}: ${connectionsText(change)}`;
+}
+
+function pairsText({ pairs, of, witness }: ToldChange): string {
+  return `${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${exampleText(witness)}`;
+}
+
+function exampleText({ source, destination, traffic }: Witness): string {
+  return `${source} -> ${destination} ${trafficText(traffic)}`;
 }
 
 function podsText(count: number): string {
@@ -127,8 +138,7 @@ export function diffWide({ changes }: ToldDiff, words: Words, columns: number): 
       names(to),
       connectionsText(change),
     ];
-    const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
-    return [...cells, example, reasons.join("; ")].map(printable);
+    return [...cells, exampleText(witness), reasons.join("; ")].map(printable);
   });
   return formatTable(["change", "pairs", "from", "to", "connections", "such as", "reasons"], rows, columns);
 }

@@ -3,6 +3,7 @@ import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
+import { NO_SIZES } from "../diff/end_class.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { namesOf } from "../diff/merge.ts";
 import type { ObjectChange } from "./apply.ts";
@@ -77,12 +78,8 @@ export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => bool
   for (const entry of pods.values()) {
     if (isFinished(entry.pod)) continue;
     const name = groupName(entry.pod, "workload");
-    const group = groups.get(name) ?? {
-      name,
-      kind: "pods" as const,
-      whole: entry.pod.namespace,
-      sizes: { before: 0, after: 0, both: 0 },
-    };
+    const made = { name, kind: "pods" as const, whole: entry.pod.namespace, sizes: NO_SIZES };
+    const group = groups.get(name) ?? made;
     groups.set(name, group);
     if (!holds(entry)) partly.add(group);
     else {

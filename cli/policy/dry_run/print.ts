@@ -2,7 +2,6 @@ import { printable } from "../../../policyd/log/line.ts";
 import { groupName } from "../../cluster/group.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../style.ts";
-import { styleOf } from "../../style.ts";
 import type { ToldDiff, Words } from "../diff/print.ts";
 import { diffObject, diffText } from "../diff/print.ts";
 import { placeText } from "../diff/witness.ts";
@@ -23,10 +22,6 @@ export interface DryRun {
   /** The effect on the connections of given tables. */
   readonly live: LiveReport | undefined;
 }
-
-const PLAIN = styleOf({ hasColour: false });
-/** Characters in a line that nobody folds. */
-const UNFOLDED = 10_000;
 
 export const DRY_RUN_WORDS: Words = { added: "opened", removed: "cut" };
 
@@ -54,7 +49,6 @@ export function* dryRunText(
 export function dryRunFacts(dryRun: DryRun): readonly string[] {
   return [
     ...effects(dryRun),
-    ...(dryRun.live === undefined ? [] : [...liveText(dryRun.live, PLAIN, UNFOLDED)].map((line) => line.trim())),
     ...dryRun.warnings.map(({ text, file, line }) => `warning: ${placeText({ name: text, file, line })}`),
   ];
 }

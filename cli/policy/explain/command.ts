@@ -2,6 +2,8 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
+import type { AskedPort } from "../../input/port_text.ts";
+import { askedPort } from "../../input/port_text.ts";
 
 export const EXPLAIN_FORMATS = ["table", "json"] as const;
 
@@ -30,9 +32,6 @@ export function explainCommand(run: Run): Command {
     });
 }
 
-/** Of Services as of containers: small letters, figures and hyphens, among them a letter. */
-export const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-
 /** @throws InvalidArgumentError */
 export function readEnd(text: string): string {
   if (parseEndName(text) !== undefined) return text;
@@ -49,9 +48,9 @@ export function readSource(text: string): string {
   return text;
 }
 
-function readTraffic(text: string): { readonly protocol: string; readonly port?: number } | { readonly name: string } {
-  if (text.toLowerCase() === "icmp") return { protocol: "ICMP" };
-  if (PORT_NAME.test(text)) return { name: text };
+function readTraffic(text: string): AskedPort {
+  const asked = askedPort(text);
+  if (asked !== undefined) return asked;
   const [first, ...others] = readPorts(text);
   if (first === undefined || others.length > 0) throw new InvalidArgumentError("expected one port, such as 80/TCP.");
   return first;

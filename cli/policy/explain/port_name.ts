@@ -2,17 +2,26 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { End } from "../../cluster/find_end.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import type { PortTraffic } from "./targets.ts";
+import type { AskedPort } from "../../input/port_text.ts";
 
 interface NamedPort extends PortTraffic {
   readonly name: string;
 }
 
 /**
- * The port of a destination by its name: of a Service its own, of pods the one that their containers give it.
+ * The traffic that is asked about at a destination; a port by its name is looked up there.
  *
  * @throws DrawbridgeError ERR_OBJECT for a name that nobody has, with the nearest ones, and for one that is several ports
  */
-export function portByName(end: End, name: string): PortTraffic {
+export function trafficTo(
+  end: End,
+  port: AskedPort | undefined,
+): PortTraffic | { readonly protocol: "ICMP" } | undefined {
+  return port !== undefined && "name" in port ? portByName(end, port.name) : port;
+}
+
+/** The port of a destination by its name: of a Service its own, of pods the one that their containers give it.. */
+function portByName(end: End, name: string): PortTraffic {
   const ports = portsOf(end);
   const found = new Map(
     ports.filter((one) => one.name === name).map(({ protocol, port }) => [`${port}/${protocol}`, { protocol, port }]),

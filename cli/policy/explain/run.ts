@@ -11,7 +11,7 @@ import { styleOf } from "../../style.ts";
 import { EXPLAIN_FORMATS } from "./command.ts";
 import { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
-import { portByName } from "./port_name.ts";
+import { trafficTo } from "./port_name.ts";
 import { explanationText } from "./print.ts";
 
 const optionsSchema = v.object({
@@ -40,8 +40,7 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service is no source");
   const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
-  const traffic = port !== undefined && "name" in port ? portByName(destination, port.name) : port;
-  const explanation = explain(context, { from: source, to: destination, traffic });
+  const explanation = explain(context, { from: source, to: destination, traffic: trafficTo(destination, port) });
   const text =
     output === "json"
       ? `${JSON.stringify(explanation, null, 2)}\n`

@@ -12,7 +12,7 @@ import type {
   Service,
 } from "../../../policyd/cluster/model.ts";
 import { nameOf } from "../../../policyd/cluster/gate.ts";
-import { frozenLabels } from "../../../policyd/cluster/name.ts";
+import { nameLabel } from "../../../policyd/cluster/name.ts";
 import type { ClusterStore } from "../../../policyd/cluster/store.ts";
 import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
@@ -197,6 +197,6 @@ function servicePods({ source }: Manifest, { namespace }: Service, pods: readonl
 
 function namespacesOf({ manifests }: Manifests, known: ReadonlyMap<string, Namespace>): ReadonlyMap<string, Labels> {
   const names = manifests.flatMap(({ object }) => ("namespace" in object ? [object.namespace] : []));
-  const implied = names.map((name): [string, Labels] => [name, frozenLabels([["kubernetes.io/metadata.name", name]])]);
+  const implied = names.map((name): [string, Labels] => [name, nameLabel(name)]);
   return new Map([...implied, ...[...known.values()].map(({ name, labels }): [string, Labels] => [name, labels])]);
 }

@@ -32,3 +32,15 @@ export function flowOf({ protocol, source, asked, destination, port }: Connectio
 export function connectionKey({ protocol, source, sourcePort, destination, port }: Connection): string {
   return `${protocol} ${source} ${sourcePort ?? ""} ${destination} ${port ?? ""}`;
 }
+
+/** Asks once about all connections between two addresses at one port: policies see nothing else of them. */
+export function remembered<T>(ask: (connection: Connection) => T): (connection: Connection) => T {
+  const answers = new Map<string, { readonly answer: T }>();
+  return (connection) => {
+    const { protocol, source, asked, destination, port } = connection;
+    const key = `${protocol} ${source} ${destination} ${port ?? ""} ${asked === destination}`;
+    const known = answers.get(key) ?? { answer: ask(connection) };
+    answers.set(key, known);
+    return known.answer;
+  };
+}

@@ -7,7 +7,8 @@ import type { EndVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Sides } from "../diff/end_class.ts";
 import type { Connection } from "./connection.ts";
-import { flowOf } from "./connection.ts";
+import { flowOf, remembered } from "./connection.ts";
+import { entryAt } from "./peer.ts";
 
 /** The connections of one workload to another by one protocol and port that a change would cut. */
 export interface Cut {
@@ -39,38 +40,40 @@ export interface Forecast {
 /** Returns which of some connections are allowed by the policies before a change and denied by those after it. */
 export function forecast({ before, after }: Sides, connections: readonly Connection[]): Forecast {
   const wasAllowed = remembered((connection) => isAllowed(before, flowOf(connection)));
-  const willBeAllowed = remembered((connection) => isAllowed(after, flowOf(connection)));
+  const denialsAfter = remembered((connection) => denialsOf(after, connection));
   const cuts = new Map<string, Cut & { readonly connections: Connection[] }>();
   let deniedBefore = 0;
   for (const connection of connections) {
-    if (!wasAllowed(connection)) deniedBefore++;
-    else if (!willBeAllowed(connection)) {
-      const { protocol, port } = connection;
-      const [source, destination] = [connection.source, connection.destination].map((end) => endName(before, end));
-      const denials = denialsOf(after, connection);
-      const key = [source, destination, protocol, port ?? "", ...denials.map(denialKey)].join(" ");
-      const cut = cuts.get(key);
-      if (cut !== undefined) cut.connections.push(connection);
-      else {
-        const names = { source: source ?? "", destination: destination ?? "" };
-        cuts.set(key, { ...names, protocol, port, denials, connections: [connection] });
-      }
+    if (!wasAllowed(connection)) {
+      deniedBefore++;
+      continue;
     }
+    const denials = denialsAfter(connection);
+    if (denials === undefined) continue;
+    const { protocol, port } = connection;
+    const [source, destination] = [endName(before, connection.source), endName(before, connection.destination)];
+    const key = [source, destination, protocol, port ?? "", ...denials.map(denialKey)].join(" ");
+    const cut = cuts.get(key) ?? { source, destination, protocol, port, denials, connections: [] };
+    cut.connections.push(connection);
+    cuts.set(key, cut);
   }
   const ordered = [...cuts.values()].sort((a, b) => b.connections.length - a.connections.length || compare(a, b));
   return { judged: connections.length, deniedBefore, cuts: ordered };
 }
 
 /** The workload, the node or the address outside that an address belongs to. */
-export function endName({ owners, pods }: PolicyIndex, address: Address): string {
-  const owner = owners.get(address);
+export function endName(index: PolicyIndex, address: Address): string {
+  const owner = index.owners.get(address);
   if (owner?.type === "node") return `node/${owner.name}`;
-  const entry = owner === undefined ? undefined : pods.get(owner.key);
+  const entry = entryAt(index, address);
   return entry === undefined ? formatAddress(address) : groupName(entry.pod, "workload");
 }
 
-function denialsOf(index: PolicyIndex, connection: Connection): readonly Denial[] {
-  const verdict = evaluatePolicy(index, flowOf(connection));
+/** Returns the ends that deny a connection; undefined where it is allowed. */
+function denialsOf(index: PolicyIndex, connection: Connection): readonly Denial[] | undefined {
+  const flow = flowOf(connection);
+  if (isAllowed(index, flow)) return undefined;
+  const verdict = evaluatePolicy(index, flow);
   if (verdict.kind === "impossible") return [];
   return (["egress", "ingress"] as const)
     .map((direction) => ({ direction, verdict: verdict[direction] }))
@@ -81,18 +84,6 @@ function denialsOf(index: PolicyIndex, connection: Connection): readonly Denial[
 function denialKey({ direction, verdict: { decision, isolatedBy } }: Denial): string {
   if (decision.type !== "cluster rule") return `${direction} ${isolatedBy.join(",")}`;
   return `${direction} ${decision.rule.action} ${decision.rule.policy} ${decision.rule.rule}`;
-}
-
-/** Judges once for all connections between two addresses at one port. */
-function remembered(judge: (connection: Connection) => boolean): (connection: Connection) => boolean {
-  const answers = new Map<string, boolean>();
-  return (connection) => {
-    const { protocol, source, asked, destination, port } = connection;
-    const key = `${protocol} ${source} ${destination} ${port ?? ""} ${asked === destination}`;
-    const answer = answers.get(key) ?? judge(connection);
-    answers.set(key, answer);
-    return answer;
-  };
 }
 
 function compare(a: Cut, b: Cut): number {

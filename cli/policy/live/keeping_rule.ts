@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Cut, Denial } from "./forecast.ts";
-import { addressPeer, podPeer } from "./peer.ts";
+import { addressPeer, entryAt, podPeer } from "./peer.ts";
 
 /** A rule that would keep the connections of a {@link Cut} at one end. */
 export interface KeepingRule {
@@ -53,11 +53,7 @@ function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denia
 
 /** Peers that hold all addresses; a text that says why there are none. */
 function peersOf(index: PolicyIndex, namespace: string, addresses: readonly Address[]): readonly object[] | string {
-  const pods = addresses.flatMap((address) => {
-    const owner = index.owners.get(address);
-    const entry = owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
-    return entry === undefined ? [] : [entry.pod];
-  });
+  const pods = addresses.flatMap((address) => entryAt(index, address)?.pod ?? []);
   const [first] = pods;
   if (first !== undefined) {
     const peer = podPeer(pods, namespace);

@@ -1,12 +1,18 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { bitsOf, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { Labels, Pod } from "../../../policyd/cluster/model.ts";
+import { NAMESPACE_NAME } from "../../../policyd/cluster/name.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 
-const NAME_LABEL = "kubernetes.io/metadata.name";
+/** Returns the pod that has an address; undefined for a node's address and for one that nobody has. */
+export function entryAt({ owners, pods }: PolicyIndex, address: Address): PodEntry | undefined {
+  const owner = owners.get(address);
+  return owner?.type === "pod" ? pods.get(owner.key) : undefined;
+}
 
 /** Returns the labels that all of some pods have but for those of controllers, as a selector; undefined where there are none. */
-export function commonSelector(pods: readonly Pod[]): { readonly matchLabels: object } | undefined {
+export function commonSelector(pods: readonly Pod[]): { readonly matchLabels: Labels } | undefined {
   const [first] = pods;
   const labels = Object.entries(first?.labels ?? {}).filter(
     ([key, value]) => !CONTROLLER_LABELS.includes(key) && pods.every((pod) => pod.labels[key] === value),
@@ -20,7 +26,7 @@ export function podPeer(pods: readonly Pod[], namespace: string): object | undef
   const podSelector = commonSelector(pods);
   if (first === undefined || podSelector === undefined) return undefined;
   if (first.namespace === namespace) return { podSelector };
-  return { namespaceSelector: { matchLabels: { [NAME_LABEL]: first.namespace } }, podSelector };
+  return { namespaceSelector: { matchLabels: { [NAMESPACE_NAME]: first.namespace } }, podSelector };
 }
 
 /** Returns a peer that is one address. */

@@ -16,6 +16,11 @@ export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";
 
+/** Whether one of two ends is pods that exist: nothing else is asked about. */
+export function areAsked(from: MatrixEnd, to: MatrixEnd): boolean {
+  return from.kind === "pods" || to.kind === "pods";
+}
+
 /**
  * All of them, row by row; nothing goes from outside to outside by way of a policy.
  *
@@ -24,7 +29,7 @@ const SOME = " (some)";
 export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellText): Generator<Cell> {
   for (const from of matrix.sources) {
     for (const to of matrix.destinations) {
-      if (from.kind !== "pods" && to.kind !== "pods") continue;
+      if (!areAsked(from, to)) continue;
       const connections = matrix.between(from, to);
       if (!isAllowedOnly || textOf(connections) !== "") yield { from, to, connections };
     }

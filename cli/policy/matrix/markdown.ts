@@ -1,9 +1,9 @@
 import { markdownCode, markdownTable } from "../../output/markup.ts";
-import { cellsOf, cellText } from "./cell.ts";
+import { areAsked, cellsOf, cellText } from "./cell.ts";
 import type { Matrix } from "./matrix.ts";
 import type { Asked } from "./print.ts";
+import { WIDEST_GRID } from "./print.ts";
 
-const WIDEST_GRID = 12;
 const MOST_ROWS = 300;
 
 /** A matrix as Markdown: a grid where it is small, else the pairs between which something is allowed. */
@@ -15,7 +15,7 @@ export function matrixMarkdown(matrix: Matrix, { ports }: Asked): string {
   if (Math.max(sources.length, destinations.length) <= WIDEST_GRID) {
     const rows = sources.map((from) => [
       markdownCode(from.name),
-      ...destinations.map((to) => (from.kind !== "pods" && to.kind !== "pods" ? "" : words(textOf(between(from, to))))),
+      ...destinations.map((to) => (areAsked(from, to) ? words(textOf(between(from, to))) : "")),
     ]);
     return markdownTable(["from \\ to", ...destinations.map(({ name }) => markdownCode(name))], rows);
   }

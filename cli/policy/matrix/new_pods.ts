@@ -1,4 +1,4 @@
-import { frozenLabels } from "../../../policyd/cluster/name.ts";
+import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../../policyd/cluster/name.ts";
 import type {
   ClusterObject,
   Labels,
@@ -25,7 +25,6 @@ export interface NewPods {
 
 /** More kinds of pods that nobody has are not tried out. */
 const MOST_KINDS = 500;
-const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 
 /**
  * The pods that may come: one without labels in each namespace and in one that does not exist yet, and for each peer that
@@ -158,7 +157,7 @@ function namespacesOf(objects: readonly ClusterObject[]): ReadonlyMap<string, La
   for (const one of objects) {
     if (one.kind === "Namespace") found.set(one.name, one.labels);
     else if ((one.kind === "Pod" || one.kind === "NetworkPolicy") && !found.has(one.namespace)) {
-      found.set(one.namespace, { [NAMESPACE_NAME]: one.namespace });
+      found.set(one.namespace, nameLabel(one.namespace));
     }
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));

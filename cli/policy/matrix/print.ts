@@ -5,7 +5,7 @@ import type { ConnectionSet } from "../connections/connection_set.ts";
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import type { CellText } from "./cell.ts";
-import { cellsOf, cellText, isPartly } from "./cell.ts";
+import { areAsked, cellsOf, cellText, isPartly } from "./cell.ts";
 import type { MatrixEnd } from "./end.ts";
 import { graphName } from "./end.ts";
 import type { Matrix, PortQuestion } from "./matrix.ts";
@@ -19,7 +19,7 @@ export interface Asked {
 }
 
 /** More columns than this, or a wider line, are a list. */
-const WIDEST_GRID = 12;
+export const WIDEST_GRID = 12;
 const WIDEST = 120;
 const CORNER = "from \\ to";
 
@@ -31,8 +31,7 @@ const CORNER = "from \\ to";
 export function formatGrid(matrix: Matrix, textOf: CellText, columns: number): string | undefined {
   const { sources, destinations, between } = matrix;
   if (Math.max(sources.length, destinations.length) > WIDEST_GRID) return undefined;
-  const cell = (from: MatrixEnd, to: MatrixEnd): string =>
-    from.kind !== "pods" && to.kind !== "pods" ? "" : textOf(between(from, to)) || "-";
+  const cell = (from: MatrixEnd, to: MatrixEnd): string => (areAsked(from, to) ? textOf(between(from, to)) || "-" : "");
   const grid = sources.map((from) => [from.name, ...destinations.map((to) => cell(from, to))]);
   const rows = [[CORNER, ...destinations.map(({ name }) => name)], ...grid];
   const widths = widthsOf(rows);

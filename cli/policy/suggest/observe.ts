@@ -2,14 +2,15 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
 import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
 import { exemptionFromIsolation } from "../../../policyd/policy/evaluate/decide.ts";
-import { evaluatePolicy, isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
+import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
 import type { Direction, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import { resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { EndVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Connection } from "../live/connection.ts";
-import { flowOf } from "../live/connection.ts";
+import { flowOf, remembered } from "../live/connection.ts";
+import { entryAt } from "../live/peer.ts";
 
 /** The other end of a connection: a workload by its name, or an address that no pod has. */
 export type Peer =
@@ -46,30 +47,33 @@ export interface Observation {
  * already is left out, and so is what policies never concern, such as a pod and its own node (POL-07).
  */
 export function observe(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Observation {
-  const workloads = new Map<string, Pod[]>();
-  for (const { pod } of index.pods.values()) {
-    if (pod.hostNetwork || isFinished(pod)) continue;
-    const name = groupName(pod, "workload");
-    workloads.set(name, [...(workloads.get(name) ?? []), pod]);
-  }
+  const pods = [...index.pods.values()].map(({ pod }) => pod);
+  const running = pods.filter((pod) => !pod.hostNetwork && !isFinished(pod));
+  const workloads = Map.groupBy(running, (pod) => groupName(pod, "workload"));
+  const pairsFor = remembered((connection) => pairsOf(index, namespace, connection));
   const pairs = new Map<string, Pair>();
   const counts = { concerned: 0, denied: 0, icmp: 0 };
   for (const connection of connections) {
     const ends = [podAt(index, connection.source), podAt(index, connection.destination)];
     if (ends.every((pod) => pod?.namespace !== namespace)) continue;
     counts.concerned++;
-    if (connection.protocol === "ICMP") counts.icmp++;
-    else if (!isAllowed(index, flowOf(connection))) counts.denied++;
-    else for (const pair of pairsOf(index, namespace, connection)) pairs.set(pairKey(pair), pair);
+    if (connection.protocol === "ICMP") {
+      counts.icmp++;
+      continue;
+    }
+    const found = pairsFor(connection);
+    if (found === undefined) counts.denied++;
+    else for (const pair of found) pairs.set(pairKey(pair), pair);
   }
   return { workloads, pairs: [...pairs.values()], ...counts };
 }
 
-/** The pairs of an allowed connection that need a rule: none, one, or one at each end. */
-function pairsOf(index: PolicyIndex, namespace: string, connection: Connection): readonly Pair[] {
+/** The pairs of an allowed connection that need a rule: none, one, or one at each end; undefined where it is denied. */
+function pairsOf(index: PolicyIndex, namespace: string, connection: Connection): readonly Pair[] | undefined {
   const { protocol, port } = connection;
   const verdict = evaluatePolicy(index, flowOf(connection));
-  if (verdict.kind === "impossible" || protocol === "ICMP" || port === undefined) return [];
+  if (verdict.kind !== "allowed") return undefined;
+  if (protocol === "ICMP" || port === undefined) return [];
   const [source, destination] = [podAt(index, connection.source), podAt(index, connection.destination)];
   const server = destination && groupName(destination, "workload");
   const ends = [
@@ -108,8 +112,7 @@ function isExempt(index: PolicyIndex, connection: Connection, direction: Directi
 
 /** The pod that has an address and that policies may select. */
 function podAt(index: PolicyIndex, address: Address): Pod | undefined {
-  const owner = index.owners.get(address);
-  const entry = owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
+  const entry = entryAt(index, address);
   return entry?.subject === undefined ? undefined : entry.pod;
 }
 

@@ -1,6 +1,9 @@
-import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { Labels, Pod } from "../../../policyd/cluster/model.ts";
+import { NAMESPACE_NAME } from "../../../policyd/cluster/name.ts";
+import { DNS_PORT } from "../../../policyd/policy/evaluate/decide.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { Connection } from "../live/connection.ts";
 import { addressPeer, commonSelector, podPeer } from "../live/peer.ts";
 import type { Observation, Pair, Peer } from "./observe.ts";
@@ -34,8 +37,8 @@ const MOST_ADDRESSES = 50;
 const DIRECTIONS = ["ingress", "egress"] as const;
 const DNS = { namespace: "kube-system", label: "k8s-app", value: "kube-dns" } as const;
 const DNS_PORTS = [
-  { protocol: "UDP", port: 53 },
-  { protocol: "TCP", port: 53 },
+  { protocol: "UDP", port: DNS_PORT },
+  { protocol: "TCP", port: DNS_PORT },
 ];
 
 /**
@@ -165,30 +168,29 @@ function dnsRule({ index, namespace, remarks }: Context, workload: string, pairs
   if (servers.length === 0 || isServer) return [];
   const questions = pairs.filter(
     ({ direction, port, peer }) =>
-      direction === "egress" && port === 53 && peer.type === "workload" && peer.name.startsWith(`${DNS.namespace}/`),
+      direction === "egress" &&
+      port === DNS_PORT &&
+      peer.type === "workload" &&
+      peer.name.startsWith(`${DNS.namespace}/`),
   );
   if (questions.length >= DNS_PORTS.length) return [];
   remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not`);
   const podSelector = { matchLabels: { [DNS.label]: DNS.value } };
-  const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": DNS.namespace } };
+  const namespaceSelector = { matchLabels: { [NAMESPACE_NAME]: DNS.namespace } };
   return [{ to: [{ namespaceSelector, podSelector }], ports: DNS_PORTS }];
 }
 
 /** The other workloads of the namespace that a selector of labels selects, too. */
 function othersSelected(
   { observation, namespace }: Context,
-  { matchLabels = {} }: { readonly matchLabels?: object },
+  { matchLabels = {} }: { readonly matchLabels?: Labels },
   workload: string,
   of: string = namespace,
 ): readonly string[] {
   return [...observation.workloads].flatMap(([name, pods]) => {
     const isOther = name !== workload && pods[0]?.namespace === of;
-    return isOther && pods.some(({ labels }) => isSubset(matchLabels, labels)) ? [name] : [];
+    return isOther && pods.some(({ labels }) => selects({ matchLabels, matchExpressions: [] }, labels)) ? [name] : [];
   });
-}
-
-function isSubset(wanted: object, labels: Pod["labels"]): boolean {
-  return Object.entries(wanted).every(([key, value]) => labels[key] === value);
 }
 
 /** `observed-NAME`, with a number where a policy has that name. */

@@ -6,7 +6,8 @@ import { parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
 import { locationText } from "../../input/place.ts";
-import { PORT_NAME } from "../explain/command.ts";
+import type { AskedPort } from "../../input/port_text.ts";
+import { askedPort } from "../../input/port_text.ts";
 
 /** One connection, and whether it should be allowed. */
 export interface Expectation {
@@ -21,12 +22,6 @@ export interface Expectation {
   readonly expect: "allowed" | "denied";
   readonly reason: string;
 }
-
-/** A port by its number, or by the name that the destination gives it. */
-export type AskedPort =
-  | { readonly type: "number"; readonly protocol: "TCP" | "UDP" | "SCTP"; readonly port: number }
-  | { readonly type: "ICMP" }
-  | { readonly type: "name"; readonly name: string };
 
 const MOST_BYTES = 1024 * 1024;
 const MOST_EXPECTATIONS = 10_000;
@@ -120,20 +115,11 @@ function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | str
     return `to: ${JSON.stringify(to)}; expected a pod, a workload, a Service, a node or an address`;
   if (text === undefined && expect === "allowed")
     return "port: expected one, since everything is rarely meant to be allowed";
-  const port = text === undefined ? undefined : portOf(`${text}`);
+  const port = text === undefined ? undefined : askedPort(`${text}`);
   if (text !== undefined && port === undefined)
     return `port: ${JSON.stringify(text)}; expected such as 80, 53/UDP, icmp or a name`;
   const name = parsed.output.name ?? `${from} to ${to}${text === undefined ? "" : ` ${text}`}`;
   return { name, from, to, port, expect, reason };
-}
-
-function portOf(text: string): AskedPort | undefined {
-  if (text.toLowerCase() === "icmp") return { type: "ICMP" };
-  if (PORT_NAME.test(text)) return { type: "name", name: text };
-  const [, number = "", , name = "TCP"] = /^(\d{1,5})(\/(\w+))?$/.exec(text) ?? [];
-  const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
-  const port = Number(number);
-  return protocol === undefined || port < 1 || port > 65_535 ? undefined : { type: "number", protocol, port };
 }
 
 function issueText([issue]: readonly v.BaseIssue<unknown>[]): string {

@@ -4,7 +4,7 @@ import { findEnd } from "../../cluster/find_end.ts";
 import { styleOf } from "../../style.ts";
 import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
-import { portByName } from "../explain/port_name.ts";
+import { trafficTo } from "../explain/port_name.ts";
 import { explanationText } from "../explain/print.ts";
 import type { Expectation } from "./expectation.ts";
 
@@ -42,15 +42,7 @@ function judge(context: ExplainContext, expectation: Expectation, namespace: str
   const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service sends nothing");
   const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
-  const traffic =
-    port === undefined
-      ? undefined
-      : port.type === "name"
-        ? portByName(destination, port.name)
-        : port.type === "ICMP"
-          ? ({ protocol: "ICMP" } as const)
-          : { protocol: port.protocol, port: port.port };
-  const explanation = explain(context, { from: source, to: destination, traffic });
+  const explanation = explain(context, { from: source, to: destination, traffic: trafficTo(destination, port) });
   const { allowed, partly } = explanation;
   // A connection that is allowed in some cases is neither allowed nor denied: each word is for all cases.
   const holds = expect === "allowed" ? allowed : !allowed && !partly;

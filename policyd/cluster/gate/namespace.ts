@@ -1,9 +1,7 @@
 import type { Namespace } from "../model.ts";
-import { frozenLabels, readLabels } from "../name.ts";
+import { frozenLabels, NAMESPACE_NAME, readLabels } from "../name.ts";
 import type { Reader } from "../reader.ts";
 import { readMetadata, readUid } from "./metadata.ts";
-
-const NAME_LABEL = "kubernetes.io/metadata.name";
 
 /**
  * A v1 Namespace. The label that every namespace of a cluster has is there even if a file leaves it out.
@@ -18,7 +16,8 @@ export function readNamespace(object: Reader): Namespace {
     key: name,
     name,
     uid: readUid(reader),
-    labels: labels[NAME_LABEL] === name ? labels : frozenLabels(Object.entries({ ...labels, [NAME_LABEL]: name })),
+    labels:
+      labels[NAMESPACE_NAME] === name ? labels : frozenLabels(Object.entries({ ...labels, [NAMESPACE_NAME]: name })),
     isTerminating,
   });
 }

@@ -10,7 +10,7 @@ import type {
   PolicyPeer,
   PolicyRule,
 } from "../../cluster/model.ts";
-import { frozenLabels } from "../../cluster/name.ts";
+import { nameLabel } from "../../cluster/name.ts";
 import { keysOf } from "./selector.ts";
 
 /** Pods that no selector of any policy can tell apart: of one namespace, with the same labels as far as any asks. */
@@ -57,10 +57,6 @@ export class IdentityTable {
   all(): readonly Identity[] {
     return this.#identities;
   }
-}
-
-function nameLabel(namespace: string): Labels {
-  return frozenLabels([["kubernetes.io/metadata.name", namespace]]);
 }
 
 /** A selector that is put to pods, of one namespace or of any. */

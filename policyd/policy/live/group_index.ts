@@ -1,5 +1,5 @@
 import type { Labels, LabelSelector } from "../../cluster/model.ts";
-import { frozenLabels } from "../../cluster/name.ts";
+import { nameLabel } from "../../cluster/name.ts";
 import { isSelected } from "../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../compile/profile.ts";
 import { LabelIndex } from "./label_index.ts";
@@ -54,11 +54,6 @@ interface ActivePodGroup {
 interface ActiveNodeGroup {
   readonly group: NodeGroup;
   readonly identities: Set<OwnIdentity>;
-}
-
-/** The labels of a namespace that was never among the objects: that of its name, which each has (POL-24). */
-export function nameLabel(namespace: string): Labels {
-  return frozenLabels([["kubernetes.io/metadata.name", namespace]]);
 }
 
 /**
