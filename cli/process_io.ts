@@ -45,6 +45,10 @@ const ownPrograms: Programs = {
     const { systemPrograms } = await import("./input/programs/system_programs.ts");
     return systemPrograms.run(command, args, bounds);
   },
+  async follow(command, args, onLine) {
+    const { systemPrograms } = await import("./input/programs/system_programs.ts");
+    return systemPrograms.follow(command, args, onLine);
+  },
 };
 
 const thisNode: NodeAccess = {

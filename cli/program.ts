@@ -4,6 +4,7 @@ import { completionCommand } from "./completion/command.ts";
 import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
 import { RenderedFiles, renderOptions } from "./input/programs/rendered_files.ts";
+import { flowsCommand } from "./flows/command.ts";
 import type { Io } from "./io.ts";
 import { nodeCommand } from "./node/command.ts";
 import { diffCommand } from "./policy/diff/command.ts";
@@ -57,6 +58,7 @@ export function createProgram(name: string, run: Run): Command {
   const service = new Command("service").description("where Services send packets");
   service.addCommand(serviceExplainCommand(run));
   program.addCommand(service);
+  program.addCommand(flowsCommand(run));
   program.addCommand(nodeCommand(run));
   program.addCommand(completionCommand(run));
   program.addCommand(versionCommand(run));

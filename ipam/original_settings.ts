@@ -77,6 +77,18 @@ export function changedSetting(
   return isOurs ? { ...before, ours: [present, value] } : { key, original: present, ours: [value] };
 }
 
+/**
+ * Gives a setting its original value back and forgets it; nothing where none is remembered, or where somebody else has written it since.
+ *
+ * @throws DrawbridgeError ERR_STORE
+ */
+export function giveBack(sysctl: Sysctl, place: OriginalSettingsPlace, key: string): void {
+  const found = readOriginal(place, key);
+  if (found?.setting === undefined) return;
+  if (found.setting.ours.includes(sysctl.read(key) ?? "")) sysctl.write(key, found.setting.original);
+  place.files.unlink(found.path);
+}
+
 /** Lists what is remembered for this boot, by the names of the files. @throws DrawbridgeError ERR_STORE */
 export function listOriginals(place: OriginalSettingsPlace): readonly FoundOriginal[] {
   const names = place.files.readDirectory(directoryOf(place)).filter((name) => /^[^.].*\.json$/.test(name));

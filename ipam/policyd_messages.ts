@@ -27,7 +27,9 @@ export type PolicydRequest =
   | { readonly type: "register"; readonly attachment: AttachmentRecord; readonly wait?: number }
   /** A pod is being detached: answered when nothing of it is left. One that is not known is no error. */
   | { readonly type: "unregister"; readonly attachment: AttachmentName }
-  | { readonly type: "status" };
+  | { readonly type: "status" }
+  /** Answered when the files of the flow ledger have all that was seen. */
+  | { readonly type: "write flows" };
 
 export type PolicydReply =
   /** `isDetached`, of a pod that was known and is to be detached: the link and the neighbours on the bridge are gone, too. */
@@ -97,9 +99,12 @@ export function parseRequest(text: string): PolicydRequest {
       case "unregister":
         return Object.freeze({ type, attachment: readName(message.object("attachment")) });
       case "status":
+      case "write flows":
         return Object.freeze({ type });
       default:
-        throw malformed(`type: ${JSON.stringify(type.slice(0, 40))}; expected register, unregister or status`);
+        throw malformed(
+          `type: ${JSON.stringify(type.slice(0, 40))}; expected register, unregister, status or write flows`,
+        );
     }
   });
 }

@@ -7,6 +7,7 @@ import type { Kind } from "./cluster/model.ts";
 import { KINDS } from "./cluster/model.ts";
 import type { Dataplane } from "./dataplane.ts";
 import type { NoticeSink } from "./events/notice.ts";
+import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import type { RequestHandlers } from "./socket/handlers.ts";
@@ -31,6 +32,8 @@ export interface DaemonParts {
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly clock: Clock;
+  /** Undefined where flows are not recorded. */
+  readonly flows?: Pick<FlowLedger, "write"> | undefined;
 }
 
 /** The daemon: objects from a source and attachments from the socket, passed on to the dataplanes. */
@@ -162,6 +165,17 @@ export class Daemon implements ObjectSink, RequestHandlers {
       problemCount: problems.length,
       problems: problems.slice(0, MOST_PROBLEMS).map((problem) => printable(problem).slice(0, LONGEST_PROBLEM)),
     };
+  }
+
+  async writeFlows(): Promise<void> {
+    const { flows } = this.#parts;
+    if (flows === undefined) {
+      throw new DrawbridgeError(
+        "ERR_CONFIGURATION",
+        "flowLedger: it is false; expected true, for flows to be recorded",
+      );
+    }
+    await flows.write();
   }
 
   /** How many objects there are of each kind. */

@@ -111,6 +111,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     logger,
     events: clusterEvents,
     clock: realClock,
+    flows: node.flowLedger,
   };
   const daemon = new Daemon(parts);
   node.ended.forgetBy((attachment) => daemon.unregister(attachment));
@@ -140,6 +141,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     attachmentFailures: () => failures.seconds(),
     nodeRepairs: () => nodeState.report.repairs,
     staleFlows,
+    flowLedger: () => node.flowLedger?.counts(),
     refusedHostPorts: () => node.hostPorts.count,
     policies: policyMetrics,
     events: clusterEvents,

@@ -1,6 +1,5 @@
 import type { Pod } from "../../policyd/cluster/model.ts";
-import { printable } from "../../policyd/log/line.ts";
-import { workloadNameOf } from "./workload_name.ts";
+import { workloadText } from "../../policyd/cluster/workload_name.ts";
 
 export const GROUPINGS = ["pod", "workload", "namespace"] as const;
 
@@ -30,7 +29,5 @@ export function groupsOf(pods: Iterable<Pod>, by: Grouping): readonly Group[] {
 /** What a pod's group is called. */
 export function groupName(pod: Pod, by: Grouping): string {
   if (by === "namespace") return pod.namespace;
-  const { kind, name } = workloadNameOf(pod);
-  // What a pod says of its controller nobody has checked.
-  return by === "pod" || kind === "Pod" ? pod.key : printable(`${pod.namespace}/${kind.toLowerCase()}/${name}`);
+  return by === "pod" ? pod.key : workloadText(pod);
 }

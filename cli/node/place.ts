@@ -13,6 +13,8 @@ export interface NodePlace {
   readonly bridge: string;
   /** Where shims find the plugin server. */
   readonly serverDirectory: string;
+  /** Where the ledger of flows is. */
+  readonly flowDirectory: string;
   /** Path of the network namespace to look at instead of the one we are in. */
   readonly networkNamespace: string | undefined;
 }
@@ -59,6 +61,7 @@ export function placeOf(
     socket: options.socket ?? configuration.socketPath,
     bridge: options.bridge ?? configuration.bridge,
     serverDirectory: SERVER_DIRECTORY,
+    flowDirectory: configuration.flowLedgerDirectory,
     networkNamespace: options.networkNamespace,
   };
 }

@@ -42,6 +42,8 @@ const FIELDS: readonly {
     field: "encapsulation",
     about: "VXLAN to other nodes: auto, always, never",
   },
+  { flag: "--drop-log", value: "", field: "dropLog", about: "log what NetworkPolicies drop" },
+  { flag: "--flow-ledger", value: "", field: "flowLedger", about: "count the connections of this node's pods" },
   {
     flag: "--min-sync-period",
     value: "<duration|adaptive>",

@@ -183,6 +183,8 @@ export const entries = {
     v.pipe(v.number(LOG_GROUP), v.integer(LOG_GROUP), v.minValue(0, LOG_GROUP), v.maxValue(65_535, LOG_GROUP)),
     107,
   ),
+  flowLedger: v.optional(v.boolean("true or false"), false),
+  flowLedgerDirectory: v.optional(path, "/var/lib/cni/drawbridge-flows"),
   minSyncPeriod: v.optional(batchPeriod, "adaptive"),
   syncPeriod: v.optional(verificationPeriod, "30s"),
   metricsAddress: v.optional(listenAddress, "127.0.0.1:9873"),
@@ -200,6 +202,14 @@ export const configurationSchema = v.pipe(
       "at least minSyncPeriod",
     ),
     ["syncPeriod"],
+  ),
+  v.forward(
+    v.partialCheck(
+      [["flowLedger"], ["policies"]],
+      ({ flowLedger, policies }) => !flowLedger || policies,
+      "false where policies is false: flows have the names by which policies know their ends",
+    ),
+    ["flowLedger"],
   ),
 );
 

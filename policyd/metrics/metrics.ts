@@ -4,6 +4,7 @@ import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
 import type { FailureSeconds } from "../attachments/failures.ts";
 import type { RulesetStatus } from "../dataplane/ruleset.ts";
 import type { EventCounts } from "../events/event_log.ts";
+import type { FlowLedgerCounts } from "../flows/flow_ledger.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ofPolicies } from "./policy_metrics.ts";
@@ -26,6 +27,8 @@ export interface MetricSources {
   /** Dropped packets by reason. */
   readonly drops: () => ReadonlyMap<string, number>;
   readonly staleFlows: () => Pick<StaleFlowsStatus, "deleted">;
+  /** Undefined where flows are not recorded. */
+  readonly flowLedger: () => FlowLedgerCounts | undefined;
   readonly policies: PolicyMetricSources;
   /** What became of Events; undefined where there is no API server to tell. */
   readonly events: () => EventCounts | undefined;
@@ -84,6 +87,7 @@ export function addMetrics(registry: Registry, sources: MetricSources): void {
     ...ofDaemon(sources),
     ...ofSync(sources),
     ...ofServices(sources),
+    ...ofFlows(sources),
     ...ofPolicies(sources.policies),
   ];
   for (const description of descriptions) {
@@ -264,6 +268,29 @@ function ofSync({ ruleset, drops, policies }: MetricSources): readonly Descripti
       name: "drawbridge_dropped_packets_total",
       help: "Packets that our rules dropped, by the reason that stands in the rule's comment.",
       value: { label: "reason", of: drops },
+    },
+  ];
+}
+
+function ofFlows({ flowLedger }: MetricSources): readonly Description[] {
+  return [
+    {
+      type: "gauge",
+      name: "drawbridge_flow_ledger_rows",
+      help: "Rows of the flow ledger; 0 while flowLedger is false.",
+      value: () => flowLedger()?.size ?? 0,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_flow_ledger_lost_total",
+      help: "Losses of the flow ledger: rows that made room for others, connections whose end was not awaited, overruns of the kernel's events.",
+      value: {
+        label: "kind",
+        of: () => {
+          const { rows = 0, connections = 0, overruns = 0 } = flowLedger() ?? {};
+          return Object.entries({ rows, connections, overruns });
+        },
+      },
     },
   ];
 }

@@ -75,6 +75,7 @@ export function serveMetrics(
     readonly attachmentFailures: MetricSources["attachmentFailures"];
     readonly nodeRepairs: MetricSources["nodeRepairs"];
     readonly staleFlows: MetricSources["staleFlows"];
+    readonly flowLedger: MetricSources["flowLedger"];
     readonly refusedHostPorts: MetricSources["refusedHostPorts"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly events: Pick<Events, "counts">;
@@ -83,8 +84,8 @@ export function serveMetrics(
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, attachmentFailures, nodeRepairs, staleFlows, refusedHostPorts, policies, events, logger, clock } =
-    parts;
+  const { ruleset, attachmentFailures, nodeRepairs, staleFlows, flowLedger, refusedHostPorts, policies } = parts;
+  const { events, logger, clock } = parts;
   const { registry } = syncDuration;
   // It lists all problems, so it is asked once for each request.
   let status = daemon.status();
@@ -99,6 +100,7 @@ export function serveMetrics(
     refusedHostPorts,
     drops: () => counters.drops(),
     staleFlows,
+    flowLedger,
     policies: { ...policies, counters: policyCounters },
     events: () => events.counts(),
   });

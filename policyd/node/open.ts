@@ -24,6 +24,8 @@ import { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import { withVersion } from "../dataplane/schema.ts";
 import { prepareStaticRules } from "../dataplane/static_rules.ts";
 import type { NoticeSink } from "../events/notice.ts";
+import type { FlowLedger } from "../flows/flow_ledger.ts";
+import { openFlowLedger } from "../flows/open.ts";
 import type { Logger } from "../log/logger.ts";
 import { v8CollectionPace } from "../collection_pace.ts";
 import { mergedRules } from "../metrics/merged_rules.ts";
@@ -101,6 +103,8 @@ export interface NodeDataplanes {
   readonly policies: PolicyDataplane | undefined;
   /** Likewise. */
   readonly dropLog: DropLog | undefined;
+  /** Undefined where flows are not recorded. */
+  readonly flowLedger: FlowLedger | undefined;
   /** Likewise. */
   readonly cuts: Cuts | undefined;
   /** Likewise. */
@@ -159,7 +163,9 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       : undefined;
   if (cuts !== undefined) policies?.follow(cuts);
   openConnectionLimit(policies, configuration.connectionLimit, { ...machine, ruleset });
-  const dropLog = policies && options && openDropLog(policies, options, machine);
+  const originals = { files: place.files, runDirectory: stateDirectory, bootId: machine.bootId };
+  const flowLedger = openFlowLedger(configuration, policies, { ...machine, originals }, ruleset);
+  const dropLog = policies && options && openDropLog(policies, options, machine, flowLedger);
   if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
   const paths = new KnownPaths(ruleset);
   const setOnLink = (addresses: ReadonlySet<Address>): void => paths.set(addresses);
@@ -186,7 +192,6 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     onEvents(events);
     return events;
   };
-  const originals = { files: place.files, runDirectory: stateDirectory, bootId: machine.bootId };
   openConntrackSettings(configuration, { ...machine, originals }, ruleset);
   const masquerade = openMasquerade(configuration, ruleset, judge);
   const portShares = new PortShareDataplane({
@@ -203,7 +208,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     startEvents,
     prepare: () => prepareStaticRules(tables, socket, clock),
     // Its lines say why, which only the objects tell.
-    onObjects: (events) => void dropLog?.start(events),
+    onObjects: (events) => {
+      void dropLog?.start(events);
+      void flowLedger?.start(events);
+    },
     links: new LinkRemoval(links),
     flows,
     aftermath: openAftermath(policies, ruleset, flows, clock),
@@ -227,7 +235,9 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     ...(policies ? [policies, ownNetworks(configuration, ruleset, judge, attachments)] : []),
   ];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
-  const first = [ended, metrics.firstSync, notices, protection.dataplane];
+  const first = [ended, metrics.firstSync, notices, protection.dataplane, flowLedger].filter(
+    (one) => one !== undefined,
+  );
   const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, beside, node];
   const all = [...first, ...others, ...masquerade.dataplanes, portShares, ...last];
   return {
@@ -243,6 +253,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     nodeState,
     policies,
     dropLog,
+    flowLedger,
     cuts,
     takeOver,
   };
@@ -289,13 +300,19 @@ function openAftermath(
   });
 }
 
-function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger, clock }: NodeMachine): DropLog {
+function openDropLog(
+  policies: PolicyDataplane,
+  options: PolicyOptions,
+  { logger, clock }: NodeMachine,
+  observer: FlowLedger | undefined,
+): DropLog {
   const dropLog = new DropLog({
     group: options.dropLogGroup,
     view: policies.view(),
     options,
     logger,
     clock,
+    observer,
   });
   policies.follow(dropLog);
   return dropLog;

@@ -14,6 +14,8 @@ export interface RequestHandlers {
   /** Settles when nothing of the pod is left; at once, with false, for an attachment that is not known. */
   unregister(attachment: AttachmentName): Promise<boolean>;
   status(): PolicydStatus;
+  /** Settles when the files of the flow ledger have all that was seen. @throws DrawbridgeError ERR_CONFIGURATION without a ledger */
+  writeFlows(): Promise<void>;
 }
 
 /** Does what a request asks for. @throws what the handler throws */
@@ -26,6 +28,9 @@ export async function answer(request: PolicydRequest, handlers: RequestHandlers)
       return { type: "done", isDetached: await handlers.unregister(request.attachment) };
     case "status":
       return { type: "status", status: handlers.status() };
+    case "write flows":
+      await handlers.writeFlows();
+      return { type: "done" };
   }
 }
 

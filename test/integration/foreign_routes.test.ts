@@ -71,6 +71,7 @@ describe("routes of others inside of pod CIDRs", function () {
       socket: policyd.socketPath,
       bridge: "cni0",
       serverDirectory: `${on.lab.scratch}/plugin`,
+      flowDirectory: `${on.lab.scratch}/flows`,
       networkNamespace: undefined,
     };
     mkdirSync(place.configurationDirectory, { recursive: true });

@@ -41,6 +41,7 @@ for (const hasDaemon of [false, true]) {
         socket: policyd?.socketPath ?? `${lab.scratch}/no.sock`,
         bridge: "cni0",
         serverDirectory: `${lab.scratch}/plugin`,
+        flowDirectory: `${lab.scratch}/flows`,
         networkNamespace: undefined,
       };
       for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);

@@ -53,6 +53,7 @@ describe("cli/node on a node of a lab", function () {
       socket: `${lab.scratch}/policyd-${node.name}/run/policyd.sock`,
       bridge: "cni0",
       serverDirectory: `${lab.scratch}/plugin`,
+      flowDirectory: `${lab.scratch}/flows`,
       networkNamespace: undefined,
     };
     for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);

@@ -155,6 +155,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
       socket: policyd.socketPath,
       bridge: "cni0",
       serverDirectory: `${on.lab.scratch}/plugin`,
+      flowDirectory: `${on.lab.scratch}/flows`,
       networkNamespace: undefined,
     };
     const expected = { ...expectation(readConfiguration(undefined, flags)), trialTables: [] };

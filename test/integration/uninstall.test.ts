@@ -91,6 +91,7 @@ describe("uninstalling gives a node back as it was", function () {
       socket: `${lab.scratch}/policyd-${wired.node.name}/run/policyd.sock`,
       bridge: "cni0",
       serverDirectory: `${root}/plugin`,
+      flowDirectory: `${root}/flows`,
       networkNamespace: undefined,
     };
     for (const directory of [place.configurationDirectory, place.binaryDirectory, place.dataDirectory])

@@ -29,6 +29,7 @@ const NOBODY: MetricSources = {
   refusedHostPorts: () => unasked(),
   drops: () => unasked(),
   staleFlows: () => unasked(),
+  flowLedger: () => unasked(),
   policies: {
     isWorkedOut: () => unasked(),
     notices: { isInForce: false, states: () => unasked() },

@@ -46,6 +46,7 @@ const NO_CLUSTERS: ObjectInput = {
 /** A command that is given files runs no program. */
 const NO_PROGRAMS: Programs = {
   run: (command) => Promise.reject(new Error(`no test has asked for ${command}`)),
+  follow: (command) => Promise.reject(new Error(`no test has asked for ${command}`)),
 };
 
 /** A command about objects looks at no node. */

@@ -1,6 +1,6 @@
 import { nameOf } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import { workloadKeyOf } from "../../cluster/workload_name.ts";
+import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
 import type { Manifest } from "../manifests.ts";
 import { renamedPod, standInName } from "../workload.ts";
 

@@ -5,7 +5,12 @@ import { printable } from "../../../policyd/log/line.ts";
 export interface Programs {
   /** Runs a program found in PATH, without a shell, with nothing on its standard input, until it ends or a bound is met. */
   run(command: string, args: readonly string[], bounds: ProgramBounds): Promise<ProgramResult>;
+  /** Likewise, with each line that it prints as it comes, without its end; a line of more than {@link LONGEST_FOLLOWED} ends it. @throws what `onLine` throws (by the promise): the program ends, too */
+  follow(command: string, args: readonly string[], onLine: (line: string) => void): Promise<ProgramResult>;
 }
+
+/** Characters of a line of a program that is followed. */
+export const LONGEST_FOLLOWED = 65_536;
 
 export interface ProgramBounds {
   readonly milliseconds: number;
@@ -103,6 +108,24 @@ export async function printedBy(
     }
   }
   throw failure(`${option} runs your own ${names}, which is not in PATH: install it, or ${otherwise}`);
+}
+
+/**
+ * Hands over what a program prints, line by line, for as long as it runs.
+ *
+ * @throws DrawbridgeError ERR_INPUT when it ends, however it does
+ */
+export async function followed(
+  programs: Programs,
+  { command, args }: Attempt,
+  onLine: (line: string) => void,
+): Promise<never> {
+  const line = [command, ...args].join(" ");
+  const result = await programs.follow(command, args, onLine);
+  if (result.type === "missing") throw failure(`${command} is not in PATH: install it`);
+  if (result.type === "failed") throw failure(`${line}: it ended with ${result.how}`, result.words);
+  if (result.type === "too much") throw failure(`${line}: a line of more than ${LONGEST_FOLLOWED} characters`);
+  throw failure(`${line}: it has ended; expected it to go on until it is stopped`);
 }
 
 function failure(message: string, words = ""): DrawbridgeError {

@@ -1,38 +1,76 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
-import type { ProgramBounds, ProgramResult, Programs } from "./programs.ts";
+import { StringDecoder } from "node:string_decoder";
+import type { ProgramResult, Programs } from "./programs.ts";
+import { LONGEST_FOLLOWED } from "./programs.ts";
 
 /** The end of what a program says of its failure. */
 const LONGEST_WORDS = 4096;
 
 /** Programs of this machine, each in a process group of its own, all of which ends with it when a bound is met. */
 export const systemPrograms: Programs = {
-  run: (command, args, bounds) => new Promise((resolve) => start(command, args, bounds, resolve)),
+  run: (command, args, { milliseconds, bytes }) =>
+    new Promise((resolve) => {
+      const output: Buffer[] = [];
+      let length = 0;
+      const { stop } = start(command, args, {
+        onOutput: (chunk) => {
+          length += chunk.length;
+          if (length > bytes) stop({ type: "too much" });
+          else output.push(chunk);
+        },
+        onEnd: (result) => {
+          clearTimeout(timer);
+          resolve(result.type === "printed" ? { ...result, output: Buffer.concat(output).toString("utf8") } : result);
+        },
+      });
+      const timer = setTimeout(() => stop({ type: "too long" }), milliseconds);
+    }),
+  follow: (command, args, onLine) =>
+    new Promise((resolve, reject) => {
+      const decoder = new StringDecoder("utf8");
+      let begun = "";
+      const { stop } = start(command, args, {
+        onOutput: (chunk) => {
+          const [first = "", ...rest] = decoder.write(chunk).split("\n");
+          begun += first;
+          try {
+            for (const next of rest) {
+              onLine(begun);
+              begun = next;
+            }
+          } catch (error) {
+            reject(error);
+            stop({ type: "too much" });
+          }
+          if (begun.length > LONGEST_FOLLOWED) stop({ type: "too much" });
+        },
+        onEnd: resolve,
+      });
+    }),
 };
+
+/** The receivers of a running program's output and end. */
+interface Followed {
+  readonly onOutput: (chunk: Buffer) => void;
+  /** Called once; the output of what was printed is empty here. */
+  readonly onEnd: (result: ProgramResult) => void;
+}
 
 function start(
   command: string,
   args: readonly string[],
-  { milliseconds, bytes }: ProgramBounds,
-  resolve: (result: ProgramResult) => void,
-): void {
+  { onOutput, onEnd }: Followed,
+): { readonly stop: (result: ProgramResult) => void } {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
-  const output: Buffer[] = [];
-  let length = 0;
   let words = "";
+  let hasEnded = false;
   const end = (result: ProgramResult): void => {
-    clearTimeout(timer);
-    resolve(result);
+    if (!hasEnded) onEnd(result);
+    hasEnded = true;
   };
-  const stop = (result: ProgramResult): void => {
-    killGroup(child.pid);
-    end(result);
-  };
-  const timer = setTimeout(() => stop({ type: "too long" }), milliseconds);
   child.stdout.on("data", (chunk: Buffer) => {
-    length += chunk.length;
-    if (length > bytes) stop({ type: "too much" });
-    else output.push(chunk);
+    if (!hasEnded) onOutput(chunk);
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     words = (words + text).slice(-LONGEST_WORDS);
@@ -42,9 +80,14 @@ function start(
     end(isMissing ? { type: "missing" } : { type: "failed", how: error.message, words });
   });
   child.on("close", (code, signal) => {
-    if (code === 0) end({ type: "printed", output: Buffer.concat(output).toString("utf8") });
+    if (code === 0) end({ type: "printed", output: "" });
     else end({ type: "failed", how: signal === null ? `exit code ${code}` : `signal ${signal}`, words });
   });
+  const stop = (result: ProgramResult): void => {
+    killGroup(child.pid);
+    end(result);
+  };
+  return { stop };
 }
 
 /** The program and all that it started. */

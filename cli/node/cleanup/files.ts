@@ -1,5 +1,6 @@
 import { KEPT_ANSWER_FILE, LOCK_FILE, SOCKET_FILE } from "../../../cni/server/protocol.ts";
 import { ORIGINAL_SETTINGS } from "../../../ipam/original_settings.ts";
+import { isLedgerFile } from "../../../policyd/flows/ledger_files.ts";
 import { detachConfiguration } from "../../../policyd/installation/network_configuration.ts";
 import { configurationPath, detachPath } from "../place.ts";
 import type { FileEntry, Inventory } from "./inventory.ts";
@@ -76,6 +77,14 @@ export function server({ server: found, place: { serverDirectory } }: Inventory,
     return { removals: [], kept: [{ what: serverDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
   if (hasPods) return { removals: [], kept: [{ what: serverDirectory, why: "the plugin server uses it for pods" }] };
   return { removals: [{ kind: "directory", path: serverDirectory }], kept: [] };
+}
+
+/** The ledger of flows, which no pod needs. */
+export function flows({ flows: names, place: { flowDirectory } }: Inventory): Plan {
+  if (names === undefined) return { removals: [], kept: [] };
+  const others = names.filter((name) => !isLedgerFile(name));
+  if (others.length === 0) return { removals: [{ kind: "directory", path: flowDirectory }], kept: [] };
+  return { removals: [], kept: [{ what: flowDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
 }
 
 /** The store of addresses and the state directory. */

@@ -59,6 +59,8 @@ export interface Inventory {
   readonly state: readonly string[] | undefined;
   /** The plugin server's directory; undefined where it is missing. */
   readonly server: { readonly names: readonly string[]; readonly isRunning: boolean } | undefined;
+  /** Names in the directory of the flow ledger; undefined where it is missing. */
+  readonly flows: readonly string[] | undefined;
   /** Directories of the address store that are there: the network's, and that of unfinished claims. */
   readonly stores: readonly { readonly path: string; readonly strange: readonly string[] }[];
 }

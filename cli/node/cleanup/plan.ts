@@ -1,7 +1,7 @@
 import { isOurs as isOurRoute, RULE_PRIORITY } from "../../../policyd/routes/names.ts";
 import { isOurTable, OUR_TABLES } from "../ours.ts";
 import { attachedPods } from "./attached.ts";
-import { files, server, state } from "./files.ts";
+import { files, flows, server, state } from "./files.ts";
 import type { Inventory } from "./inventory.ts";
 import { links } from "./links.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
@@ -39,6 +39,7 @@ export function cleanupPlan(inventory: Inventory, withPods: boolean): CleanupPla
     linkPlan,
     settings(inventory, hasPods && !withPods, removedLinks),
     server(inventory, hasPods),
+    flows(inventory),
     state(inventory, hasPods),
   ];
   return {

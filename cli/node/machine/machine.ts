@@ -1,4 +1,5 @@
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
+import type { FlowRow } from "../../../policyd/flows/row.ts";
 import type { AuditFacts } from "../audit/facts.ts";
 import type { Repair } from "../audit/leak.ts";
 import type { Inventory, PodsThere } from "../cleanup/inventory.ts";
@@ -6,6 +7,19 @@ import type { Removal } from "../cleanup/removal.ts";
 import type { NodeFacts } from "../doctor/facts.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NodePlace } from "../place.ts";
+
+/** Where the ledger of a node's flows is, and who writes it. */
+export interface FlowPlace {
+  readonly socket: string;
+  readonly directory: string;
+}
+
+/** The flows that a node's ledger has. */
+export interface ReadFlows {
+  readonly rows: readonly FlowRow[];
+  /** Sentences about what is missing, and why. */
+  readonly problems: readonly string[];
+}
 
 /** The node this process runs on. */
 export interface NodeMachine {
@@ -17,6 +31,8 @@ export interface NodeMachine {
   readPods(place: NodePlace): PodsThere;
   /** Goes through the table of connections. @throws NetlinkError where the kernel refuses */
   visitConnections(visit: (entry: ConntrackEntry) => void): void;
+  /** Reads the ledger of this node's flows, which the daemon is asked to write first. */
+  readFlows(place: FlowPlace): ReadFlows;
   /** Looks at what belongs to pods, for an audit; what cannot be seen is said in the facts. */
   readAuditFacts(place: NodePlace): AuditFacts;
   /** Repairs one leak. @throws DrawbridgeError where it is in use by now, or cannot be repaired */

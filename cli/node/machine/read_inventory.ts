@@ -65,6 +65,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       connections: connectionsOf(syscalls),
       state: namesIn(place.stateDirectory),
       server: serverIn(syscalls, place),
+      flows: namesIn(place.flowDirectory),
       stores: stores(place),
     };
   });

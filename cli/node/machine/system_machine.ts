@@ -2,6 +2,7 @@ import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import { openConntrackSocket, visitEntries } from "../../../kernel/conntrack/table.ts";
 import type { NodeMachine } from "./machine.ts";
 import { readFacts } from "./read_facts.ts";
+import { readFlows } from "./read_flows.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAuditFacts } from "./read_audit.ts";
 import { repairLeak } from "./repair_leak.ts";
@@ -15,6 +16,7 @@ export function systemMachine(syscalls: MachineCalls): NodeMachine {
     readInventory: (place) => readInventory(syscalls, place),
     readPods: (place) => readPods(syscalls, place),
     visitConnections: (visit) => visitConnections(syscalls, visit),
+    readFlows: (place) => readFlows(syscalls, place),
     readAuditFacts: (place) => readAuditFacts(syscalls, place),
     repair: (place, repair) => repairLeak(syscalls, place, repair),
     remove: (removal) => remove(syscalls, removal),

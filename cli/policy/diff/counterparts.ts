@@ -1,5 +1,5 @@
 import type { Pod } from "../../../policyd/cluster/model.ts";
-import { workloadKeyOf } from "../../cluster/workload_name.ts";
+import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
 
 /** A pod by its key on each side; undefined where its workload is not there. */
 export interface Counterparts {

@@ -2,7 +2,7 @@ import { nameOf } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../../policyd/cluster/model.ts";
 import { frozenLabels } from "../../../policyd/cluster/name.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
-import { workloadKeyOf } from "../../cluster/workload_name.ts";
+import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
 /** The fate of one object. */

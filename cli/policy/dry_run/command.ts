@@ -10,6 +10,7 @@ interface DryRunGiven {
   readonly filename?: unknown;
   readonly delete?: unknown;
   readonly conntrack?: unknown;
+  readonly ledger?: unknown;
   readonly live?: unknown;
   readonly output?: unknown;
 }
@@ -29,11 +30,15 @@ export function dryRunCommand(run: Run): Command {
     .option("--delete [name...]", "delete these (networkpolicy/NS/NAME) or, without names, the objects of -f")
     .option("--live", "say which connections that exist now would be cut: kubectl reads the tables of all nodes", false)
     .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml) instead of --live")
+    .option(
+      "--ledger <file...>",
+      "what drawbridge flows -o jsonl printed: also say which flows seen before would be cut",
+    )
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DRY_RUN_FORMATS).default("table"))
     .addHelpText(
       "after",
-      "\nExit code 0 when nothing is cut or opened, 1 when something is; with --live or --conntrack 1 when a\n" +
-        "connection that exists would be cut.\n\nExamples:\n" +
+      "\nExit code 0 when nothing is cut or opened, 1 when something is; with --live, --conntrack or --ledger\n" +
+        "1 when a connection that exists or was seen would be cut.\n\nExamples:\n" +
         "  drawbridge policy dry-run -f change.yaml --against manifests/ -R\n" +
         "  drawbridge policy dry-run --delete networkpolicy/shop/web --against cluster\n" +
         "  drawbridge policy dry-run -f change.yaml --against cluster --live\n",
@@ -42,9 +47,9 @@ export function dryRunCommand(run: Run): Command {
     if (options.filename === undefined && !Array.isArray(options.delete)) {
       command.error("error: nothing to try: give files with -f or names with --delete");
     }
-    const isAboutConnections = options.conntrack !== undefined || options.live === true;
+    const isAboutConnections = options.conntrack !== undefined || options.ledger !== undefined || options.live === true;
     if (isAboutConnections && options.output !== "table" && options.output !== "json") {
-      command.error("error: --live and --conntrack are printed as -o table or -o json");
+      command.error("error: --live, --conntrack and --ledger are printed as -o table or -o json");
     }
     const { runDryRun } = await import("./run.ts");
     run.end(await runDryRun(run.io, options));

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
+import { printable } from "../../../policyd/log/line.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -15,7 +16,9 @@ import { formatPage } from "../../output/page/page.ts";
 import { formatSvg } from "../../output/svg.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
+import type { TablePlaces } from "../live/read_tables.ts";
 import { readTables } from "../live/read_tables.ts";
+import type { LiveReport } from "../live/report.ts";
 import { liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
@@ -41,6 +44,7 @@ const optionsSchema = v.object({
   ...accessEntries,
   ...configurationEntries,
   conntrack: v.optional(v.array(v.string()), []),
+  ledger: v.optional(v.array(v.string()), []),
   live: v.optional(v.boolean(), false),
   delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
   output: v.picklist(DRY_RUN_FORMATS),
@@ -54,6 +58,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     delete: deleted,
     output,
     conntrack,
+    ledger,
     live: isLive,
     config,
     ...read
@@ -75,9 +80,8 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   // Of the change itself a warning says it; and whoever deletes everything knows that nothing is left.
   if (applied.after.length > 0 || there.length === 0) tellDoubts(io, [applied.after, changed]);
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
-  const isAsked = isLive || conntrack.length > 0;
-  const tables = isAsked ? await readTables(io, { isLive, files: conntrack, access: read }) : undefined;
-  const live = tables && liveReport(sides, locator(applied.after), tables);
+  const places = { isLive, files: conntrack, ledgers: ledger, access: read };
+  const live = await tryOnConnections(io, places, sides, locator(applied.after));
   const result = { ...tryOut(sides, applied, output !== "wide" && output !== "csv"), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
@@ -85,6 +89,21 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(result, output, io)) io.out.write(text);
   const isQuiet = live === undefined ? result.diff.changes.length === 0 : live.cuts.length === 0;
   return isQuiet ? ExitCode.YES : ExitCode.NO;
+}
+
+/** Undefined where no connections are given. */
+async function tryOnConnections(
+  io: Io,
+  places: TablePlaces,
+  sides: Sides,
+  locate: ReturnType<typeof locator>,
+): Promise<LiveReport | undefined> {
+  const { isLive, files, ledgers } = places;
+  if (!isLive && files.length === 0 && ledgers.length === 0) return undefined;
+  const tables = await readTables(io, places, sides.before);
+  // Of the table of this moment there is nothing to say.
+  for (const text of ledgers.length > 0 ? tables.remarks : []) io.err.write(`note: ${printable(text)}\n`);
+  return liveReport(sides, locate, tables);
 }
 
 function tryOut(sides: Sides, applied: Applied, isMerged: boolean): Omit<DryRun, "live"> {

@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { Protocol } from "../../../policyd/cluster/model.ts";
 import type { Flow } from "../../../policyd/policy/evaluate/flow.ts";
 
@@ -15,6 +16,8 @@ export interface Connection {
   /** The address and port that answer. */
   readonly destination: Address;
   readonly port: number | undefined;
+  /** The range of which the end outside is one address, where all of it is meant. */
+  readonly outside?: Cidr;
 }
 
 /** The connection as policies see it: with the client's own address, and the endpoint behind a Service (POL-27). */

@@ -1,8 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Cut, Denial } from "./forecast.ts";
-import { addressPeer, entryAt, podPeer } from "./peer.ts";
+import { entryAt, podPeer, rangeAt, rangePeer } from "./peer.ts";
 
 /** A rule that would keep the connections of a {@link Cut} at one end. */
 export interface KeepingRule {
@@ -44,22 +46,29 @@ function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denia
   if (cut.protocol === "ICMP")
     return { direction, reason: "a rule with ports does not allow ICMP; one without ports does" };
   const [namespace = ""] = policy.split("/");
-  const others = cut.connections.map(({ source, destination }) => (direction === "ingress" ? source : destination));
-  const peers = peersOf(index, namespace, [...new Set(others)]);
+  const others = cut.connections.map((connection) => {
+    const address = direction === "ingress" ? connection.source : connection.destination;
+    return { address, range: rangeAt(connection, address) };
+  });
+  const peers = peersOf(index, namespace, others);
   if (typeof peers === "string") return { direction, reason: peers };
   const ports = [{ protocol: cut.protocol, port: cut.port }];
   return { direction, policy, rule: { [direction === "ingress" ? "from" : "to"]: peers, ports } };
 }
 
-/** Peers that hold all addresses; a text that says why there are none. */
-function peersOf(index: PolicyIndex, namespace: string, addresses: readonly Address[]): readonly object[] | string {
-  const pods = addresses.flatMap((address) => entryAt(index, address)?.pod ?? []);
+/** Peers that hold all addresses and their ranges; a text that says why there are none. */
+function peersOf(
+  index: PolicyIndex,
+  namespace: string,
+  others: readonly { readonly address: Address; readonly range: Cidr }[],
+): readonly object[] | string {
+  const pods = [...new Set(others.flatMap(({ address }) => entryAt(index, address)?.pod ?? []))];
   const [first] = pods;
   if (first !== undefined) {
     const peer = podPeer(pods, namespace);
     return peer === undefined ? `its pods have no label in common; give ${first.namespace}'s workload one` : [peer];
   }
-  if (addresses.length > MOST_ADDRESSES)
-    return `${addresses.length} addresses: expected a range that holds them, as an ipBlock`;
-  return addresses.map(addressPeer);
+  const ranges = new Map(others.map(({ range }) => [formatCidr(range), range]));
+  if (ranges.size > MOST_ADDRESSES) return `${ranges.size} addresses: expected a range that holds them, as an ipBlock`;
+  return [...ranges.values()].map(rangePeer);
 }

@@ -1,8 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { bitsOf, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { Labels, Pod } from "../../../policyd/cluster/model.ts";
 import { NAMESPACE_NAME } from "../../../policyd/cluster/name.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Connection } from "./connection.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 
 /** Returns the pod that has an address; undefined for a node's address and for one that nobody has. */
@@ -29,7 +31,12 @@ export function podPeer(pods: readonly Pod[], namespace: string): object | undef
   return { namespaceSelector: { matchLabels: { [NAMESPACE_NAME]: first.namespace } }, podSelector };
 }
 
-/** Returns a peer that is one address. */
-export function addressPeer(address: Address): object {
-  return { ipBlock: { cidr: `${formatAddress(address)}/${bitsOf(familyOf(address))}` } };
+/** Returns a peer that is a range of addresses. */
+export function rangePeer(range: Cidr): object {
+  return { ipBlock: { cidr: formatCidr(range) } };
+}
+
+/** Returns the range that an address of a connection stands for: the address alone, unless the connection says more. */
+export function rangeAt({ outside }: Pick<Connection, "outside">, address: Address): Cidr {
+  return outside !== undefined && cidrContains(outside, address) ? outside : hostCidr(address);
 }

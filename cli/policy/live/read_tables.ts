@@ -1,30 +1,80 @@
+import type { FlowRow } from "../../../policyd/flows/row.ts";
+import { shortList } from "../../../policyd/log/line.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { mergedRows } from "../../flows/merge.ts";
+import { readFlowFile } from "../../flows/read_file.ts";
+import type { KubectlAccess } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
 import { connectionKey } from "./connection.ts";
 import type { ReadConnections } from "./conntrack_text.ts";
 import { readConntrack } from "./conntrack_text.ts";
-import type { KubectlAccess } from "./live_tables.ts";
+import { ledgerConnections } from "./ledger_connections.ts";
 import { liveTables } from "./live_tables.ts";
 
-/** Where tables of connections are. */
+/** Where connections are read. */
 export interface TablePlaces {
-  /** On the nodes of the running cluster. */
+  /** Whether the nodes of the running cluster are asked for their tables. */
   readonly isLive: boolean;
+  /** Files with what conntrack prints. */
   readonly files: readonly string[];
+  /** Files with flows, as `drawbridge flows -o jsonl` prints them. */
+  readonly ledgers: readonly string[];
   readonly access: KubectlAccess;
 }
 
+/** Connections of tables and ledgers, each once. */
+export interface SeenConnections extends ReadConnections {
+  /** Sentences about what was read, and what was not. */
+  readonly remarks: readonly string[];
+}
+
+/** More names of one kind are counted. */
+const MOST_NAMES = 5;
+
 /**
- * Reads tables of connections, each connection once.
+ * Reads tables of connections and ledgers of flows.
  *
- * @throws DrawbridgeError ERR_INPUT as {@link readConntrack} and {@link liveTables}
+ * @param index the cluster in which the ends of flows are looked up by their names
+ * @throws DrawbridgeError ERR_INPUT as {@link readConntrack}, {@link readFlowFile} and {@link liveTables}
  */
-export async function readTables(io: Io, { isLive, files, access }: TablePlaces): Promise<ReadConnections> {
+export async function readTables(
+  io: Io,
+  { isLive, files, ledgers, access }: TablePlaces,
+  index: PolicyIndex,
+): Promise<SeenConnections> {
+  const rows = mergedRows(ledgers.flatMap((file) => readFlowFile(io.files.read(file), file)));
+  const { gone, ...ofLedgers } = ledgerConnections(index, rows);
   const tables = [
     ...files.map((file) => readConntrack(io.files.read(file), file)),
     ...(isLive ? await liveTables(io.programs, { kubeconfig: access.kubeconfig, context: access.context }) : []),
   ];
-  const connections = new Map(
-    tables.flatMap((table) => table.connections.map((connection) => [connectionKey(connection), connection] as const)),
-  );
-  return { connections: [...connections.values()], others: tables.reduce((sum, { others }) => sum + others, 0) };
+  const found = [...tables.flatMap(({ connections }) => connections), ...ofLedgers.connections];
+  const connections = new Map(found.map((connection) => [connectionKey(connection), connection] as const));
+  const ofTables = new Set(tables.flatMap((table) => table.connections.map(connectionKey)));
+  return {
+    connections: [...connections.values()],
+    others: [...tables, ofLedgers].reduce((sum, { others }) => sum + others, 0),
+    remarks: [
+      ...(isLive || files.length > 0 ? [`${ofTables.size} connections of one moment were read`] : []),
+      ...(ledgers.length > 0 ? [periodText(rows)] : []),
+      ...(gone.length > 0
+        ? [`flows of ${shortList(gone, MOST_NAMES)} are not judged: no pod or node is called so`]
+        : []),
+    ],
+  };
+}
+
+const UNITS = [
+  [86_400_000, "days"],
+  [3_600_000, "hours"],
+  [60_000, "minutes"],
+] as const;
+
+function periodText(rows: readonly FlowRow[]): string {
+  const first = rows.reduce((least, { firstSeen }) => Math.min(least, firstSeen), Infinity);
+  const last = rows.reduce((most, { lastSeen }) => Math.max(most, lastSeen), -Infinity);
+  if (rows.length === 0) return "no flows were read";
+  const [size, unit] = UNITS.find(([one]) => last - first >= 2 * one) ?? [1000, "seconds"];
+  const times = [first, last].map((time) => new Date(time).toISOString().slice(0, 16));
+  return `${rows.length} flows of ${Math.round((last - first) / size)} ${unit} were read, from ${times.join(" to ")}`;
 }

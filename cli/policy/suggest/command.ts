@@ -8,6 +8,7 @@ export function suggestCommand(run: Run): Command {
     .description("NetworkPolicies for a namespace (-n) that allow the connections that were seen, and no others")
     .option("--live", "the connections that exist now: kubectl reads the tables of all nodes", false)
     .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml), instead of --live")
+    .option("--ledger <file...>", "what drawbridge flows -o jsonl printed: all that was seen, and not of one moment")
     .addHelpText(
       "after",
       "\nThe policies go to standard output, and remarks to standard error. Exit code 0, or 1 when a connection that was\n" +
@@ -15,9 +16,9 @@ export function suggestCommand(run: Run): Command {
         "  drawbridge policy suggest -n shop --cluster --live > shop.yaml\n" +
         "  drawbridge policy dry-run -f shop.yaml --against cluster --live\n",
     );
-  return command.action(async (options: { readonly live?: unknown; readonly conntrack?: unknown }) => {
-    if (options.live !== true && options.conntrack === undefined) {
-      command.error("error: no connections to go by: give --live, or files with --conntrack");
+  return command.action(async (options: Readonly<Record<"live" | "conntrack" | "ledger", unknown>>) => {
+    if (options.live !== true && options.conntrack === undefined && options.ledger === undefined) {
+      command.error("error: no connections to go by: give --live, or files with --conntrack or --ledger");
     }
     const { runSuggest } = await import("./run.ts");
     run.end(await runSuggest(run.io, options));

@@ -1,4 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
 import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
 import { exemptionFromIsolation } from "../../../policyd/policy/evaluate/decide.ts";
@@ -10,12 +12,12 @@ import type { EndVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Connection } from "../live/connection.ts";
 import { flowOf, remembered } from "../live/connection.ts";
-import { entryAt } from "../live/peer.ts";
+import { entryAt, rangeAt } from "../live/peer.ts";
 
-/** The other end of a connection: a workload by its name, or an address that no pod has. */
+/** The other end of a connection: a workload by its name, or addresses that no pod has. */
 export type Peer =
   | { readonly type: "workload"; readonly name: string }
-  | { readonly type: "node" | "outside"; readonly address: Address };
+  | { readonly type: "node" | "outside"; readonly range: Cidr };
 
 /** A pair of a workload and a peer, with the port of the end that serves. */
 export interface Pair {
@@ -83,13 +85,22 @@ function pairsOf(index: PolicyIndex, namespace: string, connection: Connection):
   return ends.flatMap(({ direction, own, other }): readonly Pair[] => {
     if (own?.namespace !== namespace || !needsRule(verdict[direction])) return [];
     if (isExempt(index, connection, direction)) return [];
-    return [{ workload: groupName(own, "workload"), direction, peer: peerAt(index, other), protocol, port, server }];
+    return [
+      {
+        workload: groupName(own, "workload"),
+        direction,
+        peer: peerAt(index, connection, other),
+        protocol,
+        port,
+        server,
+      },
+    ];
   });
 }
 
 /** One text for a peer. */
 export function peerKey(peer: Peer): string {
-  return peer.type === "workload" ? peer.name : `${peer.type} ${peer.address}`;
+  return peer.type === "workload" ? peer.name : `${peer.type} ${formatCidr(peer.range)}`;
 }
 
 function pairKey({ workload, direction, peer, protocol, port }: Pair): string {
@@ -116,8 +127,9 @@ function podAt(index: PolicyIndex, address: Address): Pod | undefined {
   return entry?.subject === undefined ? undefined : entry.pod;
 }
 
-function peerAt(index: PolicyIndex, address: Address): Peer {
+function peerAt(index: PolicyIndex, connection: Connection, address: Address): Peer {
   const pod = podAt(index, address);
   if (pod !== undefined) return { type: "workload", name: groupName(pod, "workload") };
-  return { type: index.owners.get(address)?.type === "node" ? "node" : "outside", address };
+  const range = rangeAt(connection, address);
+  return { type: index.owners.get(address)?.type === "node" ? "node" : "outside", range };
 }

@@ -17,19 +17,21 @@ const optionsSchema = v.object({
   ...configurationEntries,
   live: v.boolean(),
   conntrack: v.optional(v.array(v.string()), []),
+  ledger: v.optional(v.array(v.string()), []),
 });
 
 /** @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
 export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
-  const { live, conntrack, config, ...input } = v.parse(optionsSchema, options);
+  const { live, conntrack, ledger, config, ...input } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
   const namespace = await namespaceFor(io, input, input.cluster);
   const { manifests } = await loadManifests(io, input);
   const index = buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), policyOptions);
-  const { connections } = await readTables(io, { isLive: live, files: conntrack, access: input });
+  const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
+  const { connections, remarks: period } = await readTables(io, places, index);
   const { policies, remarks, leftOut } = suggest(index, namespace, connections);
   io.out.write(policies.map((policy) => stringify(policy, { aliasDuplicateObjects: false })).join("---\n"));
-  const moment = `${connections.length} connections of one moment were read: what happens at other times is not allowed`;
+  const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
   for (const text of [moment, ...remarks]) say(`note: ${text}`);
   for (const text of leftOut) say(`not allowed: ${text}`);

@@ -5,7 +5,7 @@ import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { Connection } from "../live/connection.ts";
-import { addressPeer, commonSelector, podPeer } from "../live/peer.ts";
+import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
 import type { Observation, Pair, Peer } from "./observe.ts";
 import { observe, peerKey } from "./observe.ts";
 
@@ -130,7 +130,7 @@ function peerObject(context: Context, workload: string, peer: Peer): object | un
   if (peer.type !== "workload") {
     const what = peer.type === "node" ? "a node's address" : "addresses outside of the cluster";
     context.remarks.add(`${workload}: allowed by address, as it is ${what}: such addresses change`);
-    return addressPeer(peer.address);
+    return rangePeer(peer.range);
   }
   const pods = context.observation.workloads.get(peer.name) ?? [];
   const found = podPeer(pods, context.namespace);

@@ -53,6 +53,11 @@ export function dropFields(view: ClusterView, flow: LoggedFlow, options: PolicyO
   return { ...fields, ...reasons };
 }
 
+/** The reason in what {@link dropFields} says, in one text. */
+export function reasonIn({ because, policies, nearest }: Fields): string {
+  return because === undefined ? `isolated by ${policies}; nearest: ${nearest}` : String(because);
+}
+
 interface Context {
   readonly direction: Direction;
   /** Keys of the policies that allow nothing for their size. */

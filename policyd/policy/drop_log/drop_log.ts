@@ -9,7 +9,7 @@ import type { Logger } from "../../log/logger.ts";
 import type { PolicyOptions } from "../evaluate/objects.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import type { ClusterView } from "./cluster_view.ts";
-import { dropFields } from "./drop_line.ts";
+import { dropFields, reasonIn } from "./drop_line.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
 import { loggedFlow } from "./logged_flow.ts";
 import type { Paced } from "./pace.ts";
@@ -22,6 +22,8 @@ export interface DropLogParts {
   readonly options: PolicyOptions;
   readonly logger: Logger;
   readonly clock: Clock;
+  /** Hears of each packet, with the reason where it has a line. It must only record. */
+  readonly observer?: { denied(flow: LoggedFlow, reason: string | undefined): void } | undefined;
 }
 
 /** Logged packets by what became of them: `explained` has a line. */
@@ -125,6 +127,7 @@ export class DropLog implements PolicyFollower {
       this.#schedule();
     } else {
       this.#counts[paced]++;
+      this.#parts.observer?.denied(flow, undefined);
       if (paced === "too many") this.#leftOut();
     }
   }
@@ -141,9 +144,11 @@ export class DropLog implements PolicyFollower {
   }
 
   #tell(flow: LoggedFlow): void {
-    const { view, options, logger, clock } = this.#parts;
+    const { view, options, logger, clock, observer } = this.#parts;
     const began = clock.now();
-    logger.warn(MESSAGES[flow.origin.outcome], dropFields(view, flow, options));
+    const fields = dropFields(view, flow, options);
+    logger.warn(MESSAGES[flow.origin.outcome], fields);
+    observer?.denied(flow, reasonIn(fields));
     this.#counts.explained++;
     this.#pace.explained(began, clock.now());
   }

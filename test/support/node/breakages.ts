@@ -73,6 +73,7 @@ const NOWHERE: NodePlace = {
   socket: "SOCKET",
   bridge: "cni0",
   serverDirectory: "SERVER",
+  flowDirectory: "FLOWS",
   networkNamespace: undefined,
 };
 /** Where our network configuration is. */

@@ -60,6 +60,7 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
     ],
     state: ["attachments", "policyd.sock"],
     server: { names: ["lock", "socket"], isRunning: true },
+    flows: undefined,
     stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
     ...changes,
   };

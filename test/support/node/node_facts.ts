@@ -16,6 +16,7 @@ export const PLACE: NodePlace = {
   socket: "/run/drawbridge/policyd.sock",
   bridge: "drawbridge0",
   serverDirectory: "/run/drawbridge-plugin",
+  flowDirectory: "/var/lib/cni/drawbridge-flows",
   networkNamespace: undefined,
 };
 

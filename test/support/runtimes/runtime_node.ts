@@ -142,6 +142,7 @@ export class RuntimeNode {
       socket: this.#policyd.socketPath,
       bridge: "cni0",
       serverDirectory: `${this.#root}/server`,
+      flowDirectory: `${this.#root}/flows`,
       networkNamespace: undefined,
     };
   }

@@ -35,6 +35,10 @@ class ToldPrograms implements Programs {
     this.called.push([command, ...args].join(" "));
     return Promise.resolve(this.#answers[command] ?? { type: "missing" });
   }
+
+  follow(): never {
+    throw new Error("nothing is followed");
+  }
 }
 
 const printed = (output: string): ProgramResult => ({ type: "printed", output });
@@ -77,6 +81,7 @@ describe("cli/input/programs: manifests that the user's own programs print", () 
       "kustomize build -- new": POD("web") + POD("client") + CLOSED,
     };
     const programs: Programs = {
+      follow: () => assert.fail("nothing is followed"),
       run: (command, args) => Promise.resolve(printed(texts[[command, ...args].join(" ")] ?? "")),
     };
     const { code, out } = await run(["policy", "diff", "--kustomize", "old", "--kustomize", "new"], programs);

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { ConntrackEntry, ConntrackKey } from "../../../kernel/conntrack/entry.ts";
 import { ConntrackStatus, parseEntry } from "../../../kernel/conntrack/entry.ts";
 import { parseConntrackEvent } from "../../../kernel/conntrack/event.ts";
+import { parseFlowEvent, parseListedFlow } from "../../../kernel/conntrack/flow_event.ts";
 import { hasLabel, labelBit, labels } from "../../../kernel/conntrack/labels.ts";
 import { changeLabels, ConntrackMessage, deleteEntry, getEntry } from "../../../kernel/conntrack/request.ts";
 import type { ConntrackTuple } from "../../../kernel/conntrack/tuple.ts";
@@ -11,6 +12,7 @@ import { formatTuple } from "../../../kernel/conntrack/tuple.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { protocolFromNumber, protocolNumber } from "../../../kernel/ip/protocol.ts";
 import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
+import { MessageFlag } from "../../../kernel/netlink/message.ts";
 import { skip } from "../../support/privilege.ts";
 
 const client = parseAddress("10.9.1.2");
@@ -169,6 +171,38 @@ describe("kernel/conntrack messages", () => {
       assert.equal(event?.kind, kind);
       if (event !== undefined) assert.deepEqual(["mark" in event, "labels" in event], [false, false]);
     }
+  });
+
+  it("FLOW-01: reads of new and ended connections what a ledger counts, as the reading of all fields has it", () => {
+    const counters = (number: number, bytes: string) =>
+      `1c00${number.toString(16).padStart(2, "0")}80` + "0c000100" + "0000000000000005" + `0c000200${bytes}`;
+    const attributes = TCP_TUPLE + REPLY_TUPLE + "08000c0001020304";
+    const counted = attributes + counters(9, "0000000000000400") + counters(10, "0000000000010000");
+    for (const [type, flags, kind] of [
+      [ConntrackMessage.NEW, MessageFlag.CREATE, "begun"],
+      [ConntrackMessage.DELETE, 0, "ended"],
+    ] as const) {
+      const whole = parseConntrackEvent(message(counted, { type, flags }));
+      assert.deepEqual(parseFlowEvent(message(counted, { type, flags })), {
+        kind,
+        id: whole?.id,
+        protocol: 6,
+        source: whole?.original.source,
+        server: whole?.reply.source,
+        port: whole?.reply.sourcePort,
+        bytes: 0x10400,
+      });
+      assert.equal(parseFlowEvent(message(attributes, { type, flags }))?.bytes, 0, "without accounting");
+    }
+    assert.equal(parseFlowEvent(message(counted, { type: ConntrackMessage.NEW, flags: 0 })), undefined, "an update");
+    assert.equal(parseListedFlow(message(counted)).kind, "begun");
+    const v6 = (number: string) =>
+      `4c00${number}80` +
+      ("2c000180" + `14000300${"fd".padEnd(32, "0")}` + `14000400${"fd".padEnd(31, "0")}1`) +
+      ("1c000280" + "050001003a000000" + "0500080080000000" + "0500090000000000");
+    const ping6 = parseFlowEvent(message(v6("01") + v6("02"), { type: ConntrackMessage.DELETE }, 10));
+    assert.deepEqual([ping6?.source, ping6?.protocol, ping6?.port], [parseAddress("fd00::"), 58, 0]);
+    assert.throws(() => parseListedFlow(message(TCP_TUPLE)), { code: "ERR_NETLINK_MALFORMED" });
   });
 
   it("keeps protocols in one form, by name where there is one", () => {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { parseEntry } from "../../../kernel/conntrack/entry.ts";
 import { parseConntrackEvent } from "../../../kernel/conntrack/event.ts";
+import { parseFlowEvent } from "../../../kernel/conntrack/flow_event.ts";
 import { labelBit } from "../../../kernel/conntrack/labels.ts";
 import { changeLabels, ConntrackMessage } from "../../../kernel/conntrack/request.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
@@ -13,6 +14,7 @@ const PACKET = 0x400;
 const decoders: Decoders = {
   entry: (body) => parseEntry({ type: ConntrackMessage.NEW, flags: 0, sequence: 0, body }),
   event: (body) => parseConntrackEvent({ type: ConntrackMessage.DELETE, flags: 0, sequence: 0, body }),
+  "flow event": (body) => parseFlowEvent({ type: ConntrackMessage.DELETE, flags: 0, sequence: 0, body }),
   packet: (body) => parseLoggedPacket({ type: PACKET, flags: 0, sequence: 0, body }),
 };
 

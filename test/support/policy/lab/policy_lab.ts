@@ -46,6 +46,8 @@ export interface PolicyLabOptions {
   readonly bridgeNetfilter: Readonly<Record<NodeName, boolean>>;
   /** Of the daemons, beside what a lab needs. */
   readonly configuration?: Readonly<Record<string, unknown>>;
+  /** Where each daemon keeps a ledger of flows: a directory below its own. */
+  readonly hasFlowLedger?: boolean;
 }
 
 /**
@@ -120,6 +122,11 @@ export class PolicyLab {
     const found = this.#options.pods.find(({ key }) => key === pod);
     if (found === undefined) throw new Error(`no pod of the lab is called ${pod}`);
     return found.node;
+  }
+
+  /** Where a node's daemon keeps its ledger of flows. */
+  flowDirectory(name: NodeName): string {
+    return `${this.wired(name).node.runDir}/flows`;
   }
 
   /** The pods' places in the order they were asked for. */
@@ -206,6 +213,14 @@ export class PolicyLab {
     this.lab.remove(namespace);
   }
 
+  /** Kills a node's daemon and starts another, with other fields of its configuration where some are given. @param between done meanwhile */
+  async restart(name: NodeName, between: () => void, configuration?: PolicyLabOptions["configuration"]): Promise<void> {
+    await this.#policyd[name].kill();
+    between();
+    const daemon = await this.#start(name, configuration);
+    this.#daemons = NODE_NAMES.map((one) => (one === name ? daemon : this.daemon(one)));
+  }
+
   /**
    * Ends everything.
    *
@@ -236,14 +251,15 @@ export class PolicyLab {
     );
   }
 
-  async #start(name: NodeName): Promise<WatchedDaemon> {
+  async #start(name: NodeName, changed?: PolicyLabOptions["configuration"]): Promise<WatchedDaemon> {
     // What the kernel has is compared with what it should have all the time.
     const args = ["--min-sync-period=10ms", "--sync-period=1s"];
-    const { configuration } = this.#options;
-    if (configuration !== undefined) {
+    const { configuration = {}, hasFlowLedger = false } = this.#options;
+    const flows = hasFlowLedger ? { flowLedger: true, flowLedgerDirectory: this.flowDirectory(name) } : {};
+    if (Object.keys({ ...configuration, ...flows }).length > 0) {
       const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
       const file = `${this.lab.scratch}/${name}.json`;
-      writeFileSync(file, JSON.stringify({ ...head, ...configuration }));
+      writeFileSync(file, JSON.stringify({ ...head, ...configuration, ...flows, ...changed }));
       args.push(`--config=${file}`);
     }
     return { process: await this.#policyd[name].start(args), node: this.wired(name).node };

@@ -199,6 +199,7 @@ describe("cli/node: audit", () => {
       readPods: none,
       remove: none,
       visitConnections: none,
+      readFlows: none,
       readAuditFacts: () => facts,
       repair: (_: unknown, repair: Repair) => void repaired.push(repairKey(repair)),
     };

@@ -191,6 +191,7 @@ describe("cli/node: cleanup", () => {
     ["a device of our tunnel's name of another kind", { links: [link(9, "drawbridge.vx")] }, "link drawbridge.vx"],
     ["a store with other files", { stores: [{ path: "/store", strange: ["notes"] }] }, "/store"],
     ["a state directory with other files", { state: ["notes"] }, "/run/drawbridge"],
+    ["a flow ledger's directory with other files", { flows: ["all-1.jsonl", "notes"] }, PLACE.flowDirectory],
     [
       "a plugin server's directory with other files",
       { server: { names: ["lock", "notes"], isRunning: false } },
@@ -207,6 +208,14 @@ describe("cli/node: cleanup", () => {
       assert.ok(!texts(removals).some((text) => text.endsWith(what)), texts(removals).join("\n"));
     });
   }
+
+  it("FLOW-14: the ledger of flows goes with or without pods", () => {
+    for (const changes of [{}, { records: [], links: [BRIDGE] }]) {
+      const { removals } = cleanupPlan(inventory({ ...changes, flows: ["all-3.jsonl", "changes-4.jsonl.new"] }), true);
+      assert.ok(texts(removals).includes(`directory ${PLACE.flowDirectory}`), texts(removals).join("\n"));
+    }
+    assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
+  });
 
   it("DOCTOR-03: a plugin server that runs is told, and its directory goes wherever the state directory is", () => {
     const links = [BRIDGE];
@@ -277,6 +286,7 @@ describe("cli/node: cleanup", () => {
       readInventory: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       readPods: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       visitConnections: () => assert.fail("a cleanup reads no connections"),
+      readFlows: () => assert.fail("a cleanup reads no flows"),
       readAuditFacts: () => assert.fail("a cleanup makes no audit"),
       repair: () => assert.fail("a cleanup makes no audit"),
       remove: (removal: Removal) => {

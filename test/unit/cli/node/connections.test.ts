@@ -59,6 +59,7 @@ describe("cli/node: node connections", () => {
       readInventory: none,
       readPods: none,
       remove: none,
+      readFlows: none,
       readAuditFacts: none,
       repair: none,
       visitConnections: (visit: (entry: ConntrackEntry) => void) => {

@@ -84,6 +84,8 @@ describe("policyd/configuration", () => {
       connectionLimit: undefined,
       policyReset: false,
       dropLog: false,
+      flowLedger: false,
+      flowLedgerDirectory: "/var/lib/cni/drawbridge-flows",
       dropLogGroup: 107,
       minSyncPeriod: "adaptive",
       syncPeriod: 30_000,

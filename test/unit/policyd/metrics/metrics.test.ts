@@ -36,6 +36,7 @@ describe("policyd/metrics", () => {
     refusedHostPorts: () => 36,
     drops: () => new Map([["no endpoint on this node", 14]]),
     staleFlows: () => ({ deleted: 15 }),
+    flowLedger: () => ({ size: 16, rows: 1, connections: 2, overruns: 3 }),
     events: () => ({ created: 31, known: 32, suppressed: 33, dropped: 34 }),
     policies: {
       isWorkedOut: () => true,

@@ -40,6 +40,8 @@ class SlowHandlers implements RequestHandlers {
     });
   }
 
+  async writeFlows(): Promise<void> {}
+
   async unregister(): Promise<boolean> {
     throw new DrawbridgeError("ERR_NETLINK", "the kernel is busy");
   }

@@ -163,6 +163,6 @@ spec:
   it("LIVE-03: --conntrack with a format that cannot hold its answer is refused as usage", async () => {
     const { code, err } = await runCli([...COMMAND, "-o", "csv"], memoryFiles({ ...FILES, "node1.txt": table }));
     assert.equal(code, 2);
-    assert.match(err, /--live and --conntrack are printed as -o table or -o json/);
+    assert.match(err, /--live, --conntrack and --ledger are printed as -o table or -o json/);
   });
 });

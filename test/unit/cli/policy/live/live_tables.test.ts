@@ -12,6 +12,7 @@ const entry = (port: number): string =>
 function kubectl(answers: Readonly<Record<string, ProgramResult | string>>) {
   const calls: string[] = [];
   const programs: Programs = {
+    follow: () => assert.fail("nothing is followed"),
     run: (command, args) => {
       calls.push([command, ...args].join(" "));
       const answer = answers[args.find((word) => word in answers) ?? ""] ?? assert.fail(args.join(" "));

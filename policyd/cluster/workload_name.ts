@@ -1,10 +1,11 @@
-import type { Controller, Pod } from "../../policyd/cluster/model.ts";
+import { printable } from "../log/line.ts";
+import type { Controller, Pod } from "./model.ts";
 
 const TEMPLATE_HASH = "pod-template-hash";
 
 /**
- * What people call the thing a pod is one of: the Deployment behind its ReplicaSet, the CronJob behind its Job, else its
- * controller; a pod that stands alone is its own (kind Pod).
+ * Returns the workload of a pod: the Deployment of its ReplicaSet, the CronJob of its Job, or else its controller; a pod without a
+ * controller is its own workload (kind Pod).
  *
  * A ReplicaSet of a Deployment is named after it and the hash of its template, which its pods carry as a label; a Job of
  * a CronJob after it and a time in minutes, of at least eight digits.
@@ -17,6 +18,13 @@ export function workloadNameOf({ name, labels, controller }: Pick<Pod, "name" | 
   }
   const [, cronJob] = controller.kind === "Job" ? (/^(.+)-\d{8,}$/.exec(controller.name) ?? []) : [];
   return cronJob === undefined ? controller : { kind: "CronJob", name: cronJob };
+}
+
+/** A workload's name for people, `NAMESPACE/KIND/NAME` with the kind in small letters; `NAMESPACE/POD` of a pod without a controller. */
+export function workloadText(pod: Pod): string {
+  const { kind, name } = workloadNameOf(pod);
+  // Nobody has checked the references of a pod to its controller.
+  return kind === "Pod" ? pod.key : printable(`${pod.namespace}/${kind.toLowerCase()}/${name}`);
 }
 
 /** Tells workloads apart: one text for all pods of one. */

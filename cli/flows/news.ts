@@ -1,0 +1,47 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { rowKey } from "../../policyd/flows/flow_ends.ts";
+import { parseRow, rowObject } from "../../policyd/flows/journal.ts";
+import type { FlowRow } from "../../policyd/flows/row.ts";
+
+/** A row with the number of connections or packets that it has more than before. */
+export interface News {
+  readonly row: FlowRow;
+  readonly count: number;
+}
+
+/** Returns news as a line of JSON: the row, and the number as `new`. */
+export function newsJson({ row, count }: News): string {
+  return `${JSON.stringify({ ...rowObject(row), new: count })}\n`;
+}
+
+const newSchema = v.object({ new: v.pipe(v.number(), v.safeInteger(), v.minValue(0)) });
+
+/** Reads a line of {@link newsJson}. @throws DrawbridgeError ERR_INPUT as {@link parseRow} */
+export function parseNews(line: string): News {
+  const row = parseRow(line);
+  const result = v.safeParse(newSchema, JSON.parse(line));
+  if (!result.success) throw new DrawbridgeError("ERR_INPUT", "new: expected the number of new connections");
+  return { row, count: result.output.new };
+}
+
+/** Finds the news of a ledger each time that it is read. */
+export class NewsReader {
+  readonly #counts = new Map<string, number>();
+  #isFirst = true;
+
+  /** Returns the rows that count more than the last time; none the first time. */
+  news(rows: readonly FlowRow[]): readonly News[] {
+    const found: News[] = [];
+    for (const row of rows) {
+      const key = `${row.observedAt} ${rowKey(row)}`;
+      const before = this.#counts.get(key) ?? 0;
+      this.#counts.set(key, row.count);
+      // A row that made room for others and came back begins at zero.
+      const count = row.count >= before ? row.count - before : row.count;
+      if (count > 0 && !this.#isFirst) found.push({ row, count });
+    }
+    this.#isFirst = false;
+    return found;
+  }
+}

@@ -1,0 +1,52 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { LONGEST_LINE, parseRow } from "../../policyd/flows/journal.ts";
+import type { FlowRow } from "../../policyd/flows/row.ts";
+
+/** 20 nodes with ledgers at their largest. */
+const MOST_ROWS = 1_000_000;
+
+/**
+ * Reads flows as `drawbridge flows -o jsonl` prints them.
+ *
+ * @param chunks the text in pieces, so that a file is never in memory as a whole
+ * @param name what messages call it
+ * @param most how many rows are read
+ * @throws DrawbridgeError ERR_INPUT naming the line that is not a flow, and for more rows than clusters have
+ */
+export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: number = MOST_ROWS): readonly FlowRow[] {
+  const rows: FlowRow[] = [];
+  const refuse = (reason: string): never => {
+    throw new DrawbridgeError("ERR_INPUT", `${name}:${number}: ${reason}`);
+  };
+  let number = 0;
+  for (const line of linesOf(chunks)) {
+    number++;
+    if (line === undefined)
+      return refuse(`a line of more than ${LONGEST_LINE} characters; expected a flow on each line`);
+    if (line.trim() === "") continue;
+    if (rows.length >= most) return refuse(`expected at most ${most} flows`);
+    try {
+      rows.push(parseRow(line));
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      refuse(error.message);
+    }
+  }
+  return rows;
+}
+
+/** Undefined for a line that is too long. */
+function* linesOf(chunks: Iterable<Uint8Array>): Generator<string | undefined> {
+  const decoder = new TextDecoder();
+  let begun = "";
+  for (const chunk of chunks) {
+    const [first = "", ...rest] = decoder.decode(chunk, { stream: true }).split("\n");
+    begun += first;
+    for (const next of rest) {
+      yield begun.length > LONGEST_LINE ? undefined : begun;
+      begun = next;
+    }
+    if (begun.length > LONGEST_LINE) yield undefined;
+  }
+  yield begun + decoder.decode();
+}

@@ -1,0 +1,54 @@
+import { Buffer } from "node:buffer";
+import * as v from "valibot";
+import { ExitCode } from "../exit_code.ts";
+import type { DaemonQuestion } from "../input/programs/daemons.ts";
+import { askDaemons, daemonCommands } from "../input/programs/daemons.ts";
+import { followed } from "../input/programs/programs.ts";
+import type { Io } from "../io.ts";
+import { styleOf } from "../style.ts";
+import { isWanted } from "./filter.ts";
+import { mergedRows } from "./merge.ts";
+import type { News } from "./news.ts";
+import { newsJson, parseNews } from "./news.ts";
+import { filterOf, flowEntries } from "./options.ts";
+import { flowJson, flowLine, flowTable } from "./print.ts";
+import { readFlowFile } from "./read_file.ts";
+
+const optionsSchema = v.object({
+  ...flowEntries,
+  node: v.optional(v.string()),
+  kubeconfig: v.optional(v.string()),
+  context: v.optional(v.string()),
+});
+
+const COMMAND = ["node", "flows", "--output=jsonl", "--config=/etc/drawbridge/policyd.yaml"];
+const OTHERWISE = "run drawbridge node flows on each node";
+
+/**
+ * Prints the flows of all nodes, or of one.
+ *
+ * @throws DrawbridgeError ERR_INPUT as askDaemons, readFlowFile and filterOf; with --follow when a node's command ends
+ */
+export async function runFlows(io: Io, options: unknown): Promise<ExitCode> {
+  const { node, kubeconfig, context, ...flows } = v.parse(optionsSchema, options);
+  const { follow, output } = flows;
+  const filter = filterOf(flows, Date.now());
+  const access = { kubeconfig, context };
+  const args = follow ? [...COMMAND, "--follow"] : COMMAND;
+  const question: DaemonQuestion = { option: "flows", args, expected: "flows", otherwise: OTHERWISE, node };
+  if (follow) {
+    const commands = await daemonCommands(io.programs, access, question);
+    const show = (news: News): void => {
+      if (!isWanted(filter, news.row)) return;
+      io.out.write(output === "jsonl" ? newsJson(news) : flowLine(news.row, news.count, styleOf(io.out)));
+    };
+    return await Promise.race(
+      commands.map(({ attempt }) => followed(io.programs, attempt, (line) => show(parseNews(line)))),
+    );
+  }
+  const answers = await askDaemons(io.programs, access, question);
+  const rows = mergedRows(answers.flatMap((answer) => readFlowFile([Buffer.from(answer.text)], `node ${answer.node}`)));
+  const wanted = rows.filter((row) => isWanted(filter, row));
+  io.out.write(output === "jsonl" ? flowJson(wanted) : flowTable(wanted, styleOf(io.out), io.out.columns));
+  return ExitCode.YES;
+}

@@ -1,0 +1,35 @@
+import { askPolicyd } from "../../../cni/policyd_client.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { readTextFile } from "../../../kernel/file.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import { readLedger } from "../../../policyd/flows/ledger_files.ts";
+import type { FlowPlace, ReadFlows } from "./machine.ts";
+
+/** A ledger at its largest is written in less than a second. */
+const MILLISECONDS = 10_000;
+
+/** Has the daemon write its ledger, and reads it; what keeps it from that is one of the problems. */
+export function readFlows(syscalls: MachineCalls, { socket, directory }: FlowPlace): ReadFlows {
+  const unwritten = problemOf(() => void askPolicyd(syscalls, socket, { type: "write flows" }, MILLISECONDS));
+  const place = {
+    directory,
+    files: systemFileSystem(syscalls),
+    read: (path: string, limit: number) => readTextFile(syscalls, path, limit),
+  };
+  const { rows, problems } = readLedger(place);
+  return {
+    rows,
+    problems: [...(unwritten === undefined ? [] : [`what was seen last may be missing: ${unwritten}`]), ...problems],
+  };
+}
+
+function problemOf(action: () => void): string | undefined {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return error.message;
+  }
+}

@@ -1,0 +1,146 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { workloadText } from "../../../policyd/cluster/workload_name.ts";
+import type { FlowEnd, FlowRow } from "../../../policyd/flows/row.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Connection } from "./connection.ts";
+
+/** The connections that stand for the rows of a ledger. */
+export interface LedgerConnections {
+  readonly connections: readonly Connection[];
+  /** Rows of protocols that policies do not judge. */
+  readonly others: number;
+  /** Names of ends that no pod and no node has now: their rows are not judged. */
+  readonly gone: readonly string[];
+}
+
+const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
+  ["TCP", "TCP"],
+  ["UDP", "UDP"],
+  ["SCTP", "SCTP"],
+  ["ICMP", "ICMP"],
+  ["ICMPv6", "ICMP"],
+]);
+
+/**
+ * Returns connections that stand for the allowed rows of a ledger, between the pods that workloads have now: one pod stands for its
+ * workload, and the first and the last address of a range outside for the range.
+ */
+export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]): LedgerConnections {
+  const ends = endsIn(index);
+  const connections: Connection[] = [];
+  const gone = new Set<string>();
+  let others = 0;
+  for (const { from, to, protocol: name, port, verdict } of rows) {
+    if (verdict !== "allowed") continue;
+    const protocol = PROTOCOLS.get(name);
+    if (protocol === undefined) {
+      others++;
+      continue;
+    }
+    const [sources, servers] = addressesOf(ends, from, to);
+    for (const end of [from, to]) {
+      if (isUnknown(ends, end)) gone.add(`${end.type} ${end.name}`);
+    }
+    connections.push(
+      ...pairsOf(sources, servers).map(([source, destination]) => ({
+        protocol,
+        source,
+        sourcePort: undefined,
+        asked: destination,
+        askedPort: port,
+        destination,
+        port,
+        ...outsideOf(from, to),
+      })),
+    );
+  }
+  return { connections, others, gone: [...gone].sort() };
+}
+
+/** The range outside of a row; undefined for both ends in the cluster. */
+function outsideOf(from: FlowEnd, to: FlowEnd): Pick<Connection, "outside"> {
+  const end = from.type === "outside" ? from : to;
+  return end.type === "outside" ? { outside: end.range } : {};
+}
+
+/** Addresses of one family for both ends: of a range those at its ends, of a workload those of one pod. */
+function pairsOf(
+  sources: readonly Address[],
+  destinations: readonly Address[],
+): readonly (readonly [Address, Address])[] {
+  const ofFamily = (all: readonly Address[], family: Family) => all.filter((address) => familyOf(address) === family);
+  for (const family of [4, 6] as const) {
+    const pairs = ofFamily(sources, family).flatMap((source) =>
+      ofFamily(destinations, family).map((destination) => [source, destination] as const),
+    );
+    if (pairs.length > 0) return pairs;
+  }
+  return [];
+}
+
+/** A pod that stands for its workload. */
+interface Standing {
+  readonly addresses: readonly Address[];
+  readonly nodeName: string | undefined;
+}
+
+/** The pods and nodes by which the ends of flows are found. */
+interface Ends {
+  readonly pods: ReadonlyMap<string, readonly Standing[]>;
+  readonly nodes: ReadonlyMap<string, readonly Address[]>;
+}
+
+function endsIn({ pods, owners }: PolicyIndex): Ends {
+  const workloads = new Map<string, Standing[]>();
+  for (const { pod } of pods.values()) {
+    const addresses = pod.addresses.filter((address) => owners.get(address)?.type === "pod");
+    if (addresses.length === 0) continue;
+    const name = workloadText(pod);
+    const known = workloads.get(name);
+    const standing = { addresses, nodeName: pod.nodeName };
+    if (known === undefined) workloads.set(name, [standing]);
+    else known.push(standing);
+  }
+  const nodes = new Map<string, Address[]>();
+  for (const [address, owner] of owners) {
+    if (owner.type !== "node") continue;
+    const known = nodes.get(owner.name);
+    if (known === undefined) nodes.set(owner.name, [address]);
+    else known.push(address);
+  }
+  return { pods: workloads, nodes };
+}
+
+function isUnknown({ pods, nodes }: Ends, end: FlowEnd): end is FlowEnd & { readonly type: "workload" | "node" } {
+  return (end.type === "workload" && !pods.has(end.name)) || (end.type === "node" && !nodes.has(end.name));
+}
+
+/**
+ * Addresses of both ends. Where a workload talks to itself two of its pods do, and with a node that is not its own one on another node:
+ * a pod always reaches itself and, as a rule, its own node.
+ */
+function addressesOf(ends: Ends, from: FlowEnd, to: FlowEnd): readonly [readonly Address[], readonly Address[]] {
+  const source = standingFor(ends, from, to);
+  const server = standingFor(ends, to, from, from.type === "workload" ? source : undefined);
+  const ofNode = (end: FlowEnd, other: Standing | undefined): readonly Address[] =>
+    end.type === "own node" ? (ends.nodes.get(other?.nodeName ?? "") ?? []) : [];
+  return [source?.addresses ?? ofNode(from, server), server?.addresses ?? ofNode(to, source)];
+}
+
+function standingFor({ pods, nodes }: Ends, end: FlowEnd, other: FlowEnd, not?: Standing): Standing | undefined {
+  switch (end.type) {
+    case "workload": {
+      const all = pods.get(end.name) ?? [];
+      const isOther = (one: Standing): boolean => one !== not && (other.type !== "node" || one.nodeName !== other.name);
+      return all.find(isOther) ?? all[0];
+    }
+    case "own node":
+      return undefined;
+    case "node":
+      return { addresses: nodes.get(end.name) ?? [], nodeName: end.name };
+    case "outside":
+      return { addresses: [...new Set([networkAddress(end.range), lastAddress(end.range)])], nodeName: undefined };
+  }
+}

@@ -1,0 +1,89 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { Pod } from "../cluster/model.ts";
+import { workloadText } from "../cluster/workload_name.ts";
+import type { AddressHolder } from "../policy/live/member_index.ts";
+import type { FlowEnd, FlowRow } from "./row.ts";
+
+/** An end of a flow at the moment at which it is seen. */
+export interface SeenEnd {
+  /** Tells ends apart; all addresses of a block outside are one. */
+  readonly key: string;
+  readonly end: FlowEnd;
+  /** Whether it is a pod of this node. */
+  readonly isLocal: boolean;
+}
+
+/** The prefix lengths of the blocks by which addresses outside are put together. */
+const BLOCK_BITS = { 4: 24, 6: 64 } as const;
+/** Addresses outside whose ends are remembered. */
+const MOST_REMEMBERED = 4096;
+
+/** The names of flows' ends, by who has their addresses now. */
+export class FlowEnds {
+  readonly #nodeName: string;
+  readonly #holderOf: (address: Address) => AddressHolder | undefined;
+  readonly #pods = new WeakMap<Pod, SeenEnd>();
+  readonly #outside = new Map<Address, SeenEnd>();
+
+  constructor(nodeName: string, holderOf: (address: Address) => AddressHolder | undefined) {
+    this.#nodeName = nodeName;
+    this.#holderOf = holderOf;
+  }
+
+  /** Returns the end that an address is now. */
+  at(address: Address): SeenEnd {
+    const holder = this.#holderOf(address);
+    if (holder === undefined) return this.#outsideAt(address);
+    if (holder.type === "node") {
+      // A flow of this node is in its ledger only where the other end is one of its pods.
+      return seenEnd(
+        holder.name === this.#nodeName ? { type: "own node" } : { type: "node", name: holder.name },
+        false,
+      );
+    }
+    const { pod } = holder;
+    const known = this.#pods.get(pod);
+    if (known !== undefined) return known;
+    const isLocal = pod.nodeName === this.#nodeName && !pod.hostNetwork;
+    const found = seenEnd({ type: "workload", name: workloadText(pod) }, isLocal);
+    this.#pods.set(pod, found);
+    return found;
+  }
+
+  #outsideAt(address: Address): SeenEnd {
+    const known = this.#outside.get(address);
+    if (known !== undefined) return known;
+    if (this.#outside.size >= MOST_REMEMBERED) this.#outside.clear();
+    const found = seenEnd({ type: "outside", range: hostCidr(address) }, false);
+    this.#outside.set(address, found);
+    return found;
+  }
+}
+
+/** Returns an end with its key. */
+export function seenEnd(end: FlowEnd, isLocal: boolean): SeenEnd {
+  return Object.freeze({ key: keyOf(end), end: Object.freeze(end), isLocal });
+}
+
+function keyOf(end: FlowEnd): string {
+  if (end.type === "own node") return end.type;
+  if (end.type !== "outside") return `${end.type} ${end.name}`;
+  const block = { address: end.range.address, prefixLength: BLOCK_BITS[cidrFamily(end.range)] };
+  return formatCidr({ ...block, address: networkAddress(block) });
+}
+
+/** Returns one text for all rows about the same two ends, protocol, port and verdict. */
+export function rowKey({ from, to, protocol, port, verdict }: FlowRow): string {
+  return [keyOf(from), keyOf(to), protocol, port ?? 0, verdict].join(" ");
+}
+
+/** Returns the smallest prefix that holds two of one family. */
+export function joinedRange(a: Cidr, b: Cidr): Cidr {
+  if (a.prefixLength === b.prefixLength && a.address === b.address) return a;
+  let prefixLength = Math.min(a.prefixLength, b.prefixLength);
+  const networkOf = (cidr: Cidr): Address => networkAddress({ address: cidr.address, prefixLength });
+  while (networkOf(a) !== networkOf(b)) prefixLength--;
+  return Object.freeze({ address: networkOf(a), prefixLength });
+}

@@ -1,0 +1,260 @@
+import { setImmediate as turn } from "node:timers/promises";
+import type { FlowEvent } from "../../kernel/conntrack/flow_event.ts";
+import { parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import { KeptSubscription } from "../kept_subscription.ts";
+import { printableUpTo } from "../log/line.ts";
+import type { Logger } from "../log/logger.ts";
+import type { LoggedFlow } from "../policy/drop_log/logged_flow.ts";
+import type { FlowEnds } from "./flow_ends.ts";
+import { LONGEST_REASON, rowLine } from "./journal.ts";
+import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
+import type { LedgerPlace } from "./ledger_files.ts";
+import { endLine, readLedger, writeAll, writeChanges } from "./ledger_files.ts";
+
+export interface FlowLedgerParts {
+  readonly ledger: Ledger;
+  readonly ends: FlowEnds;
+  readonly place: LedgerPlace;
+  /** Goes through the table of connections. @throws DrawbridgeError (by the promise) as the kernel refuses */
+  readonly visitTable: (see: (message: ReceivedMessage) => void) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The size of a ledger, and its losses. */
+export interface FlowLedgerCounts extends LedgerLosses {
+  readonly size: number;
+  /** Times the kernel had no room for more events. */
+  readonly overruns: number;
+}
+
+/** A crash loses what has changed since the last writing. */
+const INTERVAL_MILLISECONDS = 60_000;
+const RETRY_MILLISECONDS = 30_000;
+/** After this number of files with changes all rows are written. */
+const MOST_CHANGES = 60;
+/** Rows of which the text is made between two turns of the event loop. */
+const ROWS_AT_ONCE = 200;
+/** A few ten thousand events: a second of a busy node. */
+const RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024;
+const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP", icmp: "ICMP", icmpv6: "ICMPv6" } as const;
+const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
+
+/**
+ * Counts the connections of this node's pods in a {@link Ledger}, by the kernel's events of connections that begin and end, and keeps it
+ * in files.
+ *
+ * After a loss of events the table of connections is read: those that exist are awaited again. How many began and ended meanwhile nobody
+ * knows.
+ */
+export class FlowLedger implements Dataplane {
+  readonly #parts: FlowLedgerParts;
+  readonly #subscription: KeptSubscription;
+  #overruns = 0;
+  #last = 0;
+  #changes = 0;
+  #needsAll = false;
+  #writing: Promise<void> | undefined;
+  #timer: Cancel | undefined;
+  #failure: string | undefined;
+  #isStopped = false;
+
+  constructor(parts: FlowLedgerParts) {
+    this.#parts = parts;
+    const { clock, logger } = parts;
+    this.#subscription = new KeptSubscription({
+      clock,
+      source: { kind: "conntrack", events: ["new", "destroy"], receiveBufferBytes: RECEIVE_BUFFER_BYTES },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#overrun() },
+      retryMilliseconds: RETRY_MILLISECONDS,
+      onRefused: (error) => logger.warn("flows are not recorded; it is tried again", { error }),
+      onOpen: () => void this.#readTable(),
+    });
+  }
+
+  apply(): void {}
+
+  synced(): void {}
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  /** Reads what an earlier daemon has written, and counts from here on. */
+  async start(events: KernelEvents): Promise<void> {
+    this.#load();
+    this.#plan();
+    await this.#subscription.start(events);
+  }
+
+  /** Writes the last changes, and counts no more. */
+  async stop(): Promise<void> {
+    this.#timer?.();
+    this.#subscription.stop();
+    await this.#attempt();
+    this.#isStopped = true;
+  }
+
+  /** Counts a packet that was logged. @param reason undefined where it is not known */
+  denied(flow: LoggedFlow, reason: string | undefined): void {
+    const { ends, ledger, clock } = this.#parts;
+    const [from, to] = [ends.at(flow.source), ends.at(flow.destination)];
+    if (!from.isLocal && !to.isLocal) return;
+    const seen = { from, to, protocol: flow.protocol, port: flow.traffic.port ?? 0 };
+    const text = reason === undefined ? undefined : printableUpTo(reason, LONGEST_REASON);
+    ledger.denied(seen, VERDICTS[flow.origin.outcome], text, clock.time());
+  }
+
+  /** Settles when all that was seen is in the files. @throws DrawbridgeError ERR_STORE (by the promise) */
+  async write(): Promise<void> {
+    // One that is under way may have begun before what was seen last.
+    await this.#writing?.catch(() => {});
+    this.#writing ??= this.#writeNow().finally(() => {
+      this.#writing = undefined;
+    });
+    await this.#writing;
+  }
+
+  problems(): readonly string[] {
+    const { refusal } = this.#subscription;
+    return [
+      ...(refusal === undefined ? [] : [`flow ledger: events of connections are not read: ${refusal}`]),
+      ...(this.#failure === undefined ? [] : [`flow ledger: it is not written: ${this.#failure}`]),
+    ];
+  }
+
+  counts(): FlowLedgerCounts {
+    const { ledger } = this.#parts;
+    return { ...ledger.losses(), size: ledger.size, overruns: this.#overruns };
+  }
+
+  #load(): void {
+    const { ledger, place, logger } = this.#parts;
+    try {
+      const { rows, problems, last } = readLedger(place);
+      for (const problem of problems) logger.warn("a file of the flow ledger is not used", { reason: problem });
+      ledger.load(rows);
+      ledger.takeChanged();
+      this.#last = last;
+      this.#needsAll = problems.length > 0;
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #take(messages: readonly ReceivedMessage[]): void {
+    const time = this.#parts.clock.time();
+    for (const message of messages) {
+      const event = readable(() => parseFlowEvent(message));
+      if (event?.kind === "begun") this.#begun(event, time);
+      else if (event !== undefined) this.#parts.ledger.ended(event.id, event.bytes, time);
+    }
+  }
+
+  #begun(event: FlowEvent, time: number): void {
+    const flow = this.#flowOf(event);
+    if (flow !== undefined) this.#parts.ledger.begun(event.id, flow, time);
+  }
+
+  /** Undefined where no end is a pod of this node: nodes have each flow of theirs once. */
+  #flowOf({ source, server, protocol, port }: FlowEvent): SeenFlow | undefined {
+    const { ends } = this.#parts;
+    const [from, to] = [ends.at(source), ends.at(server)];
+    if (!from.isLocal && !to.isLocal) return undefined;
+    const known = protocolFromNumber(protocol);
+    return { from, to, port, protocol: typeof known === "number" ? `protocol ${known}` : PROTOCOLS[known] };
+  }
+
+  #overrun(): void {
+    this.#overruns++;
+    void this.#readTable();
+  }
+
+  async #readTable(): Promise<void> {
+    const { ledger, visitTable, clock, logger } = this.#parts;
+    ledger.forgetConnections();
+    const see = (message: ReceivedMessage): void => {
+      const event = readable(() => parseListedFlow(message));
+      const flow = event === undefined ? undefined : this.#flowOf(event);
+      if (event !== undefined && flow !== undefined) ledger.listed(event.id, flow, clock.time());
+    };
+    try {
+      await visitTable(see);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.warn("connections from before are missing in the flow ledger", { reason: error.message });
+    }
+  }
+
+  #plan(): void {
+    this.#timer = this.#parts.clock.after(INTERVAL_MILLISECONDS, () => void this.#interval());
+  }
+
+  async #interval(): Promise<void> {
+    await this.#attempt();
+    if (!this.#isStopped) this.#plan();
+  }
+
+  async #attempt(): Promise<void> {
+    try {
+      await this.write();
+      this.#failure = undefined;
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    if (this.#failure === undefined)
+      this.#parts.logger.warn("the flow ledger is not written", { reason: error.message });
+    this.#failure = error.message;
+  }
+
+  async #writeNow(): Promise<void> {
+    const { ledger, place } = this.#parts;
+    const changed = ledger.takeChanged();
+    const needsAll = this.#needsAll || this.#changes >= MOST_CHANGES;
+    if (changed.length === 0 && !needsAll) return;
+    // Changes that are not written now are missing in every later file.
+    this.#needsAll = true;
+    if (needsAll) {
+      writeAll(place, ++this.#last, await this.#allText());
+      this.#changes = 0;
+    } else {
+      writeChanges(place, ++this.#last, changed);
+      this.#changes++;
+    }
+    this.#needsAll = false;
+  }
+
+  /** All rows as a file has them; they may change between two turns, and are in the next changes then. */
+  async #allText(): Promise<string> {
+    const rows = [...this.#parts.ledger.rows()];
+    let text = "";
+    for (let first = 0; first < rows.length; first += ROWS_AT_ONCE) {
+      text += rows
+        .slice(first, first + ROWS_AT_ONCE)
+        .map(rowLine)
+        .join("");
+      await turn();
+    }
+    return text + endLine(rows.length);
+  }
+}
+
+/** Undefined also for what cannot be read: it is as if it had been lost. */
+function readable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return undefined;
+    throw error;
+  }
+}

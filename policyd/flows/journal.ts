@@ -1,0 +1,99 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { formatCidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
+import type { FlowEnd, FlowRow } from "./row.ts";
+import { FLOW_VERDICTS } from "./row.ts";
+
+/** A line of a ledger is shorter: names have at most 253 characters each, and reasons are cut. */
+export const LONGEST_LINE = 8192;
+/** Characters of a reason. */
+export const LONGEST_REASON = 1000;
+
+const LONGEST_NAME = 1024;
+const name = v.pipe(v.string(), v.minLength(1), v.maxLength(LONGEST_NAME));
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const moment = v.pipe(v.string(), v.isoTimestamp());
+const end = v.union([
+  v.strictObject({ workload: name }),
+  v.strictObject({ ownNode: v.literal(true) }),
+  v.strictObject({ node: name }),
+  v.strictObject({ outside: name }),
+]);
+
+const rowSchema = v.object({
+  from: end,
+  to: end,
+  protocol: v.pipe(v.string(), v.regex(/^(?:TCP|UDP|SCTP|ICMP|ICMPv6|protocol \d{1,3})$/)),
+  port: v.optional(v.pipe(count, v.minValue(1), v.maxValue(65_535))),
+  verdict: v.picklist(FLOW_VERDICTS),
+  observedAt: v.picklist(["from", "to"]),
+  firstSeen: moment,
+  lastSeen: moment,
+  count,
+  open: count,
+  bytes: count,
+  reason: v.optional(v.pipe(v.string(), v.maxLength(LONGEST_REASON + 1))),
+});
+
+/** Returns a row as a line of JSON, with its line end: what the daemon keeps, and what `node flows -o jsonl` prints. */
+export function rowLine(row: FlowRow): string {
+  return `${JSON.stringify(rowObject(row))}\n`;
+}
+
+/** The object of {@link rowLine}. */
+export function rowObject({ from, to, firstSeen, lastSeen, ...rest }: FlowRow): object {
+  return {
+    from: endObject(from),
+    to: endObject(to),
+    ...rest,
+    firstSeen: new Date(firstSeen).toISOString(),
+    lastSeen: new Date(lastSeen).toISOString(),
+  };
+}
+
+/**
+ * Reads a line of {@link rowLine}, with or without its end.
+ *
+ * @throws DrawbridgeError ERR_INPUT with the field and what was expected
+ */
+export function parseRow(line: string): FlowRow {
+  const { from, to, firstSeen, lastSeen, port, reason, ...rest } = parsed(line);
+  return Object.freeze({
+    ...rest,
+    from: endFrom(from),
+    to: endFrom(to),
+    port,
+    reason,
+    firstSeen: Date.parse(firstSeen),
+    lastSeen: Date.parse(lastSeen),
+  });
+}
+
+function parsed(line: string): v.InferOutput<typeof rowSchema> {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    throw new DrawbridgeError("ERR_INPUT", "expected a flow as a JSON object on one line");
+  }
+  const result = v.safeParse(rowSchema, value);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  throw new DrawbridgeError("ERR_INPUT", `${v.getDotPath(issue) ?? "flow"}: ${issue.message}`);
+}
+
+function endObject(one: FlowEnd): object {
+  if (one.type === "own node") return { ownNode: true };
+  return one.type === "outside" ? { outside: formatCidr(one.range) } : { [one.type]: one.name };
+}
+
+function endFrom(value: v.InferOutput<typeof end>): FlowEnd {
+  if ("workload" in value) return { type: "workload", name: value.workload };
+  if ("ownNode" in value) return { type: "own node" };
+  if ("node" in value) return { type: "node", name: value.node };
+  const range = parseCidr(value.outside, "outside");
+  if (hasHostBits(range)) {
+    throw new DrawbridgeError("ERR_INPUT", `outside: ${formatCidr(range)} has host bits; expected a network`);
+  }
+  return { type: "outside", range };
+}

@@ -1,0 +1,213 @@
+import type { SeenEnd } from "./flow_ends.ts";
+import { joinedRange, seenEnd } from "./flow_ends.ts";
+import type { FlowEnd, FlowRow, FlowVerdict } from "./row.ts";
+
+/** A flow between two ends, one of which is a pod of this node. */
+export interface SeenFlow {
+  readonly from: SeenEnd;
+  readonly to: SeenEnd;
+  readonly protocol: string;
+  /** 0 where the protocol has none. */
+  readonly port: number;
+}
+
+/** How much a ledger holds. */
+export interface LedgerLimits {
+  readonly rows: number;
+  /** Of the rows as they are written. */
+  readonly bytes: number;
+  /** Connections whose end is awaited. */
+  readonly connections: number;
+}
+
+/** Above the largest table of connections that nodes have by default, 262,144 entries; a row is written in some 300 bytes. */
+export const LEDGER_LIMITS: LedgerLimits = { rows: 50_000, bytes: 20_000_000, connections: 300_000 };
+
+/** The bytes of a written row beside its ends and its reason. */
+const ROW_BYTES = 220;
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+interface HeldRow extends Mutable<FlowRow> {
+  readonly key: string;
+  /** The key of the end that is observed: the workload of this node that the row counts for. */
+  readonly owner: string;
+  isHeld: boolean;
+}
+
+/** The losses of a ledger so far. */
+export interface LedgerLosses {
+  /** Rows that made room for others. */
+  readonly rows: number;
+  /** Connections whose end nobody awaited, since too many existed: their bytes are not counted. */
+  readonly connections: number;
+}
+
+/**
+ * The flows of a node's pods: a row for each pair of ends, protocol and port.
+ *
+ * When it is full, the workload with the most rows loses the one of them that was seen longest ago: who talks to everybody pushes out
+ * nobody else's. A connection is known by its number from its beginning to its end, so that its bytes count for the ends that it began
+ * between, whoever has their addresses by then.
+ */
+export class Ledger {
+  readonly #limits: LedgerLimits;
+  /** By owner and key; those that were seen longest ago first. */
+  readonly #owners = new Map<string, Map<string, HeldRow>>();
+  readonly #connections = new Map<number, HeldRow>();
+  readonly #changed = new Set<HeldRow>();
+  #size = 0;
+  #bytes = 0;
+  #lostRows = 0;
+  #lostConnections = 0;
+
+  constructor(limits: LedgerLimits = LEDGER_LIMITS) {
+    this.#limits = limits;
+  }
+
+  /** The number of rows. */
+  get size(): number {
+    return this.#size;
+  }
+
+  losses(): LedgerLosses {
+    return { rows: this.#lostRows, connections: this.#lostConnections };
+  }
+
+  /** Counts a connection that has begun; nothing for one that is known. @param id its number in the table of connections */
+  begun(id: number, flow: SeenFlow, time: number): void {
+    if (this.#connections.has(id)) return;
+    const row = this.#seen(flow, "allowed", time);
+    row.count++;
+    this.#await(id, row);
+  }
+
+  /** Takes over a connection that exists: it counts only where no row was there before, whose count has it already. */
+  listed(id: number, flow: SeenFlow, time: number): void {
+    if (this.#connections.has(id)) return;
+    const row = this.#seen(flow, "allowed", time);
+    if (row.count === 0) row.count = 1;
+    this.#await(id, row);
+  }
+
+  /** Counts the end of a connection; nothing for one whose beginning is not known. */
+  ended(id: number, bytes: number, time: number): void {
+    const row = this.#connections.get(id);
+    if (row === undefined) return;
+    this.#connections.delete(id);
+    row.open--;
+    row.bytes += bytes;
+    this.#touch(row, time);
+  }
+
+  /** Counts a packet that policies drop, or would drop. @param reason undefined where it is not known yet: what is known stays */
+  denied(flow: SeenFlow, verdict: Exclude<FlowVerdict, "allowed">, reason: string | undefined, time: number): void {
+    const row = this.#seen(flow, verdict, time);
+    row.count++;
+    if (reason === undefined || reason === row.reason) return;
+    this.#bytes += reason.length - (row.reason?.length ?? 0);
+    row.reason = reason;
+    this.#makeRoom();
+  }
+
+  /** Forgets which connections exist: the table of connections is read from here on. */
+  forgetConnections(): void {
+    for (const row of this.#connections.values()) row.open = 0;
+    for (const row of this.#connections.values()) if (row.isHeld) this.#changed.add(row);
+    this.#connections.clear();
+  }
+
+  /** Takes over rows that were written; none of their connections is known. */
+  load(rows: Iterable<FlowRow>): void {
+    for (const row of rows) {
+      const ends = { from: seenEnd(row.from, row.observedAt === "from"), to: seenEnd(row.to, row.observedAt === "to") };
+      const flow = { ...ends, protocol: row.protocol, port: row.port ?? 0 };
+      const held = this.#seen(flow, row.verdict, row.lastSeen);
+      const { firstSeen, lastSeen, count, bytes, reason } = row;
+      Object.assign(held, { firstSeen, lastSeen, count, bytes, reason });
+      this.#bytes += reason?.length ?? 0;
+    }
+    this.#makeRoom();
+  }
+
+  *rows(): Generator<FlowRow> {
+    for (const rows of this.#owners.values()) yield* rows.values();
+  }
+
+  /** Returns the rows that have changed since this was called last. */
+  takeChanged(): readonly FlowRow[] {
+    const rows = [...this.#changed];
+    this.#changed.clear();
+    return rows;
+  }
+
+  #await(id: number, row: HeldRow): void {
+    if (this.#connections.size >= this.#limits.connections) {
+      this.#lostConnections++;
+      return;
+    }
+    this.#connections.set(id, row);
+    row.open++;
+  }
+
+  /** Returns the row of a flow as the one that was seen last. */
+  #seen(flow: SeenFlow, verdict: FlowVerdict, time: number): HeldRow {
+    const { from, to, protocol, port } = flow;
+    const observedAt = from.isLocal ? "from" : "to";
+    const owner = flow[observedAt].key;
+    const key = `${from.key} ${to.key} ${protocol} ${port} ${verdict}`;
+    const rows = this.#owners.get(owner) ?? new Map<string, HeldRow>();
+    this.#owners.set(owner, rows);
+    let row = rows.get(key);
+    if (row === undefined) {
+      const none = { firstSeen: time, lastSeen: time, count: 0, open: 0, bytes: 0, reason: undefined };
+      const ends = { from: from.end, to: to.end, protocol, port: port === 0 ? undefined : port };
+      row = { key, owner, isHeld: true, ...ends, verdict, observedAt, ...none };
+      this.#size++;
+      this.#bytes += key.length + ROW_BYTES;
+      rows.set(key, row);
+      this.#makeRoom(row);
+    } else {
+      row.from = joinedEnd(row.from, from.end);
+      row.to = joinedEnd(row.to, to.end);
+    }
+    this.#touch(row, time);
+    return row;
+  }
+
+  /** Makes a row the one of its owner that was seen last. */
+  #touch(row: HeldRow, time: number): void {
+    row.lastSeen = Math.max(row.lastSeen, time);
+    const rows = this.#owners.get(row.owner);
+    if (!row.isHeld || rows === undefined) return;
+    // A map keeps the order in which its keys were added.
+    rows.delete(row.key);
+    rows.set(row.key, row);
+    this.#changed.add(row);
+  }
+
+  #makeRoom(newest?: HeldRow): void {
+    while (this.#size > this.#limits.rows || this.#bytes > this.#limits.bytes) {
+      const most = [...this.#owners.values()].reduce((a, b) => (b.size > a.size ? b : a));
+      const oldest = most.values().next().value;
+      if (oldest === undefined || (oldest === newest && this.#size === 1)) return;
+      this.#remove(oldest, most);
+      this.#lostRows++;
+    }
+  }
+
+  #remove(row: HeldRow, rows: Map<string, HeldRow>): void {
+    rows.delete(row.key);
+    if (rows.size === 0) this.#owners.delete(row.owner);
+    this.#changed.delete(row);
+    row.isHeld = false;
+    this.#size--;
+    this.#bytes -= row.key.length + ROW_BYTES + (row.reason?.length ?? 0);
+  }
+}
+
+function joinedEnd(known: FlowEnd, seen: FlowEnd): FlowEnd {
+  if (known.type !== "outside" || seen.type !== "outside") return known;
+  const range = joinedRange(known.range, seen.range);
+  return range === known.range ? known : { type: "outside", range };
+}

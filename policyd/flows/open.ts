@@ -1,0 +1,74 @@
+import type { OriginalSettingsPlace } from "../../ipam/original_settings.ts";
+import { giveBack, rememberingSysctl } from "../../ipam/original_settings.ts";
+import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { readTextFile } from "../../kernel/file.ts";
+import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
+import type { PolicyDataplane } from "../policy/policy_dataplane.ts";
+import { FlowEnds } from "./flow_ends.ts";
+import { FlowLedger } from "./flow_ledger.ts";
+import { Ledger } from "./ledger.ts";
+
+/** The parts of the machine that a ledger needs. */
+export interface FlowLedgerMachine {
+  readonly syscalls: ReturnType<typeof nodeSyscalls>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly originals: OriginalSettingsPlace;
+}
+
+/** With it on, connections count their packets and bytes. */
+const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
+
+/** Returns the ledger of this node's flows, which counts from its start on; undefined where the configuration wants none. */
+export function openFlowLedger(
+  { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
+  policies: Pick<PolicyDataplane, "view"> | undefined,
+  machine: FlowLedgerMachine,
+  ruleset: Pick<Ruleset, "follow">,
+): FlowLedger | undefined {
+  const isOn = flowLedger && policies !== undefined;
+  setAccounting(isOn, machine, ruleset);
+  if (!isOn) return undefined;
+  const { syscalls, clock, logger, originals } = machine;
+  const view = policies.view();
+  const sockets = new ConntrackSockets(syscalls);
+  return new FlowLedger({
+    ledger: new Ledger(),
+    ends: new FlowEnds(nodeName, (address) => view.holderOf(address)),
+    place: {
+      directory: flowLedgerDirectory,
+      files: originals.files,
+      read: (path, limit) => readTextFile(syscalls, path, limit),
+    },
+    visitTable: (see) => sockets.with((socket) => walkInSlices(socket, {}, { see }, sockets.calls)),
+    clock,
+    logger,
+  });
+}
+
+/** Sets accounting once, when rules are in force: with them nf_conntrack is there. An earlier daemon's goes where it is not wanted. */
+function setAccounting(isOn: boolean, machine: FlowLedgerMachine, ruleset: Pick<Ruleset, "follow">): void {
+  const { syscalls, clock, logger, originals } = machine;
+  const sysctl = procSysctl(syscalls);
+  const set = (): void => {
+    try {
+      if (isOn) rememberingSysctl(sysctl, originals).write(ACCOUNTING, "1");
+      else giveBack(sysctl, originals, ACCOUNTING);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.warn("the bytes of flows are not counted as configured", { reason: error.message });
+    }
+  };
+  let isDone = false;
+  ruleset.follow(() => {
+    if (!isDone) clock.after(0, set);
+    isDone = true;
+  });
+}

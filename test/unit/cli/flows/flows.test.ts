@@ -1,0 +1,319 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import fc from "fast-check";
+import { endFilter, isWanted, momentOf } from "../../../../cli/flows/filter.ts";
+import { mergedRows } from "../../../../cli/flows/merge.ts";
+import { readFlowFile } from "../../../../cli/flows/read_file.ts";
+import type { ProgramResult, Programs } from "../../../../cli/input/programs/programs.ts";
+import { systemPrograms } from "../../../../cli/input/programs/system_programs.ts";
+import type { NodeMachine } from "../../../../cli/node/machine/machine.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
+import type { FlowEnd, FlowRow } from "../../../../policyd/flows/row.ts";
+import { endText } from "../../../../policyd/flows/row.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+
+const NOON = Date.UTC(2026, 0, 2, 12);
+const HOUR = 3_600_000;
+const WEB: FlowEnd = { type: "workload", name: "shop/deployment/web" };
+const DB: FlowEnd = { type: "workload", name: "shop/statefulset/db" };
+const NODE: FlowEnd = { type: "node", name: "n1" };
+
+function outside(text: string): FlowEnd {
+  return { type: "outside", range: parseCidr(text) };
+}
+
+function row(fields: Partial<FlowRow> = {}): FlowRow {
+  return {
+    from: WEB,
+    to: DB,
+    protocol: "TCP",
+    port: 5432,
+    verdict: "allowed",
+    observedAt: "from",
+    firstSeen: NOON - HOUR,
+    lastSeen: NOON,
+    count: 3,
+    open: 0,
+    bytes: 2048,
+    reason: undefined,
+    ...fields,
+  };
+}
+
+const DENIED = row({
+  verdict: "denied",
+  to: outside("203.0.113.7/32"),
+  port: 443,
+  reason: "isolated by shop/web; nearest: none",
+});
+
+/** The command on a node whose ledger has some rows. */
+async function onNode(args: readonly string[], ...readings: readonly ReturnType<NodeMachine["readFlows"]>[]) {
+  const none = (): never => assert.fail("only flows are read");
+  const left = [...readings];
+  const places: unknown[] = [];
+  const machine: NodeMachine = {
+    readFacts: none,
+    readInventory: none,
+    readPods: none,
+    visitConnections: none,
+    readAuditFacts: none,
+    repair: none,
+    remove: none,
+    readFlows: (place) => {
+      places.push(place);
+      return left.shift() ?? assert.fail("read once too often");
+    },
+  };
+  const sleep = async (): Promise<void> => {
+    if (left.length === 0) throw new DrawbridgeError("ERR_INPUT", "stopped by the test");
+  };
+  const node = { open: async () => machine, sleep };
+  const outcome = await runCli(args, memoryFiles({}), undefined, undefined, { node });
+  return { ...outcome, places };
+}
+
+/** The command on a cluster whose kubectl answers `get` and, by the Pod's name, `exec`. */
+async function onCluster(args: readonly string[], answers: Readonly<Record<string, string>>) {
+  const calls: string[] = [];
+  const answerTo = (words: readonly string[]): string => {
+    calls.push(words.join(" "));
+    return answers[words.find((word) => word in answers) ?? ""] ?? assert.fail(words.join(" "));
+  };
+  const programs: Programs = {
+    run: async (_command, words) => ({ type: "printed", output: answerTo(words) }),
+    follow: async (_command, words, onLine): Promise<ProgramResult> => {
+      for (const line of answerTo(words).split("\n").slice(0, -1)) onLine(line);
+      return { type: "failed", how: "exit code 1", words: "connection lost" };
+    },
+  };
+  const outcome = await runCli(args, memoryFiles({}), undefined, undefined, { programs });
+  return { ...outcome, calls };
+}
+
+const PODS = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
+
+describe("cli/flows: who has talked to whom", () => {
+  it("FLOW-10: node flows prints the ledger as a table, those that were seen last first, and asks the places of the configuration", async () => {
+    const rows = [
+      row(),
+      DENIED,
+      row({ to: NODE, protocol: "ICMP", port: undefined, lastSeen: NOON + HOUR, bytes: 5_000_000 }),
+    ];
+    const { code, out, places } = await onNode(["node", "flows"], { rows, problems: [] });
+    assert.deepEqual(out.split("\n"), [
+      "FROM                  TO                    PORT       VERDICT   COUNT   OPEN   BYTES     FIRST SEEN            LAST SEEN             BECAUSE",
+      "shop/deployment/web   node/n1               ICMP       allowed   3       0      4.8 MiB   2026-01-02 11:00:00   2026-01-02 13:00:00",
+      "shop/deployment/web   shop/statefulset/db   5432/TCP   allowed   3       0      2.0 KiB   2026-01-02 11:00:00   2026-01-02 12:00:00",
+      "shop/deployment/web   203.0.113.7/32        443/TCP    denied    3       0      2.0 KiB   2026-01-02 11:00:00   2026-01-02 12:00:00   isolated by shop/web; nearest: none",
+      "",
+    ]);
+    assert.equal(code, 0);
+    assert.deepEqual(places, [{ socket: "/run/drawbridge/policyd.sock", directory: "/var/lib/cni/drawbridge-flows" }]);
+    const named = await onNode(["node", "flows", "--socket", "/s", "--flow-directory", "/d"], { rows, problems: [] });
+    assert.deepEqual(named.places, [{ socket: "/s", directory: "/d" }]);
+  });
+
+  it("FLOW-10: with -o jsonl each flow is a line of JSON, which --ledger reads as it was", async () => {
+    const { out } = await onNode(["node", "flows", "-o", "jsonl"], { rows: [row(), DENIED], problems: [] });
+    const read = readFlowFile([Buffer.from(out)], "flows.jsonl");
+    assert.deepEqual(
+      read.map((one) => ({ ...one })),
+      [row(), DENIED],
+    );
+  });
+
+  it("FLOW-10: --from, --to, --denied and --since choose flows, and an invalid time or prefix is refused", async () => {
+    const rows = [row(), DENIED, row({ from: NODE, lastSeen: Date.now(), open: 1 })];
+    const asked = async (...args: readonly string[]) =>
+      (await onNode(["node", "flows", "-o", "jsonl", ...args], { rows, problems: [] })).out
+        .trim()
+        .split("\n")
+        .filter(Boolean).length;
+    assert.equal(await asked("--denied"), 1);
+    assert.equal(await asked("--from", "shop/web"), 2);
+    assert.equal(await asked("--from", "node/n1", "--to", "shop"), 1);
+    assert.equal(await asked("--to", "203.0.113.0/24"), 1);
+    assert.equal(await asked("--since", "1h"), 1);
+    for (const [args, words] of [
+      [["--since", "soon"], /--since: "soon"; expected a time before now/],
+      [["--to", "203.0.113.0/33"], /is not a prefix/],
+    ] as const) {
+      const { code, err } = await onNode(["node", "flows", ...args], { rows, problems: [] });
+      assert.equal(code, 3);
+      assert.match(err, words);
+    }
+  });
+
+  it("FLOW-10: what is missing is said; without any flow it is the answer", async () => {
+    const problems = ["what was seen last may be missing: policyd is away\u001b[2J"];
+    const some = await onNode(["node", "flows"], { rows: [row()], problems });
+    assert.equal(some.err, "note: what was seen last may be missing: policyd is away\\u{1b}[2J\n");
+    const none = await onNode(["node", "flows"], { rows: [], problems });
+    assert.equal(none.code, 3);
+    assert.match(none.err, /\/var\/lib\/cni\/drawbridge-flows: no flows: what was seen last .*\\u\{1b\}/);
+    const quiet = await onNode(["node", "flows"], { rows: [], problems: [] });
+    assert.deepEqual([quiet.code, quiet.err], [0, ""]);
+  });
+
+  it("FLOW-11: node flows --follow prints only what is new, with the number and the policy that decided", async () => {
+    const readings = [
+      { rows: [row(), DENIED], problems: [] },
+      { rows: [row({ count: 5, lastSeen: NOON + 1000 }), DENIED], problems: [] },
+      { rows: [row({ count: 5 }), { ...DENIED, count: 4 }, row({ to: NODE, count: 1 })], problems: [] },
+    ];
+    const { out } = await onNode(["node", "flows", "--follow"], ...readings);
+    assert.deepEqual(out.split("\n"), [
+      "2026-01-02 12:00:01 allowed shop/deployment/web > shop/statefulset/db 5432/TCP +2",
+      "2026-01-02 12:00:00 denied shop/deployment/web > 203.0.113.7/32 443/TCP +1: isolated by shop/web; nearest: none",
+      "2026-01-02 12:00:00 allowed shop/deployment/web > node/n1 5432/TCP +1",
+      "",
+    ]);
+  });
+
+  it("FLOW-12: flows reads the ledgers of all nodes by kubectl, and a connection of two nodes counts once", async () => {
+    const answers = {
+      get: PODS,
+      "drawbridge-a": rowLine(row({ count: 7 })) + rowLine(DENIED),
+      "drawbridge-b":
+        rowLine(row({ count: 5, observedAt: "to", bytes: 4096 })) + rowLine({ ...DENIED, observedAt: "to" }),
+    };
+    const { out, calls } = await onCluster(["flows", "-o", "jsonl", "--context", "c"], answers);
+    const rows = readFlowFile([Buffer.from(out)], "out");
+    assert.deepEqual(
+      rows.map(({ verdict, count, bytes }) => [verdict, count, bytes]),
+      [
+        ["allowed", 7, 4096],
+        ["denied", 6, 4096],
+      ],
+    );
+    assert.match(
+      calls[1] ?? "",
+      /^--context=c exec --namespace=kube-system drawbridge-a -- node cli\/drawbridge.js node flows --output=jsonl --config=\/etc\/drawbridge\/policyd.yaml$/,
+    );
+    const one = await onCluster(["flows", "--node", "n2"], { get: PODS, "drawbridge-b": rowLine(row()) });
+    assert.equal(one.calls.length, 2);
+    const none = await onCluster(["flows", "--node", "n9"], { get: PODS });
+    assert.deepEqual([none.code, /no Pod with the label .* on node n9/.test(none.err)], [3, true]);
+    const broken = await onCluster(["flows", "--node", "n1"], { get: PODS, "drawbridge-a": "hello\n" });
+    assert.match(broken.err, /node n1:1: expected a flow as a JSON object/);
+  });
+
+  it("FLOW-12: flows --follow prints the news of all nodes, and ends with the first command that ends", async () => {
+    const news = (one: FlowRow, count: number): string =>
+      `${JSON.stringify({ ...JSON.parse(rowLine(one)), new: count })}\n`;
+    const answers = {
+      get: PODS,
+      "drawbridge-a": news(row(), 2) + news(DENIED, 1),
+      "drawbridge-b": news(row({ from: DB }), 4),
+    };
+    const { code, out, err } = await onCluster(["flows", "--follow", "--denied"], answers);
+    assert.match(
+      out,
+      /^\S+ \S+ denied shop\/deployment\/web > 203\.0\.113\.7\/32 443\/TCP \+1: isolated by shop\/web; nearest: none\n$/,
+    );
+    assert.equal(code, 3);
+    assert.match(err, /it ended with exit code 1\n {4}connection lost/);
+    const bad = await onCluster(["flows", "--follow"], { ...answers, "drawbridge-a": rowLine(row()) });
+    assert.match(bad.err, /new: expected the number of new connections/);
+  });
+
+  it("FLOW-12: a program is followed line by line, however it prints them, and ends when a line is too long or not taken", async () => {
+    const lines: string[] = [];
+    const script = "printf 'a\\nb'; printf 'c\\n\\303'; printf '\\244\\n'; exit 3";
+    const result = await systemPrograms.follow("sh", ["-c", script], (line) => lines.push(line));
+    assert.deepEqual([lines, result.type === "failed" && result.how], [["a", "bc", "ä"], "exit code 3"]);
+    const long = await systemPrograms.follow("sh", ["-c", "yes | tr -d '\\n'"], () => {});
+    assert.equal(long.type, "too much");
+    const refuse = (): never => {
+      throw new Error("not taken");
+    };
+    await assert.rejects(systemPrograms.follow("sh", ["-c", "echo a; sleep 60"], refuse), /not taken/);
+    assert.deepEqual(await systemPrograms.follow("no-such-program-here", [], () => {}), { type: "missing" });
+  });
+
+  it("FLOW-13: a file of flows is read in pieces, and refused by the line for invalid flows and for too many", () => {
+    const text = rowLine(row()) + rowLine(DENIED);
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 40 }), (size) => {
+        const bytes = Buffer.from(text);
+        const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+          bytes.subarray(i * size, (i + 1) * size),
+        );
+        assert.equal(readFlowFile(chunks, "f").length, 2);
+      }),
+    );
+    assert.throws(() => readFlowFile([Buffer.from(`${text}{}\n`)], "f"), { code: "ERR_INPUT", message: /^f:3: / });
+    assert.throws(() => readFlowFile([Buffer.from(text)], "f", 1), { message: "f:2: expected at most 1 flows" });
+    function* endless(): Generator<Uint8Array> {
+      for (;;) yield Buffer.alloc(65_536, 0x20);
+    }
+    assert.throws(() => readFlowFile(endless(), "f"), { message: /^f:1: a line of more than/ });
+  });
+
+  it("FLOW-13: terminal escapes in names are printed as text", async () => {
+    const from: FlowEnd = { type: "workload", name: "shop/deployment/\u001b[2Jweb" };
+    assert.deepEqual(parseRow(rowLine(row({ from }))).from, from);
+    const { out } = await onNode(["node", "flows"], { rows: [row({ from })], problems: [] });
+    assert.ok(!out.includes("\u001b"), out);
+    assert.match(out, /shop\/deployment\/\\u\{1b\}\[2Jweb/);
+  });
+});
+
+describe("cli/flows: ends, times and nodes", () => {
+  it("FLOW-10: a text stands for a namespace, a workload, a pod, a node, an address or a prefix", () => {
+    const pod: FlowEnd = { type: "workload", name: "shop/cache" };
+    const ends = [WEB, DB, pod, NODE, outside("203.0.113.0/28"), outside("2001:db8::1/128")];
+    const chosen = (text: string): readonly string[] => ends.filter(endFilter(text)).map(endText);
+    assert.deepEqual(chosen("shop"), ["shop/deployment/web", "shop/statefulset/db", "shop/cache"]);
+    assert.deepEqual(chosen("shop/web"), ["shop/deployment/web"]);
+    assert.deepEqual(chosen("shop/deployment/web"), ["shop/deployment/web"]);
+    assert.deepEqual(chosen("shop/deployment"), []);
+    assert.deepEqual(chosen("shop/cache"), ["shop/cache"]);
+    assert.deepEqual(chosen("node/n1"), ["node/n1"]);
+    assert.deepEqual(chosen("203.0.113.9"), ["203.0.113.0/28"]);
+    assert.deepEqual(chosen("203.0.113.99"), []);
+    assert.deepEqual(chosen("203.0.0.0/16"), ["203.0.113.0/28"]);
+    assert.deepEqual(chosen("2001:db8::/32"), ["2001:db8::1/128"]);
+    assert.deepEqual(chosen("sho"), []);
+  });
+
+  it("FLOW-10: --since takes durations, days and dates", () => {
+    assert.equal(momentOf("90m", NOON), NOON - 1.5 * HOUR);
+    assert.equal(momentOf("7d", NOON), NOON - 7 * 24 * HOUR);
+    assert.equal(momentOf("2026-01-01", NOON), Date.UTC(2026, 0, 1));
+    assert.equal(momentOf("2026-01-01T10:00:00+02:00", NOON), Date.UTC(2026, 0, 1, 8));
+    for (const text of ["", "d", "1", "2026", "2026-13-01", "tomorrow"])
+      assert.throws(() => momentOf(text, NOON), { code: "ERR_INPUT" });
+    assert.ok(isWanted({ since: NOON }, row()));
+    assert.ok(!isWanted({ since: NOON + 1 }, row()));
+    assert.ok(isWanted({ since: NOON + 1 }, row({ open: 1 })), "it exists");
+  });
+
+  it("FLOW-12: rows of nodes are one by pair, port, protocol and verdict, with the widest range and the first and last times", () => {
+    const rows = mergedRows([
+      row({ to: outside("203.0.113.1/32"), firstSeen: 5, lastSeen: 6, count: 1, open: 1 }),
+      row({ to: outside("203.0.113.2/32"), firstSeen: 3, lastSeen: 4, count: 2, open: 1 }),
+      row({ to: outside("203.0.114.2/32"), count: 9 }),
+      row({ to: outside("203.0.113.1/32"), verdict: "denied", count: 8, observedAt: "from" }),
+      row({ to: outside("203.0.113.1/32"), verdict: "denied", count: 4, observedAt: "to", reason: "isolated" }),
+    ]);
+    assert.deepEqual(
+      rows.map(({ to, firstSeen, lastSeen, count, open, reason }) => [
+        endText(to),
+        firstSeen,
+        lastSeen,
+        count,
+        open,
+        reason,
+      ]),
+      [
+        ["203.0.113.0/30", 3, 6, 3, 2, undefined],
+        ["203.0.114.2/32", NOON - HOUR, NOON, 9, 0, undefined],
+        ["203.0.113.1/32", NOON - HOUR, NOON, 12, 0, "isolated"],
+      ],
+    );
+  });
+});

@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { flowOf } from "../../../../../cli/policy/live/connection.ts";
+import { ledgerConnections } from "../../../../../cli/policy/live/ledger_connections.ts";
+import { suggest } from "../../../../../cli/policy/suggest/suggest.ts";
+import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { FlowEnds } from "../../../../../policyd/flows/flow_ends.ts";
+import { rowLine } from "../../../../../policyd/flows/journal.ts";
+import { Ledger } from "../../../../../policyd/flows/ledger.ts";
+import type { FlowRow } from "../../../../../policyd/flows/row.ts";
+import { isAllowed } from "../../../../../policyd/policy/evaluate/evaluate.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { storeView } from "../../../../support/policy/store_view.ts";
+
+const NODES = ["n1", "n2"] as const;
+const APPS = ["web", "db"] as const;
+const NAMESPACES = ["shop", "other"] as const;
+
+/** Two pods of each workload, one on each node, with addresses of both families. */
+const WORLD: readonly object[] = [
+  ...NAMESPACES.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } })),
+  ...NODES.map((name, n) => ({
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name },
+    status: { addresses: [{ type: "InternalIP", address: `192.0.2.${n + 1}` }] },
+  })),
+  ...NAMESPACES.flatMap((namespace, s) =>
+    APPS.flatMap((app, a) =>
+      NODES.map((nodeName, n) => ({
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: {
+          name: `${app}-${n}`,
+          namespace,
+          labels: { app },
+          ownerReferences: [{ apiVersion: "apps/v1", kind: "StatefulSet", name: app, controller: true }],
+        },
+        spec: { nodeName },
+        status: { phase: "Running", podIPs: [{ ip: addressOf(s, a, n) }, { ip: `fd00::${s}:${a}:${n}` }] },
+      })),
+    ),
+  ),
+];
+
+function addressOf(s: number, a: number, n: number): string {
+  return `10.244.${n + 1}.${10 * (s + 1) + a}`;
+}
+
+const PODS = NAMESPACES.flatMap((_, s) => APPS.flatMap((_app, a) => NODES.map((_node, n) => addressOf(s, a, n))));
+const ENDS = [...PODS, "192.0.2.1", "192.0.2.2", "203.0.113.4", "203.0.113.5", "198.51.100.1"];
+const STORE = storeOf(WORLD);
+const INDEX = buildPolicyIndex(STORE, {});
+
+/** Nothing is allowed but what no policy keeps: a pod and itself, a pod and its own node. */
+const CLOSED = buildPolicyIndex(
+  storeOf([
+    ...WORLD,
+    ...NAMESPACES.map((namespace) => ({
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "closed", namespace },
+      spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] },
+    })),
+  ]),
+  {},
+);
+
+/** The rows of both nodes' ledgers after some connections by TCP. */
+function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
+  return NODES.flatMap((node) => {
+    const [ledger, ends] = [new Ledger(), new FlowEnds(node, storeView(STORE).holderOf)];
+    for (const [id, [source, server, port]] of pairs.entries()) {
+      const [from, to] = [ends.at(parseAddress(source)), ends.at(parseAddress(server))];
+      if (from.isLocal || to.isLocal) ledger.begun(id, { from, to, protocol: "TCP", port }, id);
+    }
+    return [...ledger.rows()];
+  });
+}
+
+type Pair = readonly [from: string, to: string, port: number];
+
+const PAIRS: readonly Pair[] = ENDS.flatMap((from) =>
+  ENDS.filter((to) => from !== to && (PODS.includes(from) || PODS.includes(to))).flatMap((to) =>
+    [80, 5432].map((port) => [from, to, port] as const),
+  ),
+);
+
+/** The pair by the names of its workloads. */
+function nameOf([from, to, port]: Pair): string {
+  const { holderOf } = storeView(STORE);
+  const workloadOf = (text: string): string => {
+    const holder = holderOf(parseAddress(text));
+    return holder?.type === "pod" ? `${holder.pod.namespace}/${holder.pod.labels["app"]}` : text;
+  };
+  return `${workloadOf(from)} ${workloadOf(to)} ${port}`;
+}
+
+function flowBetween([from, to, port]: Pair): ReturnType<typeof flowOf> {
+  const [source, destination] = [parseAddress(from), parseAddress(to)];
+  const ports = { sourcePort: 1, askedPort: port, port };
+  return flowOf({ protocol: "TCP", source, asked: destination, destination, ...ports });
+}
+
+/** Whether no policy concerns it: a pod and its own node. */
+function isExempt(pair: Pair): boolean {
+  return isAllowed(CLOSED, flowBetween(pair));
+}
+
+function isOfRange(pair: Pair): boolean {
+  return pair.some((end) => String(end).startsWith("203.0.113."));
+}
+
+describe("cli/policy/live: the flows of a ledger", () => {
+  it("SUGGEST-08: of 500 random ledgers every pair of workloads that was seen is allowed by the suggested policies, and no other", () => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...PAIRS), { maxLength: 12 }), (seen) => {
+        const { connections } = ledgerConnections(INDEX, rowsOf(seen));
+        const policies = NAMESPACES.flatMap((namespace) => suggest(INDEX, namespace, connections).policies);
+        const after = buildPolicyIndex(storeOf([...WORLD, ...policies]), {});
+        const wanted = new Set(seen.filter((one) => !isExempt(one)).map(nameOf));
+        for (const pair of PAIRS) {
+          const isNow = isAllowed(after, flowBetween(pair));
+          if (wanted.has(nameOf(pair))) assert.ok(isNow, `${pair.join(" ")} was seen`);
+          // Two neighbours outside are one range as soon as one workload was seen with both.
+          else if (!isExempt(pair) && !isOfRange(pair)) assert.ok(!isNow, `${pair.join(" ")} was not seen`);
+        }
+      }),
+      { numRuns: 500, seed },
+    );
+  });
+
+  it("LIVE-08: rows name pods that are there now: two where a workload talks to itself, and one on another node for a node", () => {
+    const { connections, gone } = ledgerConnections(
+      INDEX,
+      rowsOf([
+        [addressOf(0, 0, 0), addressOf(0, 0, 1), 80],
+        ["192.0.2.1", addressOf(0, 1, 1), 80],
+        ["192.0.2.2", addressOf(0, 1, 1), 81],
+        [addressOf(0, 1, 0), "203.0.113.4", 443],
+        [addressOf(0, 1, 0), "203.0.113.5", 443],
+      ]),
+    );
+    const texts = connections.map(
+      ({ source, destination, port }) => `${formatAddress(source)} ${formatAddress(destination)} ${port}`,
+    );
+    assert.deepEqual([...new Set(texts)].toSorted(), [
+      "10.244.1.10 10.244.2.10 80",
+      "10.244.1.11 203.0.113.4 443",
+      "10.244.1.11 203.0.113.5 443",
+      "192.0.2.1 10.244.1.11 81",
+      "192.0.2.1 10.244.2.11 80",
+    ]);
+    assert.deepEqual(gone, []);
+  });
+
+  it("LIVE-08: ends that are gone, and protocols that policies do not judge, are said and not judged", () => {
+    const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 0), 80]]);
+    assert.ok(row !== undefined);
+    const { connections, gone, others } = ledgerConnections(INDEX, [
+      { ...row, from: { type: "workload", name: "shop/deployment/old" } },
+      { ...row, to: { type: "node", name: "n9" } },
+      { ...row, protocol: "protocol 47", port: undefined },
+      { ...row, verdict: "denied" },
+      { ...row, protocol: "ICMPv6", port: undefined },
+    ]);
+    assert.deepEqual(gone, ["node n9", "workload shop/deployment/old"]);
+    assert.deepEqual([others, connections.map(({ protocol }) => protocol)], [1, ["ICMP"]]);
+  });
+
+  it("LIVE-08: dry-run --ledger names the flows seen before that the change would cut, and the rule that keeps them", async () => {
+    const rows = rowsOf([
+      [addressOf(0, 0, 0), addressOf(0, 1, 1), 5432],
+      ["203.0.113.4", addressOf(0, 1, 1), 5432],
+      ["203.0.113.5", addressOf(0, 1, 1), 5432],
+      [addressOf(1, 0, 0), addressOf(1, 1, 1), 80],
+    ]).map((row) => ({ ...row, firstSeen: Date.UTC(2026, 0, 1), lastSeen: Date.UTC(2026, 0, 8) }));
+    const gone = { ...(rows[0] ?? assert.fail()), from: { type: "workload", name: "shop/deployment/old" } as const };
+    const files = memoryFiles({
+      "world.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: WORLD }),
+      "change.yaml": CHANGE,
+      "flows.jsonl": [...rows, gone].map(rowLine).join(""),
+    });
+    const { code, out, err } = await runCli(
+      ["policy", "dry-run", "-f", "change.yaml", "--against", "world.json", "--ledger", "flows.jsonl"],
+      files,
+    );
+    assert.equal(code, 1);
+    assert.match(out, /shop\/statefulset\/web +shop\/statefulset\/db +5432\/TCP +1 +ingress: /);
+    assert.match(out, /cidr: 203\.0\.113\.4\/31/);
+    assert.match(err, /note: \d flows of 7 days were read, from 2026-01-01T00:00 to 2026-01-08T00:00/);
+    assert.match(err, /note: flows of workload shop\/deployment\/old are not judged: no pod or node is called so/);
+    const wrong = await runCli(
+      ["policy", "dry-run", "-f", "change.yaml", "--against", "world.json", "--ledger", "change.yaml"],
+      files,
+    );
+    assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
+  });
+
+  it("SUGGEST-08: suggest --ledger allows ranges outside as they were seen, and says over what time", async () => {
+    const rows = rowsOf([
+      [addressOf(0, 0, 0), "203.0.113.4", 443],
+      [addressOf(0, 0, 1), "203.0.113.5", 443],
+    ]).map((row) => ({ ...row, firstSeen: 0, lastSeen: 90_000 }));
+    const files = memoryFiles({
+      "world.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: WORLD }),
+      "flows.jsonl": rows.map(rowLine).join(""),
+    });
+    const { code, out, err } = await runCli(
+      ["policy", "suggest", "-n", "shop", "-f", "world.json", "--ledger", "flows.jsonl"],
+      files,
+    );
+    assert.equal(code, 0);
+    assert.match(out, /cidr: 203\.0\.113\.4\/31/);
+    assert.doesNotMatch(out, /\/32/);
+    assert.match(err, /note: 1 flows of 90 seconds were read, .*: what happens at other times is not allowed/);
+  });
+});
+
+const CHANGE = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: db, namespace: shop }
+spec: { podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }
+`;

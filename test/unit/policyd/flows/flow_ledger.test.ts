@@ -1,0 +1,274 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
+import { systemFileSystem } from "../../../../ipam/file_system.ts";
+import { ConntrackMessage } from "../../../../kernel/conntrack/request.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { readTextFile } from "../../../../kernel/file.ts";
+import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
+import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
+import { MessageFlag } from "../../../../kernel/netlink/message.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { FlowEnds } from "../../../../policyd/flows/flow_ends.ts";
+import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
+import { Ledger } from "../../../../policyd/flows/ledger.ts";
+import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
+import { endText } from "../../../../policyd/flows/row.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { loggedFlow } from "../../../../policyd/policy/drop_log/logged_flow.ts";
+import { logPrefix } from "../../../../policyd/policy/compile/log_prefix.ts";
+import { storeOf } from "../../../support/evaluate/store.ts";
+import { storeView } from "../../../support/policy/store_view.ts";
+
+const MINUTE = 60_000;
+const syscalls = nodeSyscalls();
+
+function pod(name: string, node: string, ip: string): object {
+  const metadata = { name, namespace: "shop", labels: { "pod-template-hash": "6d4cf56db6" } };
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-6d4cf56db6", controller: true };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: name.startsWith("web") ? { ...metadata, ownerReferences: [owner] } : metadata,
+    spec: { nodeName: node },
+    status: { phase: "Running", podIPs: [{ ip }] },
+  };
+}
+
+function nodeManifest(name: string, address: string): object {
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name },
+    status: { addresses: [{ type: "InternalIP", address }] },
+  };
+}
+
+const STORE = storeOf([
+  nodeManifest("n1", "192.0.2.1"),
+  nodeManifest("n2", "192.0.2.2"),
+  pod("web-1", "n1", "10.0.0.1"),
+  pod("web-2", "n1", "10.0.0.2"),
+  pod("db", "n2", "10.0.1.1"),
+  pod("far", "n2", "10.0.1.2"),
+]);
+
+/** A message about TCP from an address to another's port 5432, by way of a Service. */
+function tcp(id: number, from: string, to: string, kind: "begun" | "ended" | "listed", bytes = 0): ReceivedMessage {
+  const [source, server] = [from, to].map((text) => [...addressToBytes(parseAddress(text))]);
+  const attribute = (number: number, payload: readonly number[]): readonly number[] => {
+    const padding = Array.from({ length: (4 - (payload.length % 4)) % 4 }, () => 0);
+    return [payload.length + 4, 0, number, 0, ...payload, ...padding];
+  };
+  const tuple = (a: readonly number[] = [], b: readonly number[] = [], ports: readonly (readonly number[])[]) => [
+    ...attribute(1, [...attribute(1, a), ...attribute(2, b)]),
+    ...attribute(2, [...attribute(1, [6]), ...attribute(2, ports[0] ?? []), ...attribute(3, ports[1] ?? [])]),
+  ];
+  const [client, own] = [
+    [0x90, id % 256],
+    [5432 >> 8, 5432 & 255],
+  ];
+  const counters = attribute(9, attribute(2, [0, 0, 0, 0, 0, 0, bytes >> 8, bytes & 255]));
+  const body = [
+    2,
+    0,
+    0,
+    0,
+    ...attribute(1, tuple(source, [10, 96, 0, 1], [client, [0, 80]])),
+    ...attribute(2, tuple(server, source, [own, client])),
+    ...attribute(12, [0, 0, 0, id]),
+    ...counters,
+  ];
+  const type = kind === "ended" ? ConntrackMessage.DELETE : ConntrackMessage.NEW;
+  return { type, flags: kind === "begun" ? MessageFlag.CREATE : 0, sequence: 0, body: Uint8Array.from(body) };
+}
+
+describe("policyd/flows", () => {
+  let directory = "";
+  let table: readonly ReceivedMessage[] = [];
+  let refusal: Error | undefined;
+
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(tmpdir(), "drawbridge-flows-"));
+    [table, refusal] = [[], undefined];
+  });
+
+  afterEach(() => {
+    rmSync(directory, { recursive: true });
+  });
+
+  const place = () => ({
+    directory: path.join(directory, "flows"),
+    files: systemFileSystem(syscalls),
+    read: (file: string, limit: number) => readTextFile(syscalls, file, limit),
+  });
+
+  async function start() {
+    const [events, clock, logger, ledger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger(), new Ledger()];
+    const { holderOf } = storeView(STORE);
+    const flows = new FlowLedger({
+      ledger,
+      ends: new FlowEnds("n1", holderOf),
+      place: place(),
+      visitTable: async (see) => {
+        await turn();
+        if (refusal !== undefined) throw refusal;
+        for (const message of table) see(message);
+      },
+      clock,
+      logger,
+    });
+    await flows.start(events);
+    await turn();
+    await turn();
+    return { events, clock, logger, ledger, flows };
+  }
+
+  /** The last row of each pair in the files. */
+  function written(): Readonly<Record<string, readonly (number | string | undefined)[]>> {
+    const rows = readLedger(place()).rows.map(
+      ({ from, to, port, verdict, count, open, bytes }) =>
+        [`${endText(from)} > ${endText(to)}:${port} ${verdict}`, [count, open, bytes]] as const,
+    );
+    return Object.fromEntries(rows);
+  }
+
+  it("FLOW-01: connections with a pod of this node as an end are counted by their workloads, behind a Service by the pod's port", async () => {
+    const { events, flows } = await start();
+    events.emit("conntrack", [
+      tcp(1, "10.0.0.1", "10.0.1.1", "begun"),
+      tcp(2, "10.0.0.2", "10.0.1.1", "begun"),
+      tcp(3, "192.0.2.7", "10.0.0.1", "begun"),
+      tcp(4, "10.0.1.2", "10.0.1.1", "begun"),
+      tcp(5, "10.0.0.1", "10.0.0.2", "begun"),
+      tcp(6, "192.0.2.1", "10.0.0.1", "begun"),
+      tcp(7, "192.0.2.2", "10.0.0.1", "begun"),
+      tcp(1, "10.0.0.1", "10.0.1.1", "ended", 1000),
+    ]);
+    await flows.write();
+    assert.deepEqual(written(), {
+      "shop/deployment/web > shop/db:5432 allowed": [2, 1, 1000],
+      "192.0.2.7/32 > shop/deployment/web:5432 allowed": [1, 1, 0],
+      "shop/deployment/web > shop/deployment/web:5432 allowed": [1, 1, 0],
+      "own-node > shop/deployment/web:5432 allowed": [1, 1, 0],
+      "node/n2 > shop/deployment/web:5432 allowed": [1, 1, 0],
+    });
+  });
+
+  it("FLOW-04: what has changed is written once a minute and at the end, and a new daemon goes on from there", async () => {
+    const first = await start();
+    first.events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
+    first.clock.pass(MINUTE - 1);
+    await turn();
+    assert.deepEqual(written(), {});
+    first.clock.pass(1);
+    await turn();
+    assert.deepEqual(written(), { "shop/deployment/web > shop/db:5432 allowed": [1, 1, 0] });
+    first.events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.1.1", "begun")]);
+    await first.flows.stop();
+    table = [tcp(2, "10.0.0.1", "10.0.1.1", "listed"), tcp(9, "10.0.0.1", "10.0.0.2", "listed")];
+    const second = await start();
+    second.events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.1.1", "ended", 70)]);
+    await second.flows.write();
+    assert.deepEqual(written(), {
+      "shop/deployment/web > shop/db:5432 allowed": [2, 0, 70],
+      "shop/deployment/web > shop/deployment/web:5432 allowed": [1, 1, 0],
+    });
+  });
+
+  it("FLOW-04: after an hour of changes one file has all rows", async () => {
+    const { events, clock } = await start();
+    for (let minute = 1; minute <= 70; minute++) {
+      events.emit("conntrack", [tcp(minute, "10.0.0.1", "10.0.1.1", "begun")]);
+      clock.pass(MINUTE);
+      for (let turns = 0; turns < 5; turns++) await turn();
+    }
+    assert.deepEqual(written(), { "shop/deployment/web > shop/db:5432 allowed": [70, 70, 0] });
+    const names = readdirSync(place().directory);
+    assert.equal(names.filter((name) => name.startsWith("all-")).length, 1);
+    assert.ok(names.length <= 61, names.join(" "));
+  });
+
+  it("FLOW-04: what cannot be written is a problem, and is written as a whole when that is possible again", async () => {
+    const { events, clock, flows, logger } = await start();
+    writeFileSync(place().directory, "in the way");
+    events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
+    clock.pass(MINUTE);
+    await turn();
+    await turn();
+    assert.match(flows.problems().join(), /^flow ledger: it is not written: .*flows/);
+    await assert.rejects(flows.write(), { code: "ERR_STORE" });
+    rmSync(place().directory);
+    events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.0.2", "begun")]);
+    clock.pass(MINUTE);
+    for (let turns = 0; turns < 5; turns++) await turn();
+    assert.deepEqual(flows.problems(), []);
+    assert.deepEqual(Object.keys(written()).length, 2);
+    assert.equal(logger.lines.filter(({ message }) => message === "the flow ledger is not written").length, 1);
+  });
+
+  it("FLOW-05: packets that policies drop, or would drop, count with the reason", async () => {
+    const { flows } = await start();
+    const packet = (outcome: "drop" | "would drop", to: string) => {
+      const ip = {
+        source: parseAddress("10.0.0.1"),
+        destination: parseAddress(to),
+        protocol: "tcp",
+        destinationPort: 22,
+      };
+      const prefix = logPrefix({ direction: "egress", key: "0123456789abcdef", outcome });
+      return loggedFlow({ prefix, ip } as Parameters<typeof loggedFlow>[0]) ?? assert.fail();
+    };
+    flows.denied(packet("drop", "10.0.1.1"), "isolated by shop/web");
+    flows.denied(packet("drop", "10.0.1.1"), undefined);
+    flows.denied(packet("would drop", "192.0.2.9"), "x".repeat(5000));
+    await flows.write();
+    assert.deepEqual(written(), {
+      "shop/deployment/web > shop/db:22 denied": [2, 0, 0],
+      "shop/deployment/web > 192.0.2.9/32:22 would be denied": [1, 0, 0],
+    });
+    const reasons = readLedger(place()).rows.map(({ reason }) => reason);
+    assert.deepEqual([reasons[0], reasons[1]?.length], ["isolated by shop/web", 1001]);
+  });
+
+  it("FLOW-08: after a loss of events the table is read, and the loss is counted", async () => {
+    const { events, flows } = await start();
+    events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun"), tcp(2, "10.0.0.1", "10.0.1.1", "begun")]);
+    table = [tcp(2, "10.0.0.1", "10.0.1.1", "listed")];
+    events.overrun("conntrack");
+    for (let turns = 0; turns < 3; turns++) await turn();
+    await flows.write();
+    assert.deepEqual(written(), { "shop/deployment/web > shop/db:5432 allowed": [2, 1, 0] });
+    assert.deepEqual(flows.counts(), { rows: 0, connections: 0, size: 1, overruns: 1 });
+  });
+
+  it("FLOW-08: events that are refused are a problem until they are read, and a table that is not is in the log", async () => {
+    const events = new FakeKernelEvents();
+    refusal = new DrawbridgeError("ERR_NETLINK", "dump: no memory");
+    const { clock, logger, flows } = await start();
+    assert.match(logger.lines.map(({ message }) => message).join(), /connections from before are missing/);
+    assert.deepEqual(flows.problems(), []);
+    events.refuseNext("conntrack", new Error("no buffer"));
+    await flows.start(events);
+    assert.match(flows.problems().join(), /events of connections are not read: no buffer/);
+    clock.pass(30_000);
+    await turn();
+    assert.deepEqual(flows.problems(), []);
+  });
+
+  it("FLOW-04: a torn file is in the log, and the ledger goes on without it", async () => {
+    const first = await start();
+    first.events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
+    await first.flows.write();
+    first.events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.0.2", "begun")]);
+    await first.flows.write();
+    writeFileSync(path.join(place().directory, "changes-2.jsonl"), '{"from":');
+    const { logger, ledger } = await start();
+    assert.equal(ledger.size, 1);
+    assert.match(JSON.stringify(logger.lines), /a file of the flow ledger is not used.*changes-2/);
+  });
+});

@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { seenEnd } from "../../../../policyd/flows/flow_ends.ts";
+import type { SeenFlow } from "../../../../policyd/flows/ledger.ts";
+import { Ledger } from "../../../../policyd/flows/ledger.ts";
+import type { FlowRow } from "../../../../policyd/flows/row.ts";
+import { endText } from "../../../../policyd/flows/row.ts";
+
+const LIMITS = { rows: 100, bytes: 1_000_000, connections: 100 };
+const WEB = seenEnd({ type: "workload", name: "shop/deployment/web" }, true);
+const DB = seenEnd({ type: "workload", name: "shop/statefulset/db" }, false);
+
+function outside(text: string): SeenFlow["to"] {
+  return seenEnd({ type: "outside", range: hostCidr(parseAddress(text)) }, false);
+}
+
+function flow(from: SeenFlow["from"], to: SeenFlow["to"], port = 80): SeenFlow {
+  return { from, to, protocol: "TCP", port };
+}
+
+function textsOf(rows: Iterable<FlowRow>): readonly string[] {
+  return [...rows].map(({ from, to, port, count }) => `${endText(from)} ${endText(to)} ${port} ${count}`);
+}
+
+describe("policyd/flows ledger", () => {
+  it("FLOW-01: connections of one pair, protocol and port are one row, with their number, those that exist, bytes and times", () => {
+    const ledger = new Ledger(LIMITS);
+    ledger.begun(1, flow(WEB, DB), 1000);
+    ledger.begun(2, flow(WEB, DB), 2000);
+    ledger.begun(2, flow(WEB, DB), 2500);
+    ledger.ended(1, 300, 3000);
+    ledger.ended(1, 300, 3000);
+    ledger.ended(99, 300, 3000);
+    ledger.begun(3, flow(WEB, DB, 81), 4000);
+    const [row, other, ...more] = [...ledger.rows()];
+    const { count, open, bytes, firstSeen, lastSeen, verdict, observedAt } = row ?? assert.fail();
+    assert.deepEqual(
+      { count, open, bytes, firstSeen, lastSeen },
+      { count: 2, open: 1, bytes: 300, firstSeen: 1000, lastSeen: 3000 },
+    );
+    assert.deepEqual([verdict, observedAt, other?.port, more], ["allowed", "from", 81, []]);
+  });
+
+  it("FLOW-02: in a full ledger the workload with the most rows loses the one that was seen longest ago, and it is counted", () => {
+    const ledger = new Ledger({ ...LIMITS, rows: 4 });
+    const busy = seenEnd({ type: "workload", name: "evil/scanner" }, true);
+    ledger.begun(1, flow(WEB, DB), 1);
+    for (let port = 1; port <= 3; port++) ledger.begun(port + 1, flow(busy, DB, port), port + 1);
+    ledger.begun(10, flow(busy, DB, 1), 10);
+    ledger.begun(11, flow(busy, DB, 4), 11);
+    assert.deepEqual(textsOf(ledger.rows()), [
+      "shop/deployment/web shop/statefulset/db 80 1",
+      "evil/scanner shop/statefulset/db 3 1",
+      "evil/scanner shop/statefulset/db 1 2",
+      "evil/scanner shop/statefulset/db 4 1",
+    ]);
+    assert.deepEqual(ledger.losses(), { rows: 1, connections: 0 });
+    // The end of a connection whose row is gone changes nothing.
+    ledger.takeChanged();
+    ledger.ended(3, 500, 12);
+    assert.deepEqual(ledger.takeChanged(), []);
+  });
+
+  it("FLOW-02: rows are bounded by their bytes, too, and so are connections whose end is awaited", () => {
+    const ledger = new Ledger({ rows: 1000, bytes: 3000, connections: 2 });
+    for (let port = 1; port <= 50; port++) ledger.begun(port, flow(WEB, DB, port), port);
+    assert.ok(ledger.size >= 8 && ledger.size <= 12, `${ledger.size}`);
+    assert.deepEqual(ledger.losses(), { rows: 50 - ledger.size, connections: 48 });
+    ledger.denied(flow(WEB, DB, 50), "denied", "r".repeat(2000), 60);
+    assert.ok(ledger.size <= 4, "a reason counts, too");
+  });
+
+  it("FLOW-03: the bytes of a connection count for the ends that it began between", () => {
+    const ledger = new Ledger(LIMITS);
+    ledger.begun(7, flow(WEB, DB), 1);
+    const heir = seenEnd({ type: "workload", name: "other/heir" }, true);
+    ledger.begun(8, flow(heir, DB), 2);
+    ledger.ended(7, 1000, 3);
+    const bytes = new Map([...ledger.rows()].map((row) => [endText(row.from), row.bytes]));
+    assert.deepEqual(Object.fromEntries(bytes), { "shop/deployment/web": 1000, "other/heir": 0 });
+  });
+
+  it("FLOW-04: rows that are loaded go on counting, with their order, and none of their connections exists", () => {
+    const before = new Ledger(LIMITS);
+    before.begun(1, flow(WEB, outside("192.0.2.1")), 1);
+    before.begun(2, flow(WEB, outside("192.0.2.3")), 2);
+    before.denied(flow(DB, WEB), "denied", "isolated", 3);
+    const after = new Ledger(LIMITS);
+    after.load(before.rows());
+    after.listed(2, flow(WEB, outside("192.0.2.3")), 5);
+    after.listed(2, flow(WEB, outside("192.0.2.3")), 5);
+    after.listed(9, flow(WEB, DB), 6);
+    assert.deepEqual(
+      [...after.rows()].map(({ to, count, open, verdict, reason }) => [endText(to), count, open, verdict, reason]),
+      [
+        ["shop/deployment/web", 1, 0, "denied", "isolated"],
+        ["192.0.2.0/30", 2, 1, "allowed", undefined],
+        ["shop/statefulset/db", 1, 1, "allowed", undefined],
+      ],
+    );
+    assert.equal(after.size, 3);
+  });
+
+  it("FLOW-05: packets that policies drop are rows of their own, with the last reason that is known", () => {
+    const ledger = new Ledger(LIMITS);
+    ledger.begun(1, flow(WEB, DB), 1);
+    ledger.denied(flow(WEB, DB), "denied", "isolated by shop/db", 2);
+    ledger.denied(flow(WEB, DB), "denied", undefined, 3);
+    ledger.denied(flow(WEB, DB), "would be denied", "isolated by shop/try", 4);
+    assert.deepEqual(
+      [...ledger.rows()].map(({ verdict, count, reason }) => [verdict, count, reason]),
+      [
+        ["allowed", 1, undefined],
+        ["denied", 2, "isolated by shop/db"],
+        ["would be denied", 1, "isolated by shop/try"],
+      ],
+    );
+  });
+
+  it("FLOW-07: addresses outside are one end within a block, as the smallest prefix that holds them", () => {
+    const address = fc.integer({ min: 0, max: 255 }).map((low) => `203.0.113.${low}`);
+    fc.assert(
+      fc.property(fc.array(address, { minLength: 1, maxLength: 6 }), (texts) => {
+        const ledger = new Ledger(LIMITS);
+        for (const [id, text] of texts.entries()) ledger.begun(id, flow(WEB, outside(text)), id);
+        ledger.begun(100, flow(WEB, outside("203.0.114.1")), 100);
+        const [row, other, ...more] = [...ledger.rows()];
+        assert.deepEqual([row?.count, other?.count, more.length], [texts.length, 1, 0]);
+        const cidr = parseCidr(endText(row?.to ?? assert.fail()));
+        const values = texts.map((text) => Number(text.split(".")[3]));
+        const bits = 32 - Math.clz32(Math.min(...values) ^ Math.max(...values));
+        assert.equal(cidr.prefixLength, 32 - bits);
+      }),
+    );
+    const ledger = new Ledger(LIMITS);
+    ledger.begun(1, flow(WEB, outside("2001:db8::1")), 1);
+    ledger.begun(2, flow(WEB, outside("2001:db8::ff")), 2);
+    ledger.begun(3, flow(WEB, outside("2001:db8:0:1::1")), 3);
+    assert.deepEqual(
+      [...ledger.rows()].map(({ to }) => (to.type === "outside" ? formatCidr(to.range) : "")),
+      ["2001:db8::/120", "2001:db8:0:1::1/128"],
+    );
+  });
+
+  it("FLOW-08: after a loss of events no connection is known, and those of the table exist again without counting twice", () => {
+    const ledger = new Ledger(LIMITS);
+    ledger.begun(1, flow(WEB, DB), 1);
+    ledger.begun(2, flow(WEB, DB), 2);
+    ledger.forgetConnections();
+    ledger.listed(2, flow(WEB, DB), 3);
+    const [row] = [...ledger.rows()];
+    assert.deepEqual([row?.count, row?.open], [2, 1]);
+    ledger.ended(1, 100, 4);
+    ledger.ended(2, 10, 5);
+    assert.deepEqual([row?.open, row?.bytes], [0, 10]);
+  });
+
+  it("FLOW-04: only rows that have changed are taken, each once", () => {
+    const ledger = new Ledger(LIMITS);
+    ledger.begun(1, flow(WEB, DB), 1);
+    ledger.begun(2, flow(WEB, DB, 81), 1);
+    assert.equal(ledger.takeChanged().length, 2);
+    assert.deepEqual(ledger.takeChanged(), []);
+    ledger.ended(2, 1, 2);
+    assert.deepEqual(
+      ledger.takeChanged().map(({ port }) => port),
+      [81],
+    );
+  });
+});

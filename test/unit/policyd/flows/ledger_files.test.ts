@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { systemFileSystem } from "../../../../ipam/file_system.ts";
+import { readTextFile } from "../../../../kernel/file.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
+import { readLedger, textOf, writeAll, writeChanges } from "../../../../policyd/flows/ledger_files.ts";
+import type { FlowRow } from "../../../../policyd/flows/row.ts";
+
+const ROW: FlowRow = {
+  from: { type: "workload", name: "shop/deployment/web" },
+  to: { type: "outside", range: parseCidr("203.0.113.0/28") },
+  protocol: "TCP",
+  port: 443,
+  verdict: "denied",
+  observedAt: "from",
+  firstSeen: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
+  lastSeen: Date.UTC(2026, 0, 2, 3, 4, 6),
+  count: 3,
+  open: 1,
+  bytes: 12_345,
+  reason: "isolated by shop/web",
+};
+const PING: FlowRow = {
+  ...ROW,
+  to: { type: "node", name: "n1" },
+  protocol: "ICMP",
+  port: undefined,
+  reason: undefined,
+};
+
+describe("policyd/flows files", () => {
+  const syscalls = nodeSyscalls();
+  let directory = "";
+  const place = () => ({
+    directory: path.join(directory, "flows"),
+    files: systemFileSystem(syscalls),
+    read: (file: string, limit: number) => readTextFile(syscalls, file, limit),
+  });
+
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(tmpdir(), "drawbridge-flows-"));
+  });
+
+  afterEach(() => {
+    rmSync(directory, { recursive: true });
+  });
+
+  it("FLOW-04: a row is read as it was written", () => {
+    for (const row of [ROW, PING]) assert.deepEqual({ ...parseRow(rowLine(row)) }, row);
+  });
+
+  it("FLOW-04: changes come after all rows, and all rows make the files before them superfluous", () => {
+    assert.deepEqual(readLedger(place()), { rows: [], problems: [], last: 0 });
+    writeChanges(place(), 1, [ROW]);
+    writeChanges(place(), 2, [{ ...ROW, count: 4 }]);
+    assert.deepEqual(
+      readLedger(place()).rows.map(({ count }) => count),
+      [4],
+    );
+    writeFileSync(path.join(place().directory, "changes-9.jsonl.new"), "left by a crash");
+    writeAll(place(), 3, textOf([{ ...ROW, count: 4 }]));
+    writeChanges(place(), 4, [PING]);
+    assert.deepEqual(readdirSync(place().directory).toSorted(), ["all-3.jsonl", "changes-4.jsonl"]);
+    const { rows, last } = readLedger(place());
+    assert.deepEqual([rows.map(({ protocol }) => protocol), last], [["TCP", "ICMP"], 4]);
+    assert.equal(statSync(place().directory).mode & 0o777, 0o700);
+  });
+
+  it("FLOW-04: a torn file is reported with its name, at whatever byte it ends, and only its rows are missing", () => {
+    writeChanges(place(), 1, [ROW]);
+    writeChanges(place(), 2, [
+      { ...ROW, port: 1 },
+      { ...ROW, port: 2 },
+    ]);
+    writeChanges(place(), 3, [ROW, PING]);
+    const torn = path.join(place().directory, "changes-2.jsonl");
+    const whole = readFileSync(torn);
+    for (let length = 0; length < whole.length; length++) {
+      writeFileSync(torn, whole);
+      truncateSync(torn, length);
+      const { rows, problems, last } = readLedger(place());
+      assert.deepEqual(
+        rows.map(({ port }) => port),
+        [443, undefined],
+        `${length} bytes`,
+      );
+      assert.match(
+        problems.join("\n"),
+        /^.*\/changes-2\.jsonl: it is torn: .*; its flows are left out$/,
+        `${length} bytes`,
+      );
+      assert.equal(last, 3);
+    }
+  });
+
+  it("FLOW-09: invalid lines are refused with the field and what was expected", () => {
+    const line = (change: object): string => JSON.stringify({ ...JSON.parse(rowLine(ROW)), ...change });
+    for (const [text, words] of [
+      ["{", /expected a flow as a JSON object on one line/],
+      ["[]", /^/],
+      [line({ port: 65_536 }), /^port: /],
+      [line({ port: -1 }), /^port: /],
+      [line({ count: 1.5 }), /^count: /],
+      [line({ bytes: 2 ** 60 }), /^bytes: /],
+      [line({ verdict: "maybe" }), /^verdict: /],
+      [line({ protocol: "TCP\u001b[2J" }), /^protocol: /],
+      [line({ from: { workload: "a/b", node: "n" } }), /^from: /],
+      [line({ to: { outside: "203.0.113.1/28" } }), /host bits/],
+      [line({ to: { outside: "010.0.0.1/32" } }), /not a prefix/],
+      [line({ firstSeen: "yesterday" }), /^firstSeen: /],
+      [line({ from: { workload: "n".repeat(5000) } }), /^from/],
+    ] as const) {
+      assert.throws(
+        () => parseRow(text),
+        (error: Error) => words.test(error.message),
+        text,
+      );
+    }
+  });
+
+  it("FLOW-04: a directory that cannot be written is an error that names it", function () {
+    writeFileSync(path.join(directory, "flows"), "");
+    chmodSync(path.join(directory, "flows"), 0o600);
+    assert.throws(() => writeChanges(place(), 1, [ROW]), { code: "ERR_STORE", message: /flows/ });
+  });
+});
