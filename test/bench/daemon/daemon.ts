@@ -7,6 +7,7 @@ import { publishServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
+import { flowCost } from "./flow_cost.ts";
 import { idleNode } from "./idle_node.ts";
 import { manyNodes, NODES_PLAN } from "./many_nodes.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
@@ -26,9 +27,9 @@ const PEAK_GOAL = 220;
 
 /**
  * What can be measured by itself: a cluster with steady changes, the same with changes of Services only, one of thousands of
- * Nodes, an API server that comes back, whether memory comes back, and a node with idle pods.
+ * Nodes, an API server that comes back, whether memory comes back, a node with idle pods, and the ledger of flows.
  */
-export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory", "idle"] as const;
+export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory", "idle", "flows"] as const;
 
 type Subject = (typeof SUBJECTS)[number];
 
@@ -60,6 +61,7 @@ export async function benchDaemon(
     ...(isMeant("memory") ? await memoryReturn(memoryLab, plan, progress) : []),
     ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
     ...(isMeant("idle") ? await idleNode(idleLab, plan.idle, progress) : []),
+    ...(isMeant("flows") ? await flowCost(plan.flows, progress) : []),
   ];
   const report: ServicesReport = { machine, nft, seconds: Math.round((performance.now() - started) / 1000), rows };
   publishServicesReport(report, RESULTS, output);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { add, LAB_BRIDGE } from "../../lab/cni.ts";
@@ -11,6 +10,7 @@ import { PolicydNode } from "../../support/policyd_node.ts";
 import { nodeObject } from "../../support/routes/route_lab.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
+import { nanoseconds } from "./processor_time.ts";
 
 const IDLE_GOAL = 0.2;
 /** Milliseconds after the last pod and after each repair, in which the daemon comes to rest: V8 collects garbage when there is time. */
@@ -77,9 +77,9 @@ export async function idleNode(
 
 /** Percent of one processor. */
 async function shareOf(daemon: DaemonProcess, seconds: number): Promise<number> {
-  const [start, before] = [performance.now(), nanoseconds(daemon)];
+  const [start, before] = [performance.now(), nanoseconds(daemon.child.pid)];
   await wait(seconds * 1000);
-  return (100 * (nanoseconds(daemon) - before)) / 1e6 / (performance.now() - start);
+  return (100 * (nanoseconds(daemon.child.pid) - before)) / 1e6 / (performance.now() - start);
 }
 
 /** Milliseconds of the processor for each of some repairs, less what the daemon takes at rest. */
@@ -91,22 +91,13 @@ async function costs(
 ): Promise<readonly number[]> {
   const values: number[] = [];
   for (let round = 0; round < REPAIRS; round++) {
-    const before = nanoseconds(daemon);
+    const before = nanoseconds(daemon.child.pid);
     harm();
     await wait(REPAIR_MILLISECONDS);
-    values.push((nanoseconds(daemon) - before) / 1e6 - (REPAIR_MILLISECONDS * idlePercent) / 100);
+    values.push((nanoseconds(daemon.child.pid) - before) / 1e6 - (REPAIR_MILLISECONDS * idlePercent) / 100);
     assert.ok(node.links().some(({ name, up }) => name === LAB_BRIDGE && up));
     // A program that insists is answered more slowly.
     await wait(REST_MILLISECONDS);
   }
   return values;
-}
-
-/** Processor time so far of all threads, which the kernel counts exactly (sched_info of each). */
-function nanoseconds({ child }: DaemonProcess): number {
-  let sum = 0;
-  for (const thread of readdirSync(`/proc/${child.pid}/task`)) {
-    sum += Number(readFileSync(`/proc/${child.pid}/task/${thread}/schedstat`, "latin1").split(" ")[0]);
-  }
-  return sum;
 }

@@ -1,0 +1,92 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { namespaceManifest, podManifest } from "../../support/policy/lab/place.ts";
+import type { Place, PodPlace } from "../../support/policy/lab/place.ts";
+import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { measured } from "../services/row.ts";
+import { nanoseconds } from "./processor_time.ts";
+
+const PODS: readonly PodPlace[] = [
+  { key: "x/client", node: "node1" },
+  { key: "x/server", node: "node1" },
+];
+const CONNECTIONS_PER_SECOND = 5000;
+const PORT = 5000;
+/** The kernel forgets a connection after this time, so that as many end as begin. */
+const UDP_SECONDS = 3;
+const STEP_MILLISECONDS = 10;
+
+/** For how many seconds each daemon is watched, and how often. */
+export interface FlowPlan {
+  readonly rounds: number;
+  readonly seconds: number;
+}
+
+/**
+ * Measures what the ledger of flows takes of a processor while 5,000 connections a second begin and as many end: the daemon with the
+ * ledger and without it, in turn.
+ */
+export async function flowCost(plan: FlowPlan, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
+  const lab = await PolicyLab.create({
+    name: "bench-flows",
+    pods: PODS,
+    bridgeNetfilter: { node1: true, node2: true },
+    hasFlowLedger: true,
+  });
+  try {
+    const { node } = lab.wired("node1");
+    for (const key of ["udp_timeout", "udp_timeout_stream"]) {
+      node.writeSysctl(`net/netfilter/nf_conntrack_${key}`, String(UDP_SECONDS));
+    }
+    const shares: Record<"on" | "off", number[]> = { on: [], off: [] };
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const state of ["off", "on"] as const) {
+        progress(`round ${round + 1} of ${plan.rounds}, ledger ${state}`);
+        await lab.restart("node1", () => {}, { flowLedger: state === "on", logLevel: "error" });
+        await lab.apply([
+          ...lab.nodeManifests(),
+          namespaceManifest("x", {}),
+          ...PODS.map(({ key, node: at }) => podManifest(lab.place(key), at)),
+        ]);
+        shares[state].push(await shareOf(lab, plan.seconds));
+      }
+    }
+    const differences = shares.on.map((share, round) => share - (shares.off[round] ?? 0));
+    const title = `${CONNECTIONS_PER_SECOND} connections a second begin and end`;
+    return [
+      measured(`${title}: ledger of flows, of one processor`, "%", differences, 10),
+      measured("the same without a ledger", "%", shares.off),
+    ];
+  } finally {
+    await lab.close();
+  }
+}
+
+/** Percent of one processor, when connections end as fast as they begin. */
+async function shareOf(lab: PolicyLab, seconds: number): Promise<number> {
+  const [client, server] = PODS.map(({ key }) => lab.place(key));
+  if (client === undefined || server === undefined) throw new RangeError("the lab has two pods");
+  const { child } = lab.daemon("node1").process;
+  await begin(client.namespace, server, UDP_SECONDS + 2);
+  const [start, before] = [performance.now(), nanoseconds(child.pid)];
+  await begin(client.namespace, server, seconds);
+  return (100 * (nanoseconds(child.pid) - before)) / 1e6 / (performance.now() - start);
+}
+
+/** Begins connections at an even pace, each from a socket of its own. */
+async function begin(from: LabNamespace, to: Place, seconds: number): Promise<void> {
+  const start = performance.now();
+  let begun = 0;
+  while (performance.now() < start + seconds * 1000) {
+    const wanted = ((performance.now() - start) * CONNECTIONS_PER_SECOND) / 1000;
+    for (; begun < wanted; begun++) {
+      const socket = ProbeSocket.open(from, 4, SocketType.DATAGRAM);
+      socket.connect({ address: to.addresses[4], port: PORT });
+      socket.send(new Uint8Array(16));
+      socket.close();
+    }
+    await wait(STEP_MILLISECONDS);
+  }
+}
