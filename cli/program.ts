@@ -12,6 +12,7 @@ import { dryRunCommand } from "./policy/dry_run/command.ts";
 import { explainCommand } from "./policy/explain/command.ts";
 import { lintCommand } from "./policy/lint/command.ts";
 import { matrixCommand } from "./policy/matrix/command.ts";
+import { statusCommand } from "./policy/status/command.ts";
 import { suggestCommand } from "./policy/suggest/command.ts";
 import { testCommand } from "./policy/test/command.ts";
 import { serviceExplainCommand } from "./service/explain/command.ts";
@@ -52,6 +53,7 @@ export function createProgram(name: string, run: Run): Command {
   policy.addCommand(diffCommand(run));
   policy.addCommand(dryRunCommand(run));
   policy.addCommand(suggestCommand(run));
+  policy.addCommand(statusCommand(run));
   policy.addCommand(testCommand(run));
   program.addCommand(policy);
   program.addCommand(rulesCommand(run));

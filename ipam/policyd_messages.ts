@@ -29,12 +29,16 @@ export type PolicydRequest =
   | { readonly type: "unregister"; readonly attachment: AttachmentName }
   | { readonly type: "status" }
   /** Answered when the files of the flow ledger have all that was seen. */
-  | { readonly type: "write flows" };
+  | { readonly type: "write flows" }
+  /** Which policies are in force, a part at a time. `after`: the last policy of the part before. */
+  | { readonly type: "policies"; readonly after?: string };
 
 export type PolicydReply =
   /** `isDetached`, of a pod that was known and is to be detached: the link and the neighbours on the bridge are gone, too. */
   | { readonly type: "done"; readonly isDetached?: boolean }
   | { readonly type: "status"; readonly status: PolicydStatus }
+  /** A line of JSON for each policy, and the last of them where more follow. */
+  | { readonly type: "policies"; readonly lines: string; readonly next?: string }
   /** Nothing was done. `isTemporary`: the same request may succeed later. `code`: what the runtime is told apart. */
   | {
       readonly type: "refused";
@@ -101,9 +105,11 @@ export function parseRequest(text: string): PolicydRequest {
       case "status":
       case "write flows":
         return Object.freeze({ type });
+      case "policies":
+        return Object.freeze(message.get("after") === undefined ? { type } : { type, after: message.string("after") });
       default:
         throw malformed(
-          `type: ${JSON.stringify(type.slice(0, 40))}; expected register, unregister, status or write flows`,
+          `type: ${JSON.stringify(type.slice(0, 40))}; expected register, unregister, status, write flows or policies`,
         );
     }
   });
@@ -118,10 +124,14 @@ export function parseReply(text: string): PolicydReply {
         return message.get("isDetached") === undefined ? { type } : { type, isDetached: message.boolean("isDetached") };
       case "status":
         return { type, status: readStatus(message.object("status")) };
+      case "policies": {
+        const lines = message.string("lines");
+        return message.get("next") === undefined ? { type, lines } : { type, lines, next: message.string("next") };
+      }
       case "refused":
         return readRefusal(message);
       default:
-        throw malformed(`type: ${JSON.stringify(type.slice(0, 40))}; expected done, status or refused`);
+        throw malformed(`type: ${JSON.stringify(type.slice(0, 40))}; expected done, status, policies or refused`);
     }
   });
 }

@@ -9,6 +9,7 @@ import type { Dataplane } from "./dataplane.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "./log/line.ts";
+import type { ReportPage } from "./policy/status/policy_report.ts";
 import type { Logger } from "./log/logger.ts";
 import type { RequestHandlers } from "./socket/handlers.ts";
 import { isTemporary } from "./socket/handlers.ts";
@@ -34,6 +35,8 @@ export interface DaemonParts {
   readonly clock: Clock;
   /** Undefined where flows are not recorded. */
   readonly flows?: Pick<FlowLedger, "write"> | undefined;
+  /** Which policies are in force. */
+  readonly policyReport?: ((after: string | undefined) => Promise<ReportPage>) | undefined;
 }
 
 /** The daemon: objects from a source and attachments from the socket, passed on to the dataplanes. */
@@ -176,6 +179,10 @@ export class Daemon implements ObjectSink, RequestHandlers {
       );
     }
     await flows.write();
+  }
+
+  async policies(after: string | undefined): Promise<ReportPage> {
+    return (await this.#parts.policyReport?.(after)) ?? { lines: "", next: undefined };
   }
 
   /** How many objects there are of each kind. */

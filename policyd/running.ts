@@ -20,6 +20,8 @@ import { openNetworkCondition } from "./network_condition/open.ts";
 import { openNodeDataplanes } from "./node/open.ts";
 import type { Closing } from "./policy/closing/close_early.ts";
 import type { EnforcedMark } from "./policy/closing/enforced_mark.ts";
+import { PolicyProgress } from "./policy/status/policy_progress.ts";
+import { policyReport } from "./policy/status/policy_report.ts";
 import { openStateKeeper } from "./state_directory/open.ts";
 import { serveSocket } from "./socket/server.ts";
 import { openSource } from "./source/open.ts";
@@ -100,7 +102,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const failures = new AttachmentFailures({ recorded, clock: realClock, logger, events: clusterEvents, nodeName });
   const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };
   const networkCondition = openNetworkCondition(configuration, telling);
-  const others = [installation, networkCondition, failures].filter((one) => one !== undefined);
+  const isInForce = (): boolean => ruleset.isSynced && policies?.isWorkedOut === true;
+  const progress = new PolicyProgress({ clock: realClock, isInForce });
+  const others = [progress, installation, networkCondition, failures].filter((one) => one !== undefined);
   const all = [...dataplanes, ...others, health.dataplane];
   const parts = {
     version: VERSION,
@@ -112,6 +116,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     events: clusterEvents,
     clock: realClock,
     flows: node.flowLedger,
+    policyReport: (after: string | undefined) =>
+      policyReport({ progress, notices, counters: metrics.policyCounters }, after),
   };
   const daemon = new Daemon(parts);
   node.ended.forgetBy((attachment) => daemon.unregister(attachment));

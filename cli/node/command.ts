@@ -5,14 +5,18 @@ import { cleanupCommand } from "./cleanup/command.ts";
 import { connectionsCommand } from "./connections/command.ts";
 import { doctorCommand } from "./doctor/command.ts";
 import { nodeFlowsCommand } from "./flows/command.ts";
+import { nodePoliciesCommand } from "./policies/command.ts";
 
 /** `node`: about the node it runs on. */
 export function nodeCommand(run: Run): Command {
   return new Command("node")
-    .description("the node this runs on: what is wrong with it, what is left on it, its connections and flows")
+    .description(
+      "the node this runs on: what is wrong with it, what is left on it, its connections, flows and policies",
+    )
     .addCommand(doctorCommand(run))
     .addCommand(auditCommand(run))
     .addCommand(cleanupCommand(run))
     .addCommand(connectionsCommand(run))
-    .addCommand(nodeFlowsCommand(run));
+    .addCommand(nodeFlowsCommand(run))
+    .addCommand(nodePoliciesCommand(run));
 }

@@ -179,7 +179,13 @@ export interface Endpoint {
   readonly podKey: string | undefined;
 }
 
-export interface NetworkPolicy extends Namespaced<"NetworkPolicy">, WithUid {
+/** A policy whose changes are counted by the API server. */
+interface WithGeneration {
+  /** The number of the object's last change of its spec, from 1; 0 where a file gives none. */
+  readonly generation: number;
+}
+
+export interface NetworkPolicy extends Namespaced<"NetworkPolicy">, WithUid, WithGeneration {
   readonly annotations: Labels;
   readonly podSelector: LabelSelector;
   /** The directions in which the selected pods are isolated. */
@@ -229,7 +235,7 @@ export interface PolicyPort extends Indexed {
 }
 
 /** A policy.networking.k8s.io ClusterNetworkPolicy: of its rules for a flow the first that matches counts. */
-export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy">, WithUid {
+export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy">, WithUid, WithGeneration {
   readonly tier: ClusterPolicyTier;
   /** From 0 to 1000; of one tier the lowest comes first. */
   readonly priority: number;

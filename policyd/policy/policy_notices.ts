@@ -1,4 +1,4 @@
-import type { NetworkPolicy } from "../cluster/model.ts";
+import type { Kind, NetworkPolicy } from "../cluster/model.ts";
 import { isShadow, shadowProblem } from "../cluster/shadow.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
@@ -112,6 +112,14 @@ export class PolicyNotices implements Dataplane {
       states[state === "enforced" && leftOut.has(key) ? "restricted" : state]++;
     }
     return states;
+  }
+
+  /** The state of a policy, and why it is not in force as it is written. */
+  stateOf(kind: Kind, key: string): { readonly state: PolicyState; readonly problems: readonly string[] } {
+    const known = kind === "NetworkPolicy" ? this.#networkPolicies.get(key) : undefined;
+    if (known === undefined) return { state: this.#parts.isEnforced ? "enforced" : "off", problems: [] };
+    if (known.state !== "enforced" || !this.#leftOut().has(key)) return known;
+    return { state: "restricted", problems: [...known.problems, LEFT_OUT] };
   }
 
   async register(): Promise<void> {}

@@ -3,6 +3,8 @@ import type { AttachmentName, PolicydReply, PolicydRequest, PolicydStatus } from
 import { refusalCode } from "../../ipam/policyd_messages.ts";
 import type { DrawbridgeError } from "../../kernel/error.ts";
 
+import type { ReportPage } from "../policy/status/policy_report.ts";
+
 /** Who does what is asked for over the socket. A DrawbridgeError becomes a refusal; anything else is a bug. */
 export interface RequestHandlers {
   /**
@@ -16,6 +18,8 @@ export interface RequestHandlers {
   status(): PolicydStatus;
   /** Settles when the files of the flow ledger have all that was seen. @throws DrawbridgeError ERR_CONFIGURATION without a ledger */
   writeFlows(): Promise<void>;
+  /** Which policies are in force, a part at a time. @param after the last policy of the part before */
+  policies(after: string | undefined): Promise<ReportPage>;
 }
 
 /** Does what a request asks for. @throws what the handler throws */
@@ -31,6 +35,10 @@ export async function answer(request: PolicydRequest, handlers: RequestHandlers)
     case "write flows":
       await handlers.writeFlows();
       return { type: "done" };
+    case "policies": {
+      const { lines, next } = await handlers.policies(request.after);
+      return next === undefined ? { type: "policies", lines } : { type: "policies", lines, next };
+    }
   }
 }
 

@@ -1,6 +1,17 @@
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  rmdirSync,
+} from "node:fs";
 import { statSync, symlinkSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -40,6 +51,7 @@ export function buildImage(project, node) {
   if (process.getuid?.() !== 0) throw new SetupFailure("the image is built as root, whose files are in it");
   say(`building ${IMAGE}`);
   const work = mkdtempSync(path.join(os.tmpdir(), "drawbridge-image-"));
+  const removeCache = cacheRemover();
   try {
     const context = path.join(work, "context");
     for (const file of files) place(file, context);
@@ -63,9 +75,28 @@ export function buildImage(project, node) {
     renameSync(unfinished, archive);
   } finally {
     rmSync(work, { recursive: true, force: true });
+    removeCache();
   }
   writeFileSync(stamp, inputs);
   return name;
+}
+
+/** Where buildah remembers layers of registries, wherever its storage is. */
+const CACHE = "/var/lib/containers/cache";
+
+/**
+ * Looks whether buildah's cache is there.
+ *
+ * @returns {() => void} removes it with its directories, each unless it was there before or something else is in it
+ */
+function cacheRemover() {
+  const made = [CACHE, path.dirname(CACHE)].filter((directory) => !existsSync(directory));
+  return () => {
+    if (made.includes(CACHE)) rmSync(path.join(CACHE, "blob-info-cache-v1.boltdb"), { force: true });
+    for (const directory of made) {
+      if (existsSync(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
+    }
+  };
 }
 
 /**

@@ -33,6 +33,8 @@ export interface NodeMachine {
   visitConnections(visit: (entry: ConntrackEntry) => void): void;
   /** Reads the ledger of this node's flows, which the daemon is asked to write first. */
   readFlows(place: FlowPlace): ReadFlows;
+  /** Asks the daemon which policies are in force. @returns a line of JSON for each @throws DrawbridgeError ERR_UNAVAILABLE */
+  readPolicies(socket: string): string;
   /** Looks at what belongs to pods, for an audit; what cannot be seen is said in the facts. */
   readAuditFacts(place: NodePlace): AuditFacts;
   /** Repairs one leak. @throws DrawbridgeError where it is in use by now, or cannot be repaired */

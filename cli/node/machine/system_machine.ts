@@ -3,6 +3,7 @@ import { openConntrackSocket, visitEntries } from "../../../kernel/conntrack/tab
 import type { NodeMachine } from "./machine.ts";
 import { readFacts } from "./read_facts.ts";
 import { readFlows } from "./read_flows.ts";
+import { readPolicies } from "./read_policies.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAuditFacts } from "./read_audit.ts";
 import { repairLeak } from "./repair_leak.ts";
@@ -17,6 +18,7 @@ export function systemMachine(syscalls: MachineCalls): NodeMachine {
     readPods: (place) => readPods(syscalls, place),
     visitConnections: (visit) => visitConnections(syscalls, visit),
     readFlows: (place) => readFlows(syscalls, place),
+    readPolicies: (socket) => readPolicies(syscalls, socket),
     readAuditFacts: (place) => readAuditFacts(syscalls, place),
     repair: (place, repair) => repairLeak(syscalls, place, repair),
     remove: (removal) => remove(syscalls, removal),

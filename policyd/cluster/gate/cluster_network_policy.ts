@@ -12,7 +12,7 @@ import { expectPort } from "../name.ts";
 import { expectInteger, expectString, invalid, Reader } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
 import { onlyMember } from "./members.ts";
-import { readMetadata, readUid } from "./metadata.ts";
+import { readGeneration, readMetadata, readUid } from "./metadata.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
 
@@ -41,6 +41,7 @@ export function readClusterNetworkPolicy(object: Reader): ClusterNetworkPolicy {
     key: name,
     name,
     uid: readUid(reader),
+    generation: readGeneration(reader),
     tier: readTier(spec),
     priority: spec.integer("priority", 0, HIGHEST_PRIORITY),
     subject: readSubject(spec.object("subject")),

@@ -35,6 +35,13 @@ export function readUid(metadata: Reader): string {
   return metadata.attempt(() => metadata.optionalString("uid", LONGEST_UID)) ?? "";
 }
 
+const LARGEST_GENERATION = Number.MAX_SAFE_INTEGER;
+
+/** Returns the generation of an object, which is only shown to people: 0 without a valid one. */
+export function readGeneration(metadata: Reader): number {
+  return metadata.attempt(() => metadata.optionalInteger("generation", 0, LARGEST_GENERATION)) ?? 0;
+}
+
 /** When the API server made an object, in milliseconds since 1970: infinite where it does not say so, or not as a time. */
 export function readCreation(metadata: Reader): number {
   const text = metadata.attempt(() => metadata.optionalString("creationTimestamp", LONGEST_TIME)) ?? "";

@@ -5,7 +5,7 @@ import { expectPort, expectPortOrName, readAnnotations } from "../name.ts";
 import type { Reader } from "../reader.ts";
 import { expectInteger, invalid } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
-import { readNamespacedMetadata, readUid } from "./metadata.ts";
+import { readGeneration, readNamespacedMetadata, readUid } from "./metadata.ts";
 import { PROTOCOLS } from "./protocol.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
@@ -34,6 +34,7 @@ export function readNetworkPolicy(object: Reader): NetworkPolicy {
     name,
     namespace,
     uid: readUid(reader),
+    generation: readGeneration(reader),
     annotations: readAnnotations(reader),
     podSelector: readSelector(spec.object("podSelector")),
     policyTypes: readPolicyTypes(spec),

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import * as v from "valibot";
 import { CACHE } from "../place.ts";
@@ -6,6 +15,8 @@ import { compareInventories, KINDS } from "./inventory.ts";
 import { readInventory } from "./read.ts";
 
 const FILE = path.join(CACHE, "machine_before.json");
+/** libmount makes it whenever mount(8) runs, as for the nodes' mounts. */
+const MOUNT_DIRECTORY = "/run/mount";
 const LINES = v.array(v.string());
 const BEFORE = v.object({
   boot: v.string(),
@@ -32,10 +43,15 @@ export function checkMachine(say: (line: string) => void): boolean {
   const before = readBefore();
   if (before === undefined) return true;
   rmSync(FILE, { force: true });
+  if (!before.files.includes(MOUNT_DIRECTORY)) removeEmpty(MOUNT_DIRECTORY);
   const differences = compareInventories(before, readInventory());
   if (differences.length === 0) say("the machine is as it was before the cluster");
   else say(["the machine differs from what it was before the cluster:", ...differences].join("\n         "));
   return differences.length === 0;
+}
+
+function removeEmpty(directory: string): void {
+  if (existsSync(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
 }
 
 /** Undefined when nothing is written down since the machine started. */

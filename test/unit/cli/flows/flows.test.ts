@@ -60,6 +60,7 @@ async function onNode(args: readonly string[], ...readings: readonly ReturnType<
     readPods: none,
     visitConnections: none,
     readAuditFacts: none,
+    readPolicies: none,
     repair: none,
     remove: none,
     readFlows: (place) => {

@@ -200,6 +200,7 @@ describe("cli/node: audit", () => {
       remove: none,
       visitConnections: none,
       readFlows: none,
+      readPolicies: none,
       readAuditFacts: () => facts,
       repair: (_: unknown, repair: Repair) => void repaired.push(repairKey(repair)),
     };

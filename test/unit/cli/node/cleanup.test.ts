@@ -287,6 +287,7 @@ describe("cli/node: cleanup", () => {
       readPods: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       visitConnections: () => assert.fail("a cleanup reads no connections"),
       readFlows: () => assert.fail("a cleanup reads no flows"),
+      readPolicies: () => assert.fail("a cleanup reads no flows"),
       readAuditFacts: () => assert.fail("a cleanup makes no audit"),
       repair: () => assert.fail("a cleanup makes no audit"),
       remove: (removal: Removal) => {

@@ -60,6 +60,7 @@ describe("cli/node: node connections", () => {
       readPods: none,
       remove: none,
       readFlows: none,
+      readPolicies: none,
       readAuditFacts: none,
       repair: none,
       visitConnections: (visit: (entry: ConntrackEntry) => void) => {

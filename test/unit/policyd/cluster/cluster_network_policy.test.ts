@@ -19,6 +19,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
       key: "web",
       name: "web",
       uid: "",
+      generation: 0,
       tier: "Baseline",
       priority: 1000,
       subject: everyone,

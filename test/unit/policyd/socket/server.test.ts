@@ -42,6 +42,10 @@ class SlowHandlers implements RequestHandlers {
 
   async writeFlows(): Promise<void> {}
 
+  async policies() {
+    return { lines: "", next: undefined };
+  }
+
   async unregister(): Promise<boolean> {
     throw new DrawbridgeError("ERR_NETLINK", "the kernel is busy");
   }

@@ -1,0 +1,66 @@
+import { printable, shortList } from "../../../policyd/log/line.ts";
+import { formatTable } from "../../output/table.ts";
+import type { Style } from "../../style.ts";
+import type { PolicyStatus, RuleCount } from "./status.ts";
+
+const MOST_NAMES = 3;
+
+/** Returns the policies as a table, and below it why some are not in force as they are written. */
+export function statusTable(all: readonly PolicyStatus[], style: Style, columns: number): string {
+  const head = ["policy", "generation", "in force on", "since", "selects", "packets", "unused rules"];
+  const rows = all.map((status) => [
+    printable(nameOf(status)),
+    `${status.generation}`,
+    forceText(status, style),
+    status.since === undefined ? "" : timeText(status.since),
+    podsText(status),
+    `${status.rules.reduce((sum, { packets }) => sum + packets, 0)}`,
+    unusedText(status.rules),
+  ]);
+  const notes = all.flatMap((status) => status.problems.map((problem) => `${nameOf(status)}: ${problem}`));
+  return [formatTable(head, rows, columns), ...notes.map((note) => `\n${printable(note)}\n`)].join("");
+}
+
+/** Returns the object that docs/cli.md describes. */
+export function statusObject(all: readonly PolicyStatus[]): object {
+  return {
+    policies: all.map(({ since, missing, ...rest }) => ({
+      ...rest,
+      since: since === undefined ? null : new Date(since).toISOString(),
+      missing: missing.map(({ node, inForce }) => ({ node, inForce: inForce ?? null })),
+    })),
+  };
+}
+
+/** Returns a sentence about the nodes on which a policy is not in force. */
+export function missingText(status: PolicyStatus): string {
+  const nodes = shortList(status.missing, MOST_NAMES, ({ node, inForce }) =>
+    inForce === undefined ? node : `${node} (generation ${inForce})`,
+  );
+  return `${nameOf(status)}: generation ${status.generation} is not in force on ${nodes}`;
+}
+
+function nameOf({ kind, key }: PolicyStatus): string {
+  return kind === "NetworkPolicy" ? key : `${kind} ${key}`;
+}
+
+function forceText({ nodes, missing, isShadow }: PolicyStatus, style: Style): string {
+  const there = nodes - missing.length;
+  const text = `${there} of ${nodes} nodes${isShadow ? ", in shadow" : ""}`;
+  if (missing.length === 0) return style.good(text);
+  return style.bad(`${text}, not ${printable(shortList(missing, MOST_NAMES, ({ node }) => node))}`);
+}
+
+function podsText({ selects: { pods, names } }: PolicyStatus): string {
+  return pods === 0 ? "no pod" : `${pods} pods: ${printable(shortList(names, MOST_NAMES))}`;
+}
+
+function unusedText(rules: readonly RuleCount[]): string {
+  const unused = rules.filter(({ packets }) => packets === 0);
+  return unused.map(({ direction, rule }) => `${direction}[${rule}]`).join(" ");
+}
+
+/** In UTC, to the second. */
+function timeText(milliseconds: number): string {
+  return new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19);
+}

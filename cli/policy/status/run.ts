@@ -1,0 +1,95 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { parseReportLine } from "../../../policyd/policy/status/policy_report.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
+import { loadManifests, namespaceFor } from "../../input/load.ts";
+import { askDaemons } from "../../input/programs/daemons.ts";
+import type { Io } from "../../io.ts";
+import { styleOf } from "../../style.ts";
+import type { AnyPolicy } from "../dry_run/effect.ts";
+import { STATUS_FORMATS } from "./command.ts";
+import { missingText, statusObject, statusTable } from "./print.ts";
+import type { NodeReport, PolicyStatus } from "./status.ts";
+import { policyStatus } from "./status.ts";
+
+const optionsSchema = v.object({
+  ...accessEntries,
+  ...readingEntries,
+  ...configurationEntries,
+  names: v.array(v.string()),
+  wait: v.boolean(),
+  timeout: v.number(),
+  output: v.picklist(STATUS_FORMATS),
+});
+
+const QUESTION = {
+  option: "policy status",
+  args: ["node", "policies", "--config=/etc/drawbridge/policyd.yaml"],
+  expected: "policies",
+  otherwise: "run drawbridge node policies on each node",
+};
+const PERIOD_MILLISECONDS = 1000;
+
+/**
+ * Prints the status of policies of the running cluster, with `--wait` when they are in force or the time is up.
+ *
+ * @throws DrawbridgeError ERR_INPUT as loadManifests and askDaemons, ERR_OBJECT for a policy that does not exist
+ */
+export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
+  const { names, wait, timeout, output, config, ...access } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config));
+  const namespace = await namespaceFor(io, access, true);
+  const input = { ...access, filename: [], recursive: false, cluster: true };
+  const { manifests } = await loadManifests(io, input);
+  const objects = manifests.map(({ object }) => object);
+  const index = buildPolicyIndex(storeOf(objects), policyOptions);
+  const all = objects.filter(
+    (object): object is AnyPolicy => object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy",
+  );
+  const chosen = names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace));
+  const look = async (): Promise<readonly PolicyStatus[]> => {
+    const answers = await askDaemons(io.programs, access, QUESTION);
+    const reports = answers.map(({ node, text }): NodeReport => ({ node, policies: policiesIn(text, node) }));
+    return chosen.map((policy) => policyStatus(index, policy, reports));
+  };
+  let statuses = await look();
+  const isDone = (): boolean => statuses.every(({ missing }) => missing.length === 0);
+  const longest = wait ? timeout : 0;
+  for (let waited = 0; !isDone() && waited < longest; waited += PERIOD_MILLISECONDS) {
+    await io.clusters.sleep(PERIOD_MILLISECONDS);
+    statuses = await look();
+  }
+  const text = `${JSON.stringify(statusObject(statuses), null, 2)}\n`;
+  io.out.write(output === "json" ? text : statusTable(statuses, styleOf(io.out), io.out.columns));
+  if (isDone()) return ExitCode.YES;
+  for (const status of statuses.filter(({ missing }) => missing.length > 0)) {
+    io.err.write(`${printable(missingText(status))}\n`);
+  }
+  return ExitCode.NO;
+}
+
+function policiesIn(text: string, node: string): NodeReport["policies"] {
+  const lines = text.split("\n").filter((line) => line !== "");
+  return lines.map((line, index) => {
+    try {
+      return parseReportLine(line);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      throw new DrawbridgeError("ERR_INPUT", `node ${node}:${index + 1}: ${error.message}`);
+    }
+  });
+}
+
+function policyNamed(all: readonly AnyPolicy[], name: string, namespace: string): AnyPolicy {
+  const found = all.find(({ key }) => key === name) ?? all.find(({ key }) => key === `${namespace}/${name}`);
+  if (found !== undefined) return found;
+  const nearest = nearestNames(name, new Set(all.map(({ key }) => key)));
+  const hint = nearest.length === 0 ? "expected a policy such as shop/db" : `did you mean ${nearest.join(" or ")}?`;
+  throw new DrawbridgeError("ERR_OBJECT", `${JSON.stringify(name)}: no policy of the cluster is called so; ${hint}`);
+}

@@ -1,0 +1,77 @@
+import { isShadow } from "../../../policyd/cluster/shadow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { ReportedPolicy } from "../../../policyd/policy/status/policy_report.ts";
+import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
+import { podNames, selectionOf } from "../dry_run/effect.ts";
+
+/** The report of a node about its policies. */
+export interface NodeReport {
+  readonly node: string;
+  readonly policies: readonly ReportedPolicy[];
+}
+
+/** A rule by its place in the policy's list, with its packets on all nodes. */
+export interface RuleCount {
+  readonly direction: "egress" | "ingress";
+  readonly rule: number;
+  readonly packets: number;
+}
+
+/** A policy on all nodes. */
+export interface PolicyStatus {
+  readonly kind: AnyPolicy["kind"];
+  readonly key: string;
+  readonly generation: number;
+  readonly isShadow: boolean;
+  readonly selects: PodNames;
+  readonly nodes: number;
+  /** Nodes on which another generation is in force, or none. */
+  readonly missing: readonly { readonly node: string; readonly inForce: number | undefined }[];
+  /** When the last node had it in force, in milliseconds since 1970; undefined while one is missing. */
+  readonly since: number | undefined;
+  readonly rules: readonly RuleCount[];
+  /** Why nodes do not have it in force as it is written, each once. */
+  readonly problems: readonly string[];
+}
+
+/** Returns the status of a policy. @param index the cluster in which its pods are looked up */
+export function policyStatus(index: PolicyIndex, policy: AnyPolicy, reports: readonly NodeReport[]): PolicyStatus {
+  const { kind, key, generation } = policy;
+  const found = reports.map(({ node, policies }) => ({
+    node,
+    reported: policies.find((one) => one.kind === kind && one.key === key),
+  }));
+  const isTried = kind === "NetworkPolicy" && isShadow(policy);
+  const isThere = (one: ReportedPolicy | undefined): boolean =>
+    one?.inForce === generation && one.state !== "off" && (one.state === "shadow") === isTried;
+  const missing = found.filter(({ reported }) => !isThere(reported));
+  const times = found.map(({ reported }) => reported?.since ?? 0);
+  return {
+    kind,
+    key,
+    generation,
+    isShadow: isTried,
+    selects: podNames(index, selectionOf(index, policy)),
+    nodes: reports.length,
+    missing: missing.map(({ node, reported }) => ({ node, inForce: reported?.inForce })),
+    since: missing.length === 0 && times.length > 0 ? Math.max(...times) : undefined,
+    rules: ruleCounts(
+      policy,
+      found.flatMap(({ reported }) => reported?.rules ?? []),
+    ),
+    problems: [...new Set(found.flatMap(({ reported }) => reported?.problems ?? []))],
+  };
+}
+
+/** All rules of the policy's own lists, with no packets where no node has counted any. */
+function ruleCounts(policy: AnyPolicy, counted: readonly RuleCount[]): readonly RuleCount[] {
+  return (["ingress", "egress"] as const).flatMap((direction) =>
+    policy[direction].map(({ index: rule }) => ({
+      direction,
+      rule,
+      packets: counted
+        .filter((one) => one.direction === direction && one.rule === rule)
+        .reduce((sum, { packets }) => sum + packets, 0),
+    })),
+  );
+}

@@ -1,0 +1,105 @@
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../cluster/model.ts";
+import type { Cancel, Clock } from "../../clock.ts";
+import type { Dataplane } from "../../dataplane.ts";
+import type { ObjectChange } from "../../source/object_source.ts";
+
+/** How far a policy is on this node. */
+export interface Progress {
+  readonly kind: "NetworkPolicy" | "ClusterNetworkPolicy";
+  readonly key: string;
+  /** The generation that the daemon knows. */
+  readonly generation: number;
+  /** The generation whose rules are in force; undefined before the first. */
+  readonly inForce: number | undefined;
+  /** Since when, in milliseconds since 1970. */
+  readonly since: number | undefined;
+}
+
+export interface PolicyProgressParts {
+  readonly clock: Clock;
+  /** Whether the kernel has the rules of all policies that the daemon knows. */
+  readonly isInForce: () => boolean;
+}
+
+/** How soon after a change it is noticed that it is in force. */
+const LOOK_MILLISECONDS = 20;
+
+/** Follows which generation of each policy is in force on this node, and since when. */
+export class PolicyProgress implements Dataplane {
+  readonly #parts: PolicyProgressParts;
+  readonly #policies = new Map<string, Progress>();
+  #isSynced = false;
+  #look: Cancel | undefined;
+
+  constructor(parts: PolicyProgressParts) {
+    this.#parts = parts;
+  }
+
+  /** Returns all policies by their kinds and names. */
+  all(): readonly Progress[] {
+    return [...this.#policies].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, progress]) => progress);
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    for (const change of changes) {
+      const { kind, key } = change;
+      if (kind !== "NetworkPolicy" && kind !== "ClusterNetworkPolicy") continue;
+      const id = idOf(kind, key);
+      if (change.type === "delete") this.#policies.delete(id);
+      else if (change.object.kind === kind) this.#policies.set(id, this.#changed(change.object));
+    }
+    this.#plan();
+  }
+
+  synced(): void {
+    this.#isSynced = true;
+    this.#plan();
+  }
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {
+    this.#look?.();
+  }
+
+  /** A change of an annotation has no generation of its own: then nothing is in force until the rules are looked at again. */
+  #changed({ kind, key, generation }: NetworkPolicy | ClusterNetworkPolicy): Progress {
+    const before = this.#policies.get(idOf(kind, key));
+    const isOlder = before?.inForce !== undefined && before.inForce < generation;
+    return {
+      kind,
+      key,
+      generation,
+      inForce: isOlder ? before.inForce : undefined,
+      since: isOlder ? before.since : undefined,
+    };
+  }
+
+  #plan(): void {
+    if (!this.#isSynced || this.#look !== undefined || this.#pending().length === 0) return;
+    this.#look = this.#parts.clock.after(LOOK_MILLISECONDS, () => {
+      this.#look = undefined;
+      if (this.#parts.isInForce()) {
+        const since = this.#parts.clock.time();
+        for (const [id, progress] of this.#pending()) {
+          this.#policies.set(id, { ...progress, inForce: progress.generation, since });
+        }
+      }
+      this.#plan();
+    });
+  }
+
+  #pending(): readonly (readonly [string, Progress])[] {
+    return [...this.#policies].filter(([, { generation, inForce }]) => inForce !== generation);
+  }
+}
+
+function idOf(kind: Progress["kind"], key: string): string {
+  return `${kind} ${key}`;
+}

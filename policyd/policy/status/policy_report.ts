@@ -1,0 +1,120 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { printableUpTo } from "../../log/line.ts";
+import type { PolicyRuleSeries } from "../../metrics/policy_sums.ts";
+import type { PolicyNotices, PolicyState } from "../policy_notices.ts";
+import type { PolicyProgress, Progress } from "./policy_progress.ts";
+
+/** A policy on a node. */
+export interface ReportedPolicy extends Progress {
+  readonly state: PolicyState;
+  /** Why it is not in force as it is written. */
+  readonly problems: readonly string[];
+  /** Packets that fit its rules, of those rules that the node has. */
+  readonly rules: readonly {
+    readonly direction: "egress" | "ingress";
+    readonly rule: number;
+    readonly packets: number;
+  }[];
+}
+
+/** A part of a report: lines of JSON, and where the next part begins. */
+export interface ReportPage {
+  readonly lines: string;
+  /** The last policy of this part; undefined in the last part. */
+  readonly next: string | undefined;
+}
+
+/** A message holds 64 KiB, in which a character of JSON within JSON takes up to six bytes; nearly all take one. */
+const PAGE_CHARACTERS = 8_000;
+const MOST_PROBLEMS = 3;
+const LONGEST_PROBLEM = 300;
+/** More rules of a policy than nodes have. */
+const MOST_RULES = 200;
+
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const schema = v.object({
+  kind: v.picklist(["NetworkPolicy", "ClusterNetworkPolicy"]),
+  key: v.pipe(v.string(), v.maxLength(512)),
+  generation: count,
+  inForce: v.optional(count),
+  since: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+  state: v.picklist(["enforced", "restricted", "shadow", "off"]),
+  problems: v.array(v.string()),
+  rules: v.array(v.object({ direction: v.picklist(["egress", "ingress"]), rule: count, packets: count })),
+});
+
+/** Where a report comes from. */
+export interface ReportParts {
+  readonly progress: Pick<PolicyProgress, "all">;
+  readonly notices: Pick<PolicyNotices, "stateOf">;
+  readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<PolicyRuleSeries> } };
+}
+
+/** Returns the part of the report of a node after a policy; with the first part the counters of rules are read. */
+export async function policyReport(
+  { progress, notices, counters }: ReportParts,
+  after: string | undefined,
+): Promise<ReportPage> {
+  if (after === undefined) await counters.refresh();
+  const packets = packetsByPolicy(counters.sums.rules());
+  const policies = progress.all().map((one): ReportedPolicy => {
+    const { state, problems } = notices.stateOf(one.kind, one.key);
+    return { ...one, state, problems, rules: packets.get(one.key) ?? [] };
+  });
+  return reportPage(policies, after);
+}
+
+/** Returns the part of a report after a policy. @param after as a part before says it; undefined for the first */
+export function reportPage(policies: readonly ReportedPolicy[], after: string | undefined): ReportPage {
+  let lines = "";
+  let last: string | undefined;
+  for (const policy of policies) {
+    const id = idOf(policy);
+    if (after !== undefined && id <= after) continue;
+    const line = reportLine(policy);
+    if (lines !== "" && lines.length + line.length > PAGE_CHARACTERS) return { lines, next: last };
+    lines += line;
+    last = id;
+  }
+  return { lines, next: undefined };
+}
+
+/** Returns a policy as a line of JSON. */
+export function reportLine({ since, problems, rules, ...rest }: ReportedPolicy): string {
+  const cut = problems.slice(0, MOST_PROBLEMS).map((problem) => printableUpTo(problem, LONGEST_PROBLEM));
+  const time = since === undefined ? undefined : new Date(since).toISOString();
+  return `${JSON.stringify({ ...rest, since: time, problems: cut, rules: rules.slice(0, MOST_RULES) })}\n`;
+}
+
+/** Reads a line of {@link reportLine}. @throws DrawbridgeError ERR_INPUT with the field and what was expected */
+export function parseReportLine(line: string): ReportedPolicy {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    throw new DrawbridgeError("ERR_INPUT", "expected a policy as a JSON object on one line");
+  }
+  const result = v.safeParse(schema, value);
+  if (!result.success) {
+    const [issue] = result.issues;
+    throw new DrawbridgeError("ERR_INPUT", `${v.getDotPath(issue) ?? "policy"}: ${issue.message}`);
+  }
+  const { since, inForce, ...rest } = result.output;
+  return { ...rest, inForce, since: since === undefined ? undefined : Date.parse(since) };
+}
+
+/** Returns the packets of rules by the policy's key. */
+export function packetsByPolicy(series: Iterable<PolicyRuleSeries>): ReadonlyMap<string, ReportedPolicy["rules"]> {
+  const found = new Map<string, ReportedPolicy["rules"][number][]>();
+  for (const { policy, direction, rule, packets } of series) {
+    const rules = found.get(policy);
+    if (rules === undefined) found.set(policy, [{ direction, rule, packets }]);
+    else rules.push({ direction, rule, packets });
+  }
+  return found;
+}
+
+function idOf({ kind, key }: Progress): string {
+  return `${kind} ${key}`;
+}

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import type { Programs } from "../../../../../cli/input/programs/programs.ts";
+import type { ReportedPolicy } from "../../../../../policyd/policy/status/policy_report.ts";
+import { reportLine } from "../../../../../policyd/policy/status/policy_report.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import type { RawObject } from "../../../../support/fake_cluster.ts";
+import { FakeCluster } from "../../../../support/fake_cluster.ts";
+
+const NODES = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
+const SINCE = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+const POLICIES: readonly RawObject[] = [
+  {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: "db", namespace: "shop", generation: 4 },
+    spec: {
+      podSelector: { matchLabels: { app: "db" } },
+      ingress: [{ ports: [{ port: 5432 }] }, { ports: [{ port: 22 }] }],
+    },
+  },
+  {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: "tried", namespace: "shop", generation: 1, annotations: { "drawbridge.dev/shadow": "true" } },
+    spec: { podSelector: { matchLabels: { app: "nobody" } } },
+  },
+];
+
+const WORLD: readonly RawObject[] = [
+  { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } },
+  ...["n1", "n2"].map((name) => ({ apiVersion: "v1", kind: "Node", metadata: { name } })),
+  ...[1, 2].map((i) => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name: `db-${i}`,
+      namespace: "shop",
+      labels: { app: "db" },
+      ownerReferences: [{ apiVersion: "apps/v1", kind: "StatefulSet", name: "db", controller: true }],
+    },
+    spec: { nodeName: `n${i}`, containers: [{ name: "c" }] },
+    status: { phase: "Running", podIPs: [{ ip: `10.0.0.${i}` }] },
+  })),
+  ...POLICIES,
+];
+
+function report(fields: Partial<ReportedPolicy> = {}): string {
+  return reportLine({
+    kind: "NetworkPolicy",
+    key: "shop/db",
+    generation: 4,
+    inForce: 4,
+    since: SINCE,
+    state: "enforced",
+    problems: [],
+    rules: [{ direction: "ingress", rule: 0, packets: 10 }],
+    ...fields,
+  });
+}
+
+const TRIED = report({ key: "shop/tried", generation: 1, inForce: 1, state: "shadow", rules: [] });
+
+/** Runs `policy status` where the nodes answer these, one after the other, and then the last again. */
+async function status(args: readonly string[], first: readonly string[], second: readonly string[]) {
+  const left: Readonly<Record<string, string[]>> = { "drawbridge-a": [...first], "drawbridge-b": [...second] };
+  const calls: string[] = [];
+  const programs: Programs = {
+    follow: () => assert.fail("nothing is followed"),
+    run: async (_command, words) => {
+      calls.push(words.join(" "));
+      const answers = left[words.find((word) => word in left) ?? ""];
+      const output = answers === undefined ? NODES : answers.length > 1 ? answers.shift() : answers[0];
+      return { type: "printed", output: output ?? "" };
+    },
+  };
+  const cluster = new FakeCluster(WORLD);
+  const outcome = await runCli(["policy", "status", ...args], memoryFiles({}), undefined, cluster, { programs });
+  return { ...outcome, calls, slept: cluster.slept };
+}
+
+describe("cli/policy/status", () => {
+  it("PSTATUS-04: names for each policy the nodes on which it is in force, since when, its pods, packets and unused rules", async () => {
+    const second = report({ since: SINCE + 60_000, rules: [{ direction: "ingress", rule: 0, packets: 5 }] });
+    const { code, out, err, calls } = await status([], [report() + TRIED], [second + TRIED]);
+    assert.deepEqual(out.split("\n"), [
+      "POLICY       GENERATION   IN FORCE ON               SINCE                 SELECTS                       PACKETS   UNUSED RULES",
+      "shop/db      4            2 of 2 nodes              2026-01-02 03:05:05   2 pods: shop/statefulset/db   15        ingress[1]",
+      "shop/tried   1            2 of 2 nodes, in shadow   2026-01-02 03:04:05   no pod                        0",
+      "",
+    ]);
+    assert.equal(code, 0);
+    assert.doesNotMatch(err, /in force/);
+    assert.ok(
+      calls.some((call) =>
+        call.endsWith("-- node cli/drawbridge.js node policies --config=/etc/drawbridge/policyd.yaml"),
+      ),
+    );
+  });
+
+  it("PSTATUS-04: another generation, a policy that a node does not know, and one that is not in shadow yet are missing there", async () => {
+    for (const [line, words] of [
+      [report({ inForce: 3 }) + TRIED, /shop\/db: generation 4 is not in force on n2 \(generation 3\)/],
+      [TRIED, /shop\/db: generation 4 is not in force on n2\n/],
+      [report({ state: "off" }) + TRIED, /shop\/db: generation 4 is not in force on n2/],
+      [
+        report() + report({ key: "shop/tried", generation: 1, inForce: 1 }),
+        /shop\/tried: generation 1 is not in force on n2/,
+      ],
+    ] as const) {
+      const { code, out, err } = await status([], [report() + TRIED], [line]);
+      assert.equal(code, 1);
+      assert.match(err, words);
+      assert.match(out, /1 of 2 nodes(, in shadow)?, not n2/);
+    }
+  });
+
+  it("PSTATUS-05: --wait returns when a generation is in force on every node, and after its time with exit code 1 and the nodes", async () => {
+    const late = [report({ inForce: 3 }), report({ inForce: 3 }), report()];
+    const waited = await status(["shop/db", "--wait"], [report()], late);
+    assert.deepEqual([waited.code, waited.slept], [0, [1000, 1000]]);
+    const never = await status(["db", "-n", "shop", "--wait", "--timeout", "3s"], [report()], [report({ inForce: 3 })]);
+    assert.deepEqual([never.code, never.slept.length], [1, 3]);
+    assert.match(never.err, /^shop\/db: generation 4 is not in force on n2 \(generation 3\)$/m);
+  });
+
+  it("PSTATUS-06: why a policy is not in force as it is written is below the table, each reason once", async () => {
+    const restricted = report({ state: "restricted", problems: ["ingress[0]: it is too large\u001b[2J"] });
+    const { code, out } = await status(["shop/db"], [restricted], [restricted]);
+    assert.equal(code, 0);
+    assert.equal(out.match(/shop\/db: ingress\[0\]: it is too large\\u\{1b\}\[2J/g)?.length, 1);
+  });
+
+  it("PSTATUS-04: -o json has the same, and a name that no policy has is refused with the nearest", async () => {
+    const { out } = await status(["shop/db", "-o", "json"], [report()], [TRIED]);
+    const { policies } = JSON.parse(out) as { readonly policies: readonly Readonly<Record<string, unknown>>[] };
+    assert.deepEqual(policies[0]?.["missing"], [{ node: "n2", inForce: null }]);
+    assert.equal(policies[0]?.["since"], null);
+    const wrong = await status(["shop/bd"], [report()], [report()]);
+    assert.deepEqual(
+      [wrong.code, /no policy of the cluster is called so; did you mean shop\/db\?/.test(wrong.err)],
+      [3, true],
+    );
+    const broken = await status([], ["hello\n"], [report()]);
+    assert.match(broken.err, /node n1:1: expected a policy as a JSON object/);
+  });
+});
