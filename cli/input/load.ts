@@ -103,7 +103,7 @@ async function readUntold(io: Io, input: InputOptions): Promise<Manifests> {
   const { filename, recursive, cluster, namespace, kubeconfig, context, requestTimeout } = input;
   if (!cluster) return readManifests(io.files, filename, recursive, namespace, input);
   const limit = requestTimeout === Infinity ? undefined : requestTimeout;
-  return readCluster(io.clusters, { kubeconfig, context, requestTimeout: limit });
+  return readCluster(io.clusters, { kubeconfig, context, requestTimeout: limit }, input.waysIn);
 }
 
 /**

@@ -8,6 +8,7 @@ import type { ManifestFileSystem } from "./manifest_files.ts";
 import { manifestFiles } from "./manifest_files.ts";
 import { withStandIns } from "./objects/stand_in_pods.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
+import type { PlacedWayObject } from "../ways_in/way_object.ts";
 import type { Reading } from "./reading.ts";
 import { excludes } from "./reading.ts";
 
@@ -68,6 +69,8 @@ export interface Manifests {
   /** Objects, or parts of them, that cannot be read and on which no answer depends. */
   readonly leftOut: readonly ManifestProblem[];
   readonly foreignPolicies: readonly ForeignPolicy[];
+  /** Ingresses, routes and what belongs to them; only where they were asked for. */
+  readonly wayObjects: readonly PlacedWayObject[];
   /** What was read, and what was not. */
   readonly reading: ReadingReport;
 }
@@ -106,14 +109,15 @@ export function readManifests(
     remarks: found.flatMap(({ remarks }) => remarks),
     leftOut: [
       ...all.flatMap(({ leftOut }) => leftOut),
-      ...taken.flatMap((one) => (one.type === "unsupported" ? [one.leftOut] : [])),
+      ...taken.flatMap((one) => (one.type === "unsupported" || one.type === "no way in" ? [one.leftOut] : [])),
     ],
     foreignPolicies: taken.flatMap((one) =>
       one.type === "problems" && one.foreign !== undefined ? [one.foreign] : [],
     ),
+    wayObjects: taken.flatMap((one) => (one.type === "way in" ? [one.placed] : [])),
     reading: {
       files: all.filter(({ skipped }) => skipped === undefined).map(({ file }) => file),
-      objects: taken.filter(({ type }) => type === "manifests").length,
+      objects: taken.filter(({ type }) => type === "manifests" || type === "way in").length,
       ignored: countsOf(taken.flatMap((one) => (one.type === "ignored" ? [one.kind] : []))),
       skipped: all.flatMap(({ skipped }) => skipped ?? []),
     },

@@ -11,6 +11,8 @@ export interface Reading {
   readonly validate?: (typeof VALIDATIONS)[number] | undefined;
   /** Whether kinds that would change answers, and are not understood, are left out. */
   readonly ignoreUnsupported?: boolean | undefined;
+  /** Whether objects by which connections come in are read; without it they are ignored as any other kind. */
+  readonly waysIn?: boolean | undefined;
   /** Without the line that says what was read. */
   readonly quiet?: boolean | undefined;
 }

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import type { ApiResponse, ApiServer, ObjectInput } from "../../cli/input/cluster/object_input.ts";
-import { RESOURCES } from "../../cli/input/cluster/resources.ts";
+import { RESOURCES, WAY_RESOURCES } from "../../cli/input/cluster/resources.ts";
 import { versionsOf } from "../../policyd/source/api/resources.ts";
 import { readObjects } from "../../policyd/source/documents.ts";
 
@@ -79,7 +79,7 @@ export class FakeCluster implements ObjectInput, ApiServer {
   }
 
   #answer({ pathname, searchParams }: URL): ApiResponse {
-    const resource = RESOURCES.flatMap(versionsOf).find((one) => one.path === pathname);
+    const resource = [...RESOURCES, ...WAY_RESOURCES].flatMap(versionsOf).find((one) => one.path === pathname);
     if (resource === undefined) return statusOf(404, "the server could not find the requested resource");
     const { kind, apiVersion } = resource;
     // A server gives every object in the version that is asked for.

@@ -19,9 +19,10 @@ const LONGEST_WAIT = 30_000;
  * All objects of a kind, page by page. A list that expires meanwhile (410) is begun anew, once; a server that asks for time
  * (429, or 5xx with Retry-After) gets it, at most 30 seconds and five times for one page.
  *
- * @param take what to keep of an object
  * Of a kind with several versions the newest one that the server has is read.
  *
+ * @param take what to keep of an object
+ * @param forbidden what to go on with where the user may not list them; an error without it
  * @returns empty for an optional kind that the server does not have
  * @throws DrawbridgeError ERR_INPUT naming server and resource; a part of a list is never returned
  */
@@ -30,6 +31,7 @@ export async function listAll<T>(
   resource: Resource,
   take: (object: unknown) => T,
   sleep: (milliseconds: number) => Promise<void>,
+  forbidden?: (why: string) => readonly T[],
 ): Promise<readonly T[]> {
   for (const version of versionsOf(resource)) {
     const once = await listOnce(server, version, take, sleep);
@@ -37,7 +39,9 @@ export async function listAll<T>(
     const last = hasExpired ? await listOnce(server, version, take, sleep) : once;
     if (last === undefined) continue;
     if (!isResponse(last)) return last;
-    throw refusal(server.name, resource, last);
+    const error = refusal(server.name, resource, last);
+    if (last.status === 403 && forbidden !== undefined) return forbidden(error.message);
+    throw error;
   }
   return [];
 }

@@ -1,12 +1,14 @@
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { Manifest, ManifestProblem, Manifests } from "../manifests.ts";
-import { isExperimental, KEPT, withHostPorts } from "../objects/take.ts";
+import { isExperimental, KEPT, NO_WAY_IN, withHostPorts } from "../objects/take.ts";
 import { CLUSTER } from "../place.ts";
 import type { ClusterAccess } from "./access.ts";
 import { listAll } from "./list.ts";
 import type { ObjectInput } from "./object_input.ts";
 import type { Resource } from "./resources.ts";
-import { RESOURCES } from "./resources.ts";
+import { RESOURCES, WAY_RESOURCES } from "./resources.ts";
+import { readWayObject } from "../../ways_in/read.ts";
+import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 
 /** What one object of the server came to. */
 interface Taken {
@@ -14,6 +16,7 @@ interface Taken {
   readonly problems?: readonly ManifestProblem[];
   readonly remarks?: readonly ManifestProblem[];
   readonly leftOut?: readonly ManifestProblem[];
+  readonly wayObject?: PlacedWayObject;
 }
 
 /** Objects of a server stand in no file. */
@@ -25,11 +28,13 @@ const LINE = 1;
  * A policy that the gate refuses, or takes in part, is a problem. An object of another kind is a remark and left out: the
  * server has taken it, and what it does is not known.
  *
+ * @param hasWaysIn whether objects by which connections come in are read; where the user may not list them, that is said
  * @throws DrawbridgeError ERR_INPUT naming server and resource, when not all of it can be read
  */
 export async function readCluster(
   input: Pick<ObjectInput, "connect" | "sleep">,
   access: ClusterAccess,
+  hasWaysIn = false,
 ): Promise<Manifests> {
   const server = await input.connect(access);
   const taken: Taken[] = [];
@@ -38,15 +43,21 @@ export async function readCluster(
     // One after the other: a server with much to do is asked for one list at a time, and the first failure is told.
     for (const one of await listAll(server, resource, take, (time) => input.sleep(time))) taken.push(one);
   }
+  for (const resource of hasWaysIn ? WAY_RESOURCES : []) {
+    const forbidden = (why: string): readonly Taken[] => [noWayIn(why)];
+    for (const one of await listAll(server, resource, takeWayObject, (time) => input.sleep(time), forbidden))
+      taken.push(one);
+  }
   return {
     manifests: taken.flatMap(({ manifest }) => manifest ?? []),
     problems: taken.flatMap(({ problems }) => problems ?? []),
     remarks: taken.flatMap(({ remarks }) => remarks ?? []),
     leftOut: taken.flatMap(({ leftOut }) => leftOut ?? []),
     foreignPolicies: [],
+    wayObjects: taken.flatMap(({ wayObject }) => wayObject ?? []),
     reading: {
       files: [CLUSTER],
-      objects: taken.filter(({ manifest }) => manifest !== undefined).length,
+      objects: taken.filter(({ manifest, wayObject }) => (manifest ?? wayObject) !== undefined).length,
       ignored: new Map(),
       skipped: [],
     },
@@ -73,6 +84,16 @@ function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): T
   }
   const message = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
   return isPolicy ? { problems: [told(message)] } : { leftOut: [told(`${message} (left out)`)] };
+}
+
+function takeWayObject(value: unknown): Taken {
+  const object = readWayObject(value);
+  if (typeof object === "string") return noWayIn(object);
+  return { wayObject: { object, file: CLUSTER, line: LINE, lineOf: () => LINE, source: trimmed(value) } };
+}
+
+function noWayIn(why: string): Taken {
+  return { leftOut: [{ file: CLUSTER, line: LINE, message: `${why} ${NO_WAY_IN}` }] };
 }
 
 /** Without the record of who wrote which field, which is the larger half of many objects. */

@@ -6,7 +6,8 @@ import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";
 import type { Context, Taken } from "../objects/take.ts";
-import { isIgnoredKind, takeObject } from "../objects/take.ts";
+import { isWayKind } from "../../ways_in/read.ts";
+import { isIgnoredKind, NO_WAY_IN, takeObject } from "../objects/take.ts";
 import type { SkippedFile } from "./not_manifest.ts";
 import { isManifestLike, kustomizationText, skipReason, templateAction, templateText } from "./not_manifest.ts";
 
@@ -41,7 +42,9 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   const passes = ({ apiVersion, kind, reason }: BrokenObject): boolean => {
     if (!isIgnoredKind(apiVersion, kind)) return false;
     const { line, message } = located(reason);
-    leftOut.push({ file, line, message: `${kind}: ${message} (nothing here depends on this object)` });
+    const isWay = context.waysIn === true && isWayKind(apiVersion, kind);
+    const consequence = isWay ? NO_WAY_IN : "(nothing here depends on this object)";
+    leftOut.push({ file, line, message: `${kind}: ${message} ${consequence}` });
     return true;
   };
   let problem: ManifestProblem | undefined;

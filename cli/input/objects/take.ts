@@ -8,6 +8,8 @@ import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
 import { textAt } from "../raw.ts";
 import type { Reading } from "../reading.ts";
 import { wantedProblem } from "../service_source.ts";
+import { isWayKind, readWayObject } from "../../ways_in/read.ts";
+import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 import type { Workload } from "../workload.ts";
 import { isWorkloadKind, renamedPod, workloadOf } from "../workload.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
@@ -30,10 +32,13 @@ export type Taken =
   | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
   /** Of a kind that would change answers, and is not understood: only where the user said so. */
   | { readonly type: "unsupported"; readonly leftOut: ManifestProblem }
-  | { readonly type: "ignored"; readonly kind: string };
+  | { readonly type: "ignored"; readonly kind: string }
+  | { readonly type: "way in"; readonly placed: PlacedWayObject }
+  /** One of those that cannot be read: no way in by it is known, and what is said of pods stays right. */
+  | { readonly type: "no way in"; readonly leftOut: ManifestProblem };
 
 /** Where an object stands, and how it is to be read. */
-export interface Context extends Pick<Reading, "validate" | "ignoreUnsupported"> {
+export interface Context extends Pick<Reading, "validate" | "ignoreUnsupported" | "waysIn"> {
   readonly file: string;
   /** Of an object that names none. */
   readonly namespace: string;
@@ -48,9 +53,22 @@ export function takeObject(located: LocatedObject, context: Context): Taken {
   const [apiVersion, kind] = [textAt(located.value, "apiVersion") ?? "", textAt(located.value, "kind") ?? ""];
   if (isUnsupportedKind(apiVersion, kind)) return takeUnsupported(located, context, { apiVersion, kind });
   const placed = placedIn(context.namespace, located);
+  if (context.waysIn === true && isWayKind(apiVersion, kind)) return takeWayObject(placed, file);
   const workload = workloadOf(placed.value);
   return workload === undefined ? takeWritten(placed, context) : takeTemplate(workload, placed, file);
 }
+
+function takeWayObject({ value, lineOf }: LocatedObject, file: string): Taken {
+  const object = readWayObject(value);
+  if (typeof object !== "string") {
+    return { type: "way in", placed: { object, file, line: lineOf([]), lineOf, source: value } };
+  }
+  const line = lineOf(fieldPathOf(object));
+  return { type: "no way in", leftOut: { file, line, message: `${object} ${NO_WAY_IN}`, source: value } };
+}
+
+/** The end of a message about an object by which connections would come in, where it cannot be read. */
+export const NO_WAY_IN = "(left out: a way in by it is not known)";
 
 function takeUnsupported(
   located: LocatedObject,

@@ -42,6 +42,19 @@ export class PodConnections {
     return sum !== undefined && hasImpossible ? this.#same(sum.some, NOTHING) : sum;
   }
 
+  /** As much of some connections as is in a set; nothing of none. */
+  limited(all: Connections | undefined, set: ConnectionSet): Connections {
+    if (all === undefined) return this.#same(NOTHING, NOTHING);
+    const { algebra } = this.#reader;
+    const limit = algebra.same(set);
+    return this.#same(algebra.intersection(all.some, limit), algebra.intersection(all.every, limit));
+  }
+
+  /** The same connections, where they are not allowed in every case. */
+  sometimes({ some }: Connections): Connections {
+    return this.#same(some, NOTHING);
+  }
+
   /** The connections from one end to another in one family; undefined where no packet can be sent. */
   between(ends: FlowEnds): Connections | undefined {
     const set = this.#reader.between(ends);

@@ -3,6 +3,7 @@ import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 import type { AskedPort } from "../../input/port_text.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 import { askedPort } from "../../input/port_text.ts";
 
 export const EXPLAIN_FORMATS = ["table", "json"] as const;
@@ -15,7 +16,7 @@ Examples:
 
 /** `policy explain`: why one end may reach another or not. */
 export function explainCommand(run: Run): Command {
-  return withConfiguration(withInput(new Command("explain")))
+  return withControllers(withConfiguration(withInput(new Command("explain"))))
     .description("why a connection is allowed or denied, from end to end; without --port, all that is allowed")
     .addOption(new Option("--from <end>", END_FORMS).argParser(readSource).makeOptionMandatory())
     .addOption(new Option("--to <end>", END_FORMS).argParser(readEnd).makeOptionMandatory())

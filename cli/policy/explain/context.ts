@@ -9,6 +9,10 @@ import { hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import type { ServiceSettings } from "../../cluster/service_world.ts";
 import { ServiceWorlds } from "../../cluster/service_world.ts";
+import type { GivenController } from "../../ways_in/controller_option.ts";
+import type { PlacedWayObject } from "../../ways_in/way_object.ts";
+import type { WaysIn } from "../../ways_in/ways_in.ts";
+import { waysInto } from "../../ways_in/ways_in.ts";
 
 /** Of more than these only some are judged: those that policies can tell apart. */
 const MOST_HOSTS = 16;
@@ -16,19 +20,32 @@ const MOST_HOSTS = 16;
 /** Names of nodes on which it makes a difference for a pod to be. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;
 
+/** By what connections come in from outside. */
+export interface WaysAsked {
+  readonly objects: readonly PlacedWayObject[];
+  readonly given: readonly GivenController[];
+}
+
 /** A cluster with all that ways through it are found by. */
 export class ExplainContext {
   readonly cluster: Cluster;
   readonly worlds: ServiceWorlds;
+  /** None where nobody asks for them. */
+  readonly waysIn: WaysIn;
   #classes: ReadonlyMap<string, number> | undefined;
 
   /**
    * @param settings how nodes serve Services; policyd's defaults without them
    * @throws DrawbridgeError ERR_INPUT as serviceObjects
    */
-  constructor(cluster: Cluster, settings?: ServiceSettings) {
+  constructor(
+    cluster: Cluster,
+    settings?: ServiceSettings,
+    { objects, given }: WaysAsked = { objects: [], given: [] },
+  ) {
     this.cluster = cluster;
     this.worlds = new ServiceWorlds(cluster, serviceObjects(cluster), settings);
+    this.waysIn = waysInto(objects, cluster, this.worlds.objects, given);
   }
 
   /** The address a host has in a family, real or standing in; undefined where it has none of that family. */

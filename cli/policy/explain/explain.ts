@@ -23,7 +23,7 @@ import type { Way } from "./way.ts";
 import { directWay, missingPod, stoppedWay } from "./way.ts";
 
 /**
- * Why a connection is allowed or not: every way it may take, by each pod of a workload, each address family and each
+ * Why a connection is allowed or not, without ways in: every way it may take, by each pod of a workload, each address family and each
  * endpoint of a Service, judged at both ends. Ways with one answer and the same reasons are one case.
  *
  * @throws DrawbridgeError ERR_OBJECT for a Service that is a name alone
@@ -51,6 +51,7 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     protocol: traffic?.protocol ?? null,
     services: serviceReports(context, isToService, outcomes),
     cases,
+    waysIn: [],
     remarks: remarksOn(context, question, outcomes),
   };
 }

@@ -17,7 +17,25 @@ export interface Explanation {
   readonly protocol: string | null;
   readonly services: readonly ServiceReport[];
   readonly cases: readonly Case[];
+  /** From outside of the cluster the ways through an Ingress or a route; `allowed` is about packets to the destination itself. */
+  readonly waysIn: readonly WayInReport[];
   readonly remarks: readonly string[];
+}
+
+/** A way by which connections from outside come to a destination through the pods of a controller. */
+export interface WayInReport extends Place {
+  /** `Ingress shop/web`, `HTTPRoute shop/api`. */
+  readonly name: string;
+  /** `IngressClass nginx`, `Gateway infra/public`. */
+  readonly through: string;
+  /** Whether something comes in by it, in some case at least. */
+  readonly open: boolean;
+  /** In some cases and not in others. */
+  readonly partly: boolean;
+  /** From outside to the controller. */
+  readonly entry: Explanation;
+  /** From the controller to the pods, for each port of theirs. */
+  readonly onward: readonly Explanation[];
 }
 
 /** An end as it was named, and who is behind the name. */

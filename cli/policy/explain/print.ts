@@ -1,11 +1,13 @@
 import { printable, shortList } from "../../../policyd/log/line.ts";
+import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
 import { serviceTexts } from "../../service/print.ts";
 import type { Style } from "../../style.ts";
 import { endLines } from "./end_text.ts";
-import type { Case, EndpointReport, Explanation } from "./explanation.ts";
+import type { Case, EndpointReport, Explanation, WayInReport } from "./explanation.ts";
 
 const LABEL_WIDTH = 10;
+const HOP_INDENT = 2;
 /** Of more names the first are told and how many there are. */
 const MOST_NAMES = 6;
 
@@ -19,11 +21,26 @@ export function explanationText(explanation: Explanation, style: Style, columns:
     foldLine(headText(explanation, families, style), columns, 0, 2) + (isSimple ? caseLines(only, style, columns) : ""),
     ...serviceTexts(services, style, columns),
     ...(isSimple ? [] : cases.map((one) => caseText(one, explanation, { style, columns }))),
+    ...explanation.waysIn.map((way) => wayInText(way, style, columns)),
     ...(remarks.length === 0
       ? []
       : [remarks.map((remark) => foldLine(`Note: ${printable(remark)}.`, columns, 0, 6)).join("")]),
   ];
   return blocks.join("\n");
+}
+
+/** A way in with both of its hops. */
+export function wayInText(
+  { name, file, line, through, open, partly, entry, onward }: WayInReport,
+  style: Style,
+  columns: number,
+): string {
+  const answer = open ? style.good(partly ? "open in part" : "open") : style.bad("closed");
+  const place = style.faint(`(${printable(locationText(file, line))})`);
+  const head = foldLine(`${printable(name)} ${place} through ${printable(through)}: ${answer}`, columns, 0, 2);
+  const hops = [entry, ...onward].map((hop) => explanationText(hop, style, columns - HOP_INDENT));
+  const lines = hops.flatMap((text) => text.split("\n").filter((one) => one !== ""));
+  return head + lines.map((one) => `${" ".repeat(HOP_INDENT)}${one}\n`).join("");
 }
 
 /** Whether a case is about all of the two ends, as the first line says already. */
@@ -36,14 +53,16 @@ function familiesText({ families }: Case): string {
 }
 
 function headText(explanation: Explanation, families: string, style: Style): string {
-  const { allowed, partly, from, to, port, protocol, cases } = explanation;
+  const { allowed, partly, from, to, port, protocol, cases, waysIn } = explanation;
+  const open = waysIn.filter((way) => way.open).map(({ name }) => printable(name));
+  const ways = open.length === 0 ? "" : `; open through ${shortList(open, MOST_NAMES)}`;
   const ends = `${style.strong(printable(from.name))} to ${style.strong(printable(to.name))}`;
   if (protocol === null) {
     const connections = new Set(cases.filter((one) => one.allowed).flatMap((one) => one.connections));
-    return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad("nothing is allowed")}`;
+    return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad("nothing is allowed")}${ways}`;
   }
   const answer = allowed ? style.good("allowed") : style.bad(partly ? "denied in part" : "denied");
-  return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}`;
+  return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}${ways}`;
 }
 
 interface Sheet {

@@ -12,11 +12,15 @@ import { EXPLAIN_FORMATS } from "./command.ts";
 import { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import { trafficTo } from "./port_name.ts";
+import { explainWaysIn } from "./ways_in.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { explanationText } from "./print.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
+  ...controllerEntries,
   from: v.string(),
   to: v.string(),
   port: v.optional(
@@ -31,20 +35,26 @@ const optionsSchema = v.object({
 
 /** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects */
 export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
-  const { from, to, port, output, config, ...input } = v.parse(optionsSchema, options);
+  const { from, to, port, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
   const configuration = configurationOf(io, config, input.filename);
   const policyOptions = policyOptionsOf(configuration);
-  const { manifests } = await loadManifests(io, input);
-  const context = new ExplainContext(clusterOf(manifests, policyOptions), serviceSettingsOf(configuration));
+  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
+  const cluster = clusterOf(manifests, policyOptions);
+  const given = givenControllers(ingressController, runningPods(cluster));
+  const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
   const namespace = await namespaceFor(io, input, input.cluster);
   const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service is no source");
   const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
-  const explanation = explain(context, { from: source, to: destination, traffic: trafficTo(destination, port) });
+  const question = { from: source, to: destination, traffic: trafficTo(destination, port) };
+  const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
   const text =
     output === "json"
       ? `${JSON.stringify(explanation, null, 2)}\n`
       : explanationText(explanation, styleOf(io.out), io.out.columns);
   io.out.write(text);
+  // Within the cluster nothing takes a way in.
+  const isFromOutside = source.hosts.every(({ type }) => type === "outside");
+  for (const doubt of isFromOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
   return explanation.allowed ? ExitCode.YES : ExitCode.NO;
 }

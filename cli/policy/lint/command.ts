@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
 import { addWords, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 import { SEVERITIES } from "./finding.ts";
 
 export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
@@ -8,7 +9,7 @@ export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
 /** `policy lint`: what policies and Services probably do not mean. */
 export function lintCommand(run: Run): Command {
   const command = withInput(new Command("lint"), (options) => !("list" in options && options.list === true));
-  return withConfiguration(command)
+  return withControllers(withConfiguration(command))
     .description("what policies and Services probably do not mean, and how to mend it")
     .addOption(
       new Option("--fail-on <severity>", "exit with 1 for findings at least as grave")

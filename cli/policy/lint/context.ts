@@ -26,7 +26,12 @@ import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts"
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
+import { clusterOf } from "../../cluster/cluster.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
+import { serviceObjects } from "../../cluster/service_objects.ts";
+import { givenControllers, runningPods } from "../../ways_in/controller_option.ts";
+import type { WaysIn } from "../../ways_in/ways_in.ts";
+import { NO_WAYS_IN, waysInto } from "../../ways_in/ways_in.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
 import { membersAt } from "../../input/raw.ts";
@@ -77,6 +82,7 @@ export interface LintContext {
   /** In the order in which they are asked. */
   readonly clusterSites: readonly ClusterSite[];
   readonly services: readonly LintedService[];
+  readonly waysIn: WaysIn;
   /** That have not finished, without those of the host's network. */
   readonly pods: readonly Pod[];
   /** Those of the host's network. */
@@ -97,8 +103,17 @@ export interface LintSettings extends PolicyOptions {
 
 const DEFAULTS: LintSettings = Object.freeze({ policePodToOwnNode: false, nodeLocalDNS: [], refuseExternalIps: false });
 
-/** What files say, made ready for the rules. Objects that could not be read are not among it. */
-export function lintContext(manifests: Manifests, settings = DEFAULTS): LintContext {
+/**
+ * What files say, made ready for the rules. Objects that could not be read are not among it.
+ *
+ * @param controllers the pods of Ingresses and Gateways, as the command line names them
+ * @throws DrawbridgeError ERR_OBJECT for controllers that no pod is called by
+ */
+export function lintContext(
+  manifests: Manifests,
+  settings = DEFAULTS,
+  controllers: readonly string[] = [],
+): LintContext {
   const store = storeOf(manifests.manifests.map(({ object }) => object));
   const index = buildPolicyIndex(store, settings);
   const byIdentity = Map.groupBy(index.pods.values(), ({ subject }) => subject?.identity.number ?? -1);
@@ -139,6 +154,7 @@ export function lintContext(manifests: Manifests, settings = DEFAULTS): LintCont
       service: object,
       pods: servicePods(manifest, object, pods),
     })),
+    waysIn: waysOf(manifests, settings, controllers),
     pods: pods.filter(({ hostNetwork }) => !hostNetwork),
     hostPods: pods.filter(({ hostNetwork }) => hostNetwork),
     hasPods: pods.length > 0,
@@ -146,6 +162,14 @@ export function lintContext(manifests: Manifests, settings = DEFAULTS): LintCont
     namespaces: namespacesOf(manifests, store.namespaces),
     podsOf: (peer) => (peer.type === "pods" ? selected(peer.members) : undefined),
   };
+}
+
+/** @throws DrawbridgeError ERR_OBJECT for controllers that no pod is called by */
+function waysOf({ manifests, wayObjects }: Manifests, settings: LintSettings, controllers: readonly string[]): WaysIn {
+  if (wayObjects.length === 0 && controllers.length === 0) return NO_WAYS_IN;
+  const cluster = clusterOf(manifests, settings);
+  const given = givenControllers(controllers, runningPods(cluster));
+  return waysInto(wayObjects, cluster, serviceObjects(cluster), given);
 }
 
 function sitesOf<P extends NetworkPolicy | ClusterNetworkPolicy, R extends PolicyRule | ClusterPolicyRule>(

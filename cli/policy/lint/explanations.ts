@@ -38,6 +38,8 @@ export const EXPLANATIONS: Readonly<Record<string, string>> = {
   "external-ips": "A user who may write Services can take the traffic to any address. refuseExternalIPs closes it.",
   "nodes-reachable": "Clients that the load balancer refuses reach the same pods by the nodes' ports.",
   "topology-keys": "The field is gone from the API. trafficDistribution is its successor.",
+  "controller-kept-out":
+    "Requests end at the controller with an error of its own, such as 502 or 504. Rules see the pods of the controller, not the client, so a rule for the client's addresses does not help.",
   "ignore-comment":
     "A comment that does not silence anything misleads its readers. It is info where the finding that it was for is gone.",
 };

@@ -1,24 +1,32 @@
 import type { Manifests } from "../../input/manifests.ts";
-import type { LintSettings } from "./context.ts";
+import type { LintContext, LintSettings } from "./context.ts";
 import { lintContext } from "./context.ts";
 import type { Finding, LintRule } from "./finding.ts";
 import { SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 import { withoutSilenced } from "./silence.ts";
 
-/** Findings of some rules, by file, line and gravity, without those that an annotation or a comment silences. */
+/** As {@link lintIn}, of objects that are not made ready yet. */
 export function lint(
   manifests: Manifests,
   rules: readonly LintRule[],
   settings?: LintSettings,
   comments: readonly IgnoreComment[] = [],
 ): readonly Finding[] {
-  const context = lintContext(manifests, settings);
+  return lintIn(lintContext(manifests, settings), rules, comments);
+}
+
+/** Findings of some rules, by file, line and gravity, without those that an annotation or a comment silences. */
+export function lintIn(
+  context: LintContext,
+  rules: readonly LintRule[],
+  comments: readonly IgnoreComment[],
+): readonly Finding[] {
   const found = rules.flatMap(({ id, severity, check }) =>
     check(context).map((one): Finding => ({ severity, ...one, id })),
   );
   const seen = new Set<string>();
-  return withoutSilenced(found, manifests, comments, rules)
+  return withoutSilenced(found, context.manifests, comments, rules)
     .filter((finding) => {
       const key = identityOf(finding);
       const isNew = !seen.has(key);

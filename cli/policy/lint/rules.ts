@@ -16,6 +16,7 @@ import { externalIps, nodesReachable, serviceAddress, topologyKeys } from "./rul
 import { inShadow, shadowAnnotation } from "./rules/shadow.ts";
 import { shadowed } from "./rules/shadowed.ts";
 import { tooLarge } from "./rules/too_large.ts";
+import { controllerKeptOut } from "./rules/ways_in.ts";
 import { undefinedOrder } from "./rules/undefined_order.ts";
 
 /** Everything lint looks for. */
@@ -49,5 +50,6 @@ export const RULES: readonly LintRule[] = [
   externalIps,
   nodesReachable,
   topologyKeys,
+  controllerKeptOut,
   ignoreComment,
 ];

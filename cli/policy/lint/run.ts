@@ -11,7 +11,10 @@ import { LINT_FORMATS } from "./command.ts";
 import type { Finding, LintRule } from "./finding.ts";
 import { isAtLeast, SEVERITIES } from "./finding.ts";
 import { IgnoreComments } from "./ignore_comments.ts";
-import { lint } from "./lint.ts";
+import { lintIn } from "./lint.ts";
+import { lintContext } from "./context.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
 import { RULES } from "./rules.ts";
 import { lintSarif } from "./sarif.ts";
@@ -21,6 +24,7 @@ const ids = v.optional(v.array(v.string()), []);
 const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
+  ...controllerEntries,
   failOn: v.picklist(SEVERITIES),
   only: ids,
   ignore: ids,
@@ -35,7 +39,7 @@ const optionsSchema = v.object({
  * @throws DrawbridgeError ERR_INPUT as readInput, ERR_CONFIGURATION
  */
 export async function runLint(io: Io, options: unknown): Promise<ExitCode | string> {
-  const { failOn, only, ignore, list, output, config, ...input } = v.parse(optionsSchema, options);
+  const { failOn, only, ignore, list, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
   const unknown = [...only, ...ignore].find((id) => !RULES.some((rule) => rule.id === id));
   if (unknown !== undefined) return unknownRule(unknown);
   const rules = RULES.filter(({ id }) => (only.length === 0 || only.includes(id)) && !ignore.includes(id));
@@ -46,12 +50,14 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   const settings = lintSettingsOf(configurationOf(io, config, input.filename));
   const comments = new IgnoreComments();
   // Fields that the API does not have are findings here.
-  const read = { ...input, validate: undefined };
+  const read = { ...input, validate: undefined, waysIn: true };
   const manifests = await readInput({ ...io, files: comments.watching(io.files) }, read);
   tellAll(io, manifests.leftOut);
   // The other doubts are findings.
   for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);
-  const findings = lint(manifests, rules, settings, comments.all);
+  const context = lintContext(manifests, settings, ingressController);
+  for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);
+  const findings = lintIn(context, rules, comments.all);
   for (const text of printed(findings, rules, output, io)) io.out.write(text);
   if (manifests.problems.length > 0) {
     io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");

@@ -2,6 +2,7 @@ import { nameOf } from "../../../policyd/cluster/gate.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { textAt } from "../../input/raw.ts";
 import type { Manifests } from "../../input/manifests.ts";
+import { wayObjectName } from "../../ways_in/way_object.ts";
 import { EXPLANATIONS } from "./explanations.ts";
 import type { Finding, LintRule, Place } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
@@ -29,7 +30,10 @@ export function withoutSilenced(
   comments: readonly IgnoreComment[],
   rules: readonly LintRule[],
 ): readonly Finding[] {
-  const starts = new Map(manifests.manifests.map(({ object, file, line }) => [`${file} ${nameOf(object)}`, line]));
+  const starts = new Map([
+    ...manifests.manifests.map(({ object, file, line }) => [`${file} ${nameOf(object)}`, line] as const),
+    ...manifests.wayObjects.map(({ object, file, line }) => [`${file} ${wayObjectName(object)}`, line] as const),
+  ]);
   const valid = comments.filter((one) => problemOf(one) === undefined);
   const byTarget = Map.groupBy(valid, ({ file, target, id }) => JSON.stringify([file, target, id]));
   const used = new Set<IgnoreComment>();

@@ -2,12 +2,13 @@ import { Command, Option } from "commander";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
 /** `policy matrix`: who may send what to whom. */
 export function matrixCommand(run: Run): Command {
-  return withConfiguration(withInput(new Command("matrix")))
+  return withControllers(withConfiguration(withInput(new Command("matrix"))))
     .description("who may send what to whom")
     .addOption(new Option("--by <what>", "one line for each of these").choices(GROUPINGS).default("workload"))
     .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(addPorts))

@@ -2,16 +2,19 @@ import type { Pod } from "../../../policyd/cluster/model.ts";
 import { groupName } from "../../cluster/group.ts";
 import { regionText } from "../outside_region.ts";
 import type { OutsideRegion } from "../outside_region.ts";
+import type { WayInGroup } from "./way_in_end.ts";
 
 /** A row or a column of a matrix. */
 export interface MatrixEnd {
-  /** Of pods the name of their group; else as {@link outsideEnd} and the names of new pods. */
+  /** Of pods the name of their group; else as {@link outsideEnd}, the names of new pods and those of ways in. */
   readonly name: string;
-  readonly kind: "pods" | "outside" | "new pod";
-  /** Empty for the outside. */
+  readonly kind: "pods" | "outside" | "new pod" | "way in";
+  /** Empty for the outside and ways in. */
   readonly pods: readonly Pod[];
   /** Only of the outside. */
   readonly region: OutsideRegion | undefined;
+  /** Only of a way in. */
+  readonly wayIn?: WayInGroup;
 }
 
 export const OUTSIDE = "outside";
@@ -51,13 +54,14 @@ export class EndNames {
 /** The name in a graph, where what comes before the first "/" is the box. */
 export function graphName({ name, kind }: MatrixEnd): string {
   if (kind === "pods") return name;
-  return kind === "outside" ? name.replace(`${OUTSIDE} `, `${OUTSIDE}/`) : `new pods/${name}`;
+  return kind === "outside" || kind === "way in" ? name.replace(`${OUTSIDE} `, `${OUTSIDE}/`) : `new pods/${name}`;
 }
 
 /** The names of the wholes that an end is a part of, the largest first. */
 function wholesOf({ name, kind, pods: [pod], region }: MatrixEnd): readonly string[] {
   if (region !== undefined) return [OUTSIDE, `${OUTSIDE} IPv${region.family}`];
   if (kind === "new pod") return [NEW_PODS];
+  if (kind === "way in") return [];
   if (pod === undefined) return [];
   const workload = groupName(pod, "workload");
   return workload === name ? [`${pod.namespace}/*`] : [`${pod.namespace}/*`, workload];

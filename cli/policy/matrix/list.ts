@@ -116,7 +116,7 @@ function reachedBy(
 
 function isListed(pair: readonly MatrixEnd[], { isOutsideOnly }: ListForm): boolean {
   const has = (kind: MatrixEnd["kind"]): boolean => pair.some((end) => end.kind === kind);
-  return has("pods") && (!isOutsideOnly || has("outside"));
+  return has("pods") && (!isOutsideOnly || has("outside") || has("way in"));
 }
 
 /** The connections as they are listed: nothing comes last. */

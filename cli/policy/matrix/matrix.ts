@@ -6,12 +6,13 @@ import { includes } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { isOwn } from "../connections/pair_table.ts";
 import { PodConnections } from "../connections/pod_connections.ts";
-import type { Chosen } from "./chosen.ts";
+import type { Chosen } from "../../cluster/chosen_pods.ts";
 import type { Cast } from "./cast.ts";
 import { castOf, forEachPair, onlyPod } from "./cast.ts";
 import type { MatrixEnd } from "./end.ts";
 import { outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";
+import { connectionsIn } from "./way_in_end.ts";
 
 /** A port that is asked about. */
 export interface PortQuestion {
@@ -44,6 +45,8 @@ export type Block = readonly [MatrixEnd, ...MatrixEnd[]];
 export interface Scope {
   /** Pods among those of the index that do not exist yet, by key, with their names. */
   readonly newPods?: ReadonlyMap<string, string>;
+  /** Rows of the outside as it comes in through controllers. */
+  readonly waysIn?: readonly MatrixEnd[];
   /** Which pods the rows and the columns are; without it all, the outside and new pods. */
   readonly from?: Chosen | undefined;
   readonly to?: Chosen | undefined;
@@ -59,12 +62,11 @@ export type Answer = "no" | "some" | "yes";
 export function matrixOf(
   index: PolicyIndex,
   by: Grouping,
-  { newPods = new Map<string, string>(), from: isSource, to: isDestination }: Scope = {},
+  { newPods = new Map<string, string>(), waysIn = [], from: isSource, to: isDestination }: Scope = {},
 ): Matrix {
   const connections = new PodConnections(index);
-  const [toOutside, fromOutside] = (["to outside", "from outside"] as const).map(
-    (direction) => new OutsideConnections(connections, direction),
-  );
+  const toOutside = new OutsideConnections(connections, "to outside");
+  const fromOutside = new OutsideConnections(connections, "from outside");
   const { pods } = connections.pairs;
   const running = [...pods.keys()].flatMap((key) => index.pods.get(key)?.pod ?? []);
   const existing = running.filter(({ key }) => !newPods.has(key));
@@ -74,11 +76,15 @@ export function matrixOf(
     return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], region: undefined }];
   });
   const all = groups.length === 0 ? [] : [...groups, ...regionsFor(index, existing).map(outsideEnd), ...young];
-  const sources = isSource === undefined ? all : chosenEnds(groups, isSource);
+  const sources = isSource === undefined ? [...all, ...waysIn] : chosenEnds(groups, isSource);
   const destinations = isDestination === undefined ? all : chosenEnds(groups, isDestination);
   const ends = [...new Set([...all, ...sources, ...destinations])];
   const casts = new Map(ends.map((end) => [end, castOf(end.pods.flatMap(({ key }) => pods.get(key) ?? []))]));
   const castFor = (end: MatrixEnd): Cast => casts.get(end) ?? [];
+  const inRegions = regionsFor(
+    index,
+    waysIn.flatMap(({ wayIn }) => wayIn?.controllers ?? []),
+  );
   const onlyPods = new Map(ends.map((end) => [end, onlyPod(castFor(end))]));
   return {
     groups,
@@ -94,8 +100,10 @@ export function matrixOf(
       // One pair, of which there are four million among 2,000 pods without owners.
       if (source !== undefined && destination !== undefined) return connections.pairs.get(source, destination);
       if (from.region !== undefined)
-        return to.region === undefined ? fromOutside?.with(from.region, castFor(to)) : undefined;
-      if (to.region !== undefined) return toOutside?.with(to.region, castFor(from));
+        return to.region === undefined ? fromOutside.with(from.region, castFor(to)) : undefined;
+      if (to.region !== undefined) return toOutside.with(to.region, castFor(from));
+      if (from.wayIn !== undefined)
+        return connectionsIn(from.wayIn, to.pods, connections, { regions: inRegions, reached: fromOutside });
       const cases: (Connections | undefined)[] = [];
       forEachPair(castFor(from), castFor(to), (a, b) => {
         cases.push(connections.pairs.get(a, b));

@@ -7,9 +7,13 @@ import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts"
 import { inForce } from "../../../policyd/cluster/shadow.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { styleOf } from "../../style.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import type { WaysAsked } from "../explain/context.ts";
 import { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
-import { explanationText } from "../explain/print.ts";
+import { explanationText, wayInText } from "../explain/print.ts";
+import { explainWaysIn } from "../explain/ways_in.ts";
+import type { WayInGroup } from "./way_in_end.ts";
 import { cellsOf, cellText, isPartly } from "./cell.ts";
 import type { MatrixEnd } from "./end.ts";
 import type { Matrix } from "./matrix.ts";
@@ -31,6 +35,7 @@ export interface ExplainedBy {
   readonly withShadow: boolean;
   readonly options: Partial<PolicyOptions>;
   readonly settings: ServiceSettings;
+  readonly waysIn: WaysAsked;
 }
 
 /**
@@ -49,7 +54,7 @@ export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageC
   }
   const { manifests, withShadow } = by;
   const judged = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
-  const context = new ExplainContext(clusterOf(judged, by.options), by.settings);
+  const context = new ExplainContext(clusterOf(judged, by.options), by.settings, by.waysIn);
   const [rows, columns] = [sources, destinations].map((ends) => new Map(ends.map((end, number) => [end, number])));
   const textOf = cellText(asked.ports);
   const all = [...cellsOf(matrix, asked.isAllowedOnly, textOf)];
@@ -88,6 +93,7 @@ function stateOf(text: string): CellState {
 
 /** Empty for pods that do not exist yet. */
 function explanationOf(context: ExplainContext, from: MatrixEnd, to: MatrixEnd): string {
+  if (from.wayIn !== undefined) return wayInExplanation(context, from.wayIn, to);
   const source = endOf(from, undefined);
   const destination = endOf(to, from === to ? source : undefined);
   if (source === undefined || destination === undefined) return "";
@@ -97,6 +103,27 @@ function explanationOf(context: ExplainContext, from: MatrixEnd, to: MatrixEnd):
   const remark = asked < total ? `\nAsked about ${asked} of ${total} pairs of pods.\n` : "";
   return explanationText(explanation, styleOf({ hasColour: false }), COLUMNS) + remark;
 }
+
+/** Both hops of each way that leads to some pods; empty where none does. */
+function wayInExplanation(context: ExplainContext, { ways }: WayInGroup, to: MatrixEnd): string {
+  const destination = endOf(to, undefined);
+  if (destination === undefined) return "";
+  const places = new Set(ways.map(({ placed }) => `${placed.file}:${placed.line}`));
+  const from: HostsEnd = {
+    type: "address",
+    name: "outside",
+    hosts: [{ type: "outside", address: SOMEBODY }],
+    address: SOMEBODY,
+  };
+  const found = explainWaysIn(context, { from, to: destination, traffic: undefined });
+  return found
+    .filter(({ file, line }) => places.has(`${file}:${line}`))
+    .map((way) => wayInText(way, styleOf({ hasColour: false }), COLUMNS))
+    .join("\n");
+}
+
+/** An address of documents, for somebody outside (RFC 5737). */
+const SOMEBODY = parseAddress("203.0.113.1");
 
 /** An address of the outside, or the first pods of a group; where it is also the other end, others than those if there are any. */
 function endOf({ name, kind, pods, region }: MatrixEnd, other: HostsEnd | undefined): HostsEnd | undefined {

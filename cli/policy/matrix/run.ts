@@ -10,6 +10,15 @@ import { configurationOf, policyOptionsOf, serviceSettingsOf } from "../../input
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
+import { clusterOf } from "../../cluster/cluster.ts";
+import { serviceObjects } from "../../cluster/service_objects.ts";
+import type { GivenController } from "../../ways_in/controller_option.ts";
+import type { PlacedWayObject } from "../../ways_in/way_object.ts";
+import { waysInto } from "../../ways_in/ways_in.ts";
+import type { MatrixEnd } from "./end.ts";
+import { wayInEnds } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { formatPage } from "../../output/page/page.ts";
@@ -19,8 +28,8 @@ import { MATRIX_FORMATS } from "./command.ts";
 import type { Matrix } from "./matrix.ts";
 import { matrixOf } from "./matrix.ts";
 import { cellText } from "./cell.ts";
-import type { Chosen } from "./chosen.ts";
-import { chosenPods } from "./chosen.ts";
+import type { Chosen } from "../../cluster/chosen_pods.ts";
+import { chosenPods } from "../../cluster/chosen_pods.ts";
 import type { ListForm } from "./list.ts";
 import { formatList } from "./list.ts";
 import { matrixMarkdown } from "./markdown.ts";
@@ -30,11 +39,13 @@ import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import type { Asked } from "./print.ts";
 import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
-import { shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../policyd/log/line.ts";
+import { controllerEntries, givenControllers } from "../../ways_in/controller_option.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
+  ...controllerEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
   from: v.optional(v.string()),
@@ -58,11 +69,12 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     withShadow,
     output,
     config,
+    ingressController,
     ...input
   } = v.parse(optionsSchema, options);
   const configuration = configurationOf(io, config, input.filename);
   const policyOptions = policyOptionsOf(configuration);
-  const { manifests } = await loadManifests(io, input);
+  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const objects = manifests.map(({ object }) => object);
   const isQuestion = from !== undefined || to !== undefined;
   const judged = withShadow ? objects.map(inForce) : objects;
@@ -72,20 +84,45 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const chosen = (name: string | undefined, option: string): Chosen | undefined =>
     name === undefined ? undefined : chosenPods(running, name, option);
   const scope = { from: chosen(from, "--from"), to: chosen(to, "--to") };
-  const matrix = matrixOf(index, by, { ...scope, newPods: young.names });
+  const givenTo = givenControllers(ingressController, running);
+  const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
+  const found = waysInFor(read, wayObjects, policyOptions, givenTo);
+  const matrix = matrixOf(index, by, { ...scope, newPods: young.names, waysIn: found.ends });
   const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
   const asked = { ports, isAllowedOnly: allowedOnly };
   if (output === "html") {
-    const explained = { manifests, withShadow, options: policyOptions, settings: serviceSettingsOf(configuration) };
+    const explained = {
+      manifests,
+      withShadow,
+      options: policyOptions,
+      settings: serviceSettingsOf(configuration),
+      waysIn: { objects: wayObjects, given: givenTo },
+    };
     writeAll(io.out, formatPage(matrixPage(shown, asked, explained)));
   } else if (output === "table") {
     const first = from === undefined && to !== undefined ? "to" : "from";
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
   } else writeAll(io.out, printed(shown, asked, output, io.out.columns));
+  for (const doubt of found.doubts) io.err.write(`${printable(doubt)}\n`);
   tellLeftOut(io, young.leftOut);
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;
+}
+
+/** The rows of the outside through controllers, and why some ways are not judged. */
+function waysInFor(
+  manifests: readonly Manifest[],
+  wayObjects: readonly PlacedWayObject[],
+  options: PolicyOptions,
+  given: readonly GivenController[],
+): { readonly ends: readonly MatrixEnd[]; readonly doubts: readonly string[] } {
+  // A second index is made only where there is a way in at all.
+  if (wayObjects.length === 0) return { ends: [], doubts: [] };
+  const cluster = clusterOf(manifests, options);
+  const services = serviceObjects(cluster);
+  const { ways, doubts } = waysInto(wayObjects, cluster, services, given);
+  return { ends: wayInEnds(ways, cluster, services), doubts };
 }
 
 function tellLeftOut(io: Io, count: number): void {
@@ -142,7 +179,7 @@ function writeTable(
 
 function withoutOutside(matrix: Matrix): Matrix {
   const [sources = [], destinations = []] = [matrix.sources, matrix.destinations].map((ends) =>
-    ends.filter(({ kind }) => kind !== "outside"),
+    ends.filter(({ kind }) => kind !== "outside" && kind !== "way in"),
   );
   return { ...matrix, sources, destinations };
 }

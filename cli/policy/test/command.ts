@@ -1,12 +1,13 @@
 import { Command, Option } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const TEST_FORMATS = ["table", "tap", "junit", "json"] as const;
 
 /** `policy test`: whether expectations of connections hold. */
 export function testCommand(run: Run): Command {
-  return withConfiguration(withInput(new Command("test")))
+  return withControllers(withConfiguration(withInput(new Command("test"))))
     .description("whether connections are allowed and denied as a file expects it")
     .argument("<path...>", "files with expectations; - is standard input")
     .addOption(new Option("-o, --output <format>", "how to print it").choices(TEST_FORMATS).default("table"))

@@ -6,6 +6,7 @@ import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
 import { trafficTo } from "../explain/port_name.ts";
 import { explanationText } from "../explain/print.ts";
+import { explainWaysIn } from "../explain/ways_in.ts";
 import type { Expectation } from "./expectation.ts";
 
 /** The outcome of an expectation. */
@@ -16,6 +17,8 @@ export interface TestResult {
   readonly actual: string;
   /** Where it does not hold, the explanation, line by line. */
   readonly details: readonly string[];
+  /** The Ingresses and routes by which connections come in all the same, where something is denied. */
+  readonly waysIn: readonly string[];
 }
 
 const COLUMNS = 120;
@@ -32,7 +35,7 @@ export function judgeAll(
       return judge(context, expectation, namespace);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      return { expectation, outcome: "cannot be judged", actual: error.message, details: [] };
+      return { expectation, outcome: "cannot be judged", actual: error.message, details: [], waysIn: [] };
     }
   });
 }
@@ -42,15 +45,18 @@ function judge(context: ExplainContext, expectation: Expectation, namespace: str
   const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service sends nothing");
   const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
-  const explanation = explain(context, { from: source, to: destination, traffic: trafficTo(destination, port) });
+  const question = { from: source, to: destination, traffic: trafficTo(destination, port) };
+  const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
   const { allowed, partly } = explanation;
   // A connection that is allowed in some cases is neither allowed nor denied: each word is for all cases.
   const holds = expect === "allowed" ? allowed : !allowed && !partly;
   const actual = partly ? "denied in part" : allowed ? "allowed" : "denied";
-  if (holds) return { expectation, outcome: "holds", actual, details: [] };
+  const open = explanation.waysIn.filter((way) => way.open).map(({ name }) => name);
+  const waysIn = expect === "denied" ? open : [];
+  if (holds) return { expectation, outcome: "holds", actual, details: [], waysIn };
   const lines = explanationText(explanation, styleOf({ hasColour: false }), COLUMNS)
     .trimEnd()
     .split("\n");
   const rest = lines.length > MOST_LINES ? [`and ${lines.length - MOST_LINES} more lines: policy explain has all`] : [];
-  return { expectation, outcome: "fails", actual, details: [...lines.slice(0, MOST_LINES), ...rest] };
+  return { expectation, outcome: "fails", actual, details: [...lines.slice(0, MOST_LINES), ...rest], waysIn };
 }

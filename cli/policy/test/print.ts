@@ -56,9 +56,9 @@ export function* testJunit(results: readonly TestResult[]): Generator<string> {
 
 /** The object that docs/cli.md describes. */
 export function testJson(results: readonly TestResult[]): string {
-  const tests = results.map(({ expectation, outcome, actual, details }) => {
+  const tests = results.map(({ expectation, outcome, actual, details, waysIn }) => {
     const { name, from, to, expect, reason, file, line } = expectation;
-    return { name, from, to, expect, actual, outcome, reason, file, line, explanation: details };
+    return { name, from, to, expect, actual, outcome, reason, file, line, explanation: details, waysIn };
   });
   return `${JSON.stringify({ tests }, null, 2).replaceAll(/[\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}\n`;
 }

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { clusterOf } from "../../cluster/cluster.ts";
+import { parseEndName } from "../../cluster/end_name.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf, serviceSettingsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
@@ -7,6 +8,8 @@ import { expectOneReading, loadManifests, namespaceFor } from "../../input/load.
 import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
+import { printable, shortList } from "../../../policyd/log/line.ts";
+import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { ExplainContext } from "../explain/context.ts";
 import { TEST_FORMATS } from "./command.ts";
 import { readExpectations } from "./expectation.ts";
@@ -14,28 +17,42 @@ import type { TestResult } from "./judge.ts";
 import { judgeAll } from "./judge.ts";
 import { testJson, testJunit, testTap, testText } from "./print.ts";
 
+const MOST_NAMED = 5;
+
 const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
+  ...controllerEntries,
   paths: v.array(v.string()),
   output: v.picklist(TEST_FORMATS),
 });
 
 /** @throws DrawbridgeError ERR_INPUT as readExpectations and loadManifests, ERR_CONFIGURATION */
 export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
-  const { paths, output, config, ...input } = v.parse(optionsSchema, options);
+  const { paths, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
   expectOneReading([paths, input.filename]);
   const expectations = readExpectations(io, paths);
   const configuration = configurationOf(io, config, input.filename);
-  const { manifests } = await loadManifests(io, input);
-  const context = new ExplainContext(
-    clusterOf(manifests, policyOptionsOf(configuration)),
-    serviceSettingsOf(configuration),
-  );
+  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
+  const cluster = clusterOf(manifests, policyOptionsOf(configuration));
+  const given = givenControllers(ingressController, runningPods(cluster));
+  const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
   const results = judgeAll(context, expectations, await namespaceFor(io, input, input.cluster));
   writeAll(io.out, printed(results, output, io));
+  tellWaysIn(io, context, results);
   if (results.some(({ outcome }) => outcome === "cannot be judged")) return ExitCode.ERROR;
   return results.every(({ outcome }) => outcome === "holds") ? ExitCode.YES : ExitCode.NO;
+}
+
+/** Says what expectations leave out: they are about packets to the pods themselves, and an Ingress may lead there, too. */
+function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResult[]): void {
+  const isAboutOutside = results.some(({ expectation }) => parseEndName(expectation.from)?.type === "address");
+  for (const doubt of isAboutOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
+  for (const { expectation, waysIn } of results) {
+    if (waysIn.length === 0) continue;
+    const text = `${expectation.name}: connections from outside come in through ${shortList(waysIn, MOST_NAMED)} all the same`;
+    io.err.write(`${printable(text)}\n`);
+  }
 }
 
 function printed(results: readonly TestResult[], format: (typeof TEST_FORMATS)[number], { out }: Io): Iterable<string> {

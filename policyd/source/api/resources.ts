@@ -16,8 +16,12 @@ export interface Listed {
 }
 
 /** A kind of objects that the API server lists, in the newest version that we know. */
-export interface Resource extends Listed {
+export interface Resource extends VersionedKind {
   readonly kind: Kind;
+}
+
+/** The same of any kind. */
+export interface VersionedKind extends Listed {
   /** A server without this kind has none of it. */
   readonly isOptional: boolean;
   /** Versions with the same schema that a server may have instead, the newest first. */
@@ -57,7 +61,7 @@ export const CLUSTER_POLICY_DEFINITION: Listed = {
 };
 
 /** A resource in each of its versions, the newest first. */
-export function versionsOf<T extends Resource>(resource: T): readonly T[] {
+export function versionsOf<T extends VersionedKind>(resource: T): readonly T[] {
   const plural = resource.path.slice(resource.path.lastIndexOf("/") + 1);
   const older = resource.olderVersions.map((version) => listOf(resource.kind, plural, version));
   return [resource, ...older.map(({ apiVersion, path }) => ({ ...resource, apiVersion, path }))];
@@ -67,7 +71,8 @@ function ofGroup(kind: Kind, plural: string, apiVersion: string): Resource {
   return { ...listOf(kind, plural, apiVersion), kind, isOptional: false, olderVersions: [] };
 }
 
-function listOf(kind: string, plural: string, apiVersion: string): Listed {
+/** The list of a kind across all namespaces. @param plural as paths have it */
+export function listOf(kind: string, plural: string, apiVersion: string): Listed {
   const [group = "", version] = apiVersion.split("/");
   const isCore = version === undefined;
   return {

@@ -1,0 +1,76 @@
+import { nameOf } from "../../../../policyd/cluster/gate.ts";
+import type { Pod } from "../../../../policyd/cluster/model.ts";
+import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import { groupName } from "../../../cluster/group.ts";
+import { locationText } from "../../../input/place.ts";
+import type { EndpointOf } from "../../../ways_in/backend_pods.ts";
+import type { WayBackend, WayIn } from "../../../ways_in/ways_in.ts";
+import { includes } from "../../connections/connection_set.ts";
+import { PodConnections } from "../../connections/pod_connections.ts";
+import type { LintContext } from "../context.ts";
+import type { LintRule, Remark } from "../finding.ts";
+import { namesText } from "../words.ts";
+
+export const controllerKeptOut: LintRule = {
+  id: "controller-kept-out",
+  severity: "warning",
+  summary: "An Ingress or a route leads to pods that policies keep its controller's pods from.",
+  check: (context) => {
+    const { ways } = context.waysIn;
+    if (ways.length === 0) return [];
+    const connections = new PodConnections(context.index);
+    return ways.flatMap((way) => way.backends.flatMap((backend) => keptOut(context, connections, way, backend)));
+  },
+};
+
+/** Of a backend the pods that a controller's pod may not reach, in one remark. */
+function keptOut(
+  context: LintContext,
+  { pairs }: PodConnections,
+  { name, placed, through, controllers }: WayIn,
+  { service, port, path, endpoints }: WayBackend,
+): readonly Remark[] {
+  const closed = endpoints.flatMap((endpoint): readonly (readonly [Pod, EndpointOf])[] => {
+    const destination = pairs.pods.get(endpoint.pod.key);
+    const controller = controllers.find(({ key }) => {
+      const source = pairs.pods.get(key);
+      if (source === undefined || destination === undefined) return false;
+      const connections = pairs.get(source, destination);
+      return connections !== undefined && !includes(connections.every, "TCP", endpoint.port);
+    });
+    return controller === undefined ? [] : [[controller, endpoint]];
+  });
+  const [first] = closed;
+  if (first === undefined) return [];
+  const [controller, endpoint] = first;
+  const pods = namesText(closed.map(([, { pod }]) => pod.key));
+  const from = `${groupName(controller, "workload")}, the pods of ${through},`;
+  const to = `Service ${service}${port === undefined ? "" : ` port ${port}`}`;
+  const message = `leads to ${to}, and ${from} may not send to ${pods} at ${endpoint.port}/TCP: ${reasonOf(context, controller, endpoint)}`;
+  const fix = `allow ingress from pods of namespace ${controller.namespace} at port ${endpoint.port}, and egress there`;
+  const { file, lineOf, source } = placed;
+  return [{ place: { object: name, file, line: lineOf(path), source }, message, fix }];
+}
+
+/** Whose policies deny it. */
+function reasonOf({ index, manifests }: LintContext, controller: Pod, { pod, port }: EndpointOf): string {
+  const ends = { source: { type: "pod", key: controller.key }, destination: { type: "pod", key: pod.key } } as const;
+  const verdict = evaluatePolicy(index, { ...ends, protocol: "TCP", port });
+  if (verdict.kind === "impossible") return "they have no family of addresses in common";
+  const places = new Map(
+    manifests.manifests.map(({ object, file, line }) => [nameOf(object), locationText(file, line)]),
+  );
+  const denials = (["egress", "ingress"] as const).flatMap((direction) => {
+    const { isAllowed, decision, isolatedBy } = verdict[direction];
+    if (isAllowed) return [];
+    const policies =
+      decision.type === "cluster rule"
+        ? [`ClusterNetworkPolicy ${decision.rule.policy}`]
+        : isolatedBy.map((key) => `NetworkPolicy ${key}`);
+    const names = policies.map((policy) => `${policy} (${places.get(policy) ?? "?"})`);
+    const verb = decision.type === "cluster rule" ? "denies" : "allows";
+    const subject = decision.type === "cluster rule" ? namesText(names) : `no rule of ${namesText(names)}`;
+    return [`${subject} ${verb} the ${direction}`];
+  });
+  return denials.length > 0 ? denials.join("; ") : "in one family of addresses";
+}

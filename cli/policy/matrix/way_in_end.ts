@@ -1,0 +1,92 @@
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import type { ServiceObjects } from "../../cluster/service_objects.ts";
+import type { Doors } from "../../ways_in/doors.ts";
+import { doorsOf } from "../../ways_in/doors.ts";
+import type { WayIn } from "../../ways_in/ways_in.ts";
+import type { ConnectionSet } from "../connections/connection_set.ts";
+import { EVERYTHING, intersection, isEmpty, NOTHING, ofPorts } from "../connections/connection_set.ts";
+import type { Connections, PodConnections } from "../connections/pod_connections.ts";
+import type { OutsideRegion } from "../outside_region.ts";
+import { castOf } from "./cast.ts";
+import type { MatrixEnd } from "./end.ts";
+import { OUTSIDE } from "./end.ts";
+import type { OutsideConnections } from "./outside.ts";
+
+/** The outside as it comes in through the pods of one controller. */
+export interface WayInGroup {
+  readonly ways: readonly WayIn[];
+  readonly controllers: readonly Pod[];
+  readonly doors: Doors;
+  /** The ports of pods that requests are sent on to, by the pods' keys. */
+  readonly ports: ReadonlyMap<string, ConnectionSet>;
+}
+
+/** A row for each class and Gateway by which connections come in: `outside through IngressClass nginx`. */
+export function wayInEnds(ways: readonly WayIn[], cluster: Cluster, services: ServiceObjects): readonly MatrixEnd[] {
+  const groups = [...Map.groupBy(ways, ({ through }) => through)].sort(([a], [b]) => (a < b ? -1 : 1));
+  return groups.map(([through, own]): MatrixEnd => {
+    const controllers = [...new Map(own.flatMap((way) => way.controllers.map((pod) => [pod.key, pod]))).values()];
+    const ports = new Map<string, Set<number>>();
+    for (const { pod, port } of own.flatMap(({ backends }) => backends.flatMap(({ endpoints }) => endpoints))) {
+      ports.set(pod.key, (ports.get(pod.key) ?? new Set<number>()).add(port));
+    }
+    const wayIn = {
+      ways: own,
+      controllers,
+      doors: doorsOf(cluster, services, controllers),
+      ports: new Map([...ports].map(([key, numbers]) => [key, tcp([...numbers])])),
+    };
+    return { name: `${OUTSIDE} through ${through}`, kind: "way in", pods: [], region: undefined, wayIn };
+  });
+}
+
+/**
+ * The connections that come in by a way to some pods: nothing where the outside may not reach its controller; else what the controller's pods may
+ * send to the ports that requests are sent on to.
+ */
+export function connectionsIn(
+  { controllers, doors, ports }: WayInGroup,
+  destinations: readonly Pod[],
+  connections: PodConnections,
+  outside: { readonly regions: readonly OutsideRegion[]; readonly reached: OutsideConnections },
+): Connections | undefined {
+  const { pods } = connections.pairs;
+  const nothing = connections.limited(undefined, NOTHING);
+  const cases: (Connections | undefined)[] = [];
+  for (const controller of controllers) {
+    const source = pods.get(controller.key);
+    if (source === undefined) continue;
+    const doorPorts = tcp(doors.ports.get(controller.key) ?? []);
+    const entry = connections.together(
+      outside.regions.flatMap((region) => {
+        const entering = outside.reached.with(region, castOf([source]));
+        return entering === undefined ? [] : [connections.limited(entering, doorPorts)];
+      }),
+    );
+    const isEverOpen = entry !== undefined && !isEmpty(entry.some);
+    const isAlwaysOpen = entry !== undefined && !isEmpty(entry.every);
+    for (const { key } of destinations) {
+      const destination = pods.get(key);
+      const own = ports.get(key);
+      if (destination === undefined || own === undefined || !isEverOpen) cases.push(nothing);
+      else {
+        const sent = connections.limited(connections.pairs.get(source, destination), own);
+        cases.push(isAlwaysOpen ? sent : connections.sometimes(sent));
+      }
+    }
+  }
+  return connections.together(cases);
+}
+
+/** Some TCP ports; all where there are none. */
+function tcp(numbers: readonly number[]): ConnectionSet {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  if (sorted.length === 0) return ALL_TCP;
+  return ofPorts((protocol) => (protocol === "TCP" ? sorted.map((port) => ({ first: port, last: port })) : []), false);
+}
+
+const ALL_TCP = intersection(
+  EVERYTHING,
+  ofPorts((protocol) => (protocol === "TCP" ? EVERYTHING.ports.TCP : []), false),
+);

@@ -1,0 +1,46 @@
+import type { Command } from "commander";
+import { InvalidArgumentError, Option } from "commander";
+import * as v from "valibot";
+import type { Pod } from "../../policyd/cluster/model.ts";
+import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Chosen } from "../cluster/chosen_pods.ts";
+import { chosenPods } from "../cluster/chosen_pods.ts";
+
+/** The pods of a controller as the command line names them. */
+export interface GivenController {
+  /** The IngressClass or GatewayClass that it is of; undefined for all. */
+  readonly className: string | undefined;
+  readonly isChosen: Chosen;
+}
+
+/** Of the option that {@link withControllers} adds. */
+export const controllerEntries = { ingressController: v.optional(v.array(v.string()), []) };
+
+/** Adds the option that says which pods send requests on for Ingresses and Gateways. */
+export function withControllers(command: Command): Command {
+  return command.addOption(
+    new Option(
+      "--ingress-controller <pods>",
+      "the pods that serve Ingresses and Gateways: [CLASS=]NS/NAME of a pod or workload, or a namespace; several times for several classes",
+    ).argParser(addController),
+  );
+}
+
+function addController(text: string, before: readonly string[] = []): readonly string[] {
+  if (/^(?:[a-z0-9.-]+=)?[a-z0-9-]+(?:\/[a-z0-9*.-]+){0,2}$/.test(text)) return [...before, text];
+  throw new InvalidArgumentError("expected NS/NAME of a pod or workload, or CLASS=NS/NAME.");
+}
+
+/** The pods that may be a controller's. */
+export function runningPods({ store }: Cluster): readonly Pod[] {
+  return [...store.pods.values()].filter((pod) => !isFinished(pod));
+}
+
+/** @throws DrawbridgeError ERR_OBJECT with the nearest names for pods that are not there */
+export function givenControllers(texts: readonly string[], pods: readonly Pod[]): readonly GivenController[] {
+  return texts.map((text) => {
+    const [className, name] = text.includes("=") ? text.split("=") : [undefined, text];
+    return { className, isChosen: chosenPods(pods, name ?? "", "--ingress-controller") };
+  });
+}

@@ -1,0 +1,97 @@
+import type { LabelSelector } from "../../policyd/cluster/model.ts";
+import type { FieldPath } from "../../policyd/source/documents.ts";
+
+/** An object by which connections from outside come to Services: not to pods by themselves, but through a controller's pods. */
+export type WayObject = Ingress | IngressClass | Gateway | GatewayClass | Route | ReferenceGrant;
+
+/** Such an object with where it stands. */
+export interface PlacedWayObject {
+  readonly object: WayObject;
+  readonly file: string;
+  readonly line: number;
+  readonly lineOf: (path: FieldPath) => number;
+  /** As it stands in the file. */
+  readonly source: unknown;
+}
+
+/** A port of a Service to which requests are sent on. */
+export interface Backend {
+  readonly namespace: string;
+  readonly service: string;
+  /** By number or, of an Ingress, by the Service's name for it; undefined where a route leaves it out. */
+  readonly port: number | string | undefined;
+  readonly path: FieldPath;
+}
+
+interface Named {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface Ingress extends Named {
+  readonly kind: "Ingress";
+  /** By its field or the older annotation; undefined where it names none. */
+  readonly className: string | undefined;
+  readonly backends: readonly Backend[];
+}
+
+export interface IngressClass {
+  readonly kind: "IngressClass";
+  readonly name: string;
+  /** Such as `k8s.io/ingress-nginx`. */
+  readonly controller: string;
+  /** Whether it is the class of an Ingress that names none. */
+  readonly isDefault: boolean;
+}
+
+export interface GatewayClass {
+  readonly kind: "GatewayClass";
+  readonly name: string;
+  /** Such as `gateway.envoyproxy.io/gatewayclass-controller`. */
+  readonly controller: string;
+}
+
+export interface Gateway extends Named {
+  readonly kind: "Gateway";
+  readonly className: string;
+  readonly listeners: readonly Listener[];
+}
+
+/** A port on which a Gateway listens, and whose routes it takes there. */
+export interface Listener {
+  readonly name: string;
+  readonly port: number;
+  readonly protocol: string;
+  /** The namespaces whose routes it takes: all, its own, none, or those that a selector selects. */
+  readonly from: "All" | "Same" | "None" | LabelSelector;
+}
+
+export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute"] as const;
+
+export interface Route extends Named {
+  readonly kind: (typeof ROUTE_KINDS)[number];
+  /** The Gateways that it wants to be a route of. */
+  readonly parents: readonly Parent[];
+  readonly backends: readonly Backend[];
+}
+
+export interface Parent extends Named {
+  /** One listener, by name or port; all of them without. */
+  readonly sectionName: string | undefined;
+  readonly port: number | undefined;
+}
+
+/** Lets routes of other namespaces use the Services of its own. */
+export interface ReferenceGrant {
+  readonly kind: "ReferenceGrant";
+  readonly namespace: string;
+  readonly name: string;
+  readonly from: readonly { readonly kind: string; readonly namespace: string }[];
+  /** Names of Services; undefined for all. */
+  readonly to: readonly (string | undefined)[];
+}
+
+/** An object as messages have it: `Ingress shop/web`, `IngressClass nginx`. */
+export function wayObjectName(object: WayObject): string {
+  return "namespace" in object ? `${object.kind} ${object.namespace}/${object.name}` : `${object.kind} ${object.name}`;
+}

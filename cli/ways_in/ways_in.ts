@@ -1,0 +1,198 @@
+import type { Labels, Pod } from "../../policyd/cluster/model.ts";
+import { nameLabel } from "../../policyd/cluster/name.ts";
+import { shortList } from "../../policyd/log/line.ts";
+import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
+import { selects } from "../../policyd/policy/evaluate/selector.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { ServiceObjects } from "../cluster/service_objects.ts";
+import { locationText } from "../input/place.ts";
+import type { EndpointOf } from "./backend_pods.ts";
+import { endpointsOf } from "./backend_pods.ts";
+import type { GivenController } from "./controller_option.ts";
+import type { Backend, Gateway, Ingress, Listener, PlacedWayObject, Route, WayObject } from "./way_object.ts";
+import { wayObjectName } from "./way_object.ts";
+import { podsOfController, podsOfGateway, usualController } from "./controllers.ts";
+
+/** A way by which connections from outside come to pods: an Ingress or a route of a Gateway, with its controller's pods. */
+export interface WayIn {
+  /** `Ingress shop/web`, `HTTPRoute shop/api`. */
+  readonly name: string;
+  readonly placed: PlacedWayObject;
+  /** The object that stands for its controller: `IngressClass nginx`, `Gateway infra/public`. */
+  readonly through: string;
+  /** The pods that send requests on; at least one. */
+  readonly controllers: readonly Pod[];
+  readonly backends: readonly WayBackend[];
+}
+
+/** A Service that a way leads to, with its endpoints. */
+export interface WayBackend extends Backend {
+  /** At least one. */
+  readonly endpoints: readonly EndpointOf[];
+}
+
+export interface WaysIn {
+  readonly ways: readonly WayIn[];
+  /** Why some are not judged, each in a line. */
+  readonly doubts: readonly string[];
+}
+
+export const NO_WAYS_IN: WaysIn = Object.freeze({ ways: [], doubts: [] });
+
+/** More names in a line help nobody. */
+const MOST_NAMED = 5;
+
+/** The class or Gateway that a way leads through, or why that is not known. */
+type Through = { readonly through: string; readonly pods: readonly Pod[] } | { readonly doubt: string };
+
+/**
+ * The ways into a cluster by its Ingresses and the routes of its Gateways.
+ *
+ * A way whose controller's pods are not known is left out, and a doubt says so.
+ *
+ * @param given the controllers' pods that the command line names: for a class before those that are known by labels, else after them
+ */
+export function waysInto(
+  objects: readonly PlacedWayObject[],
+  cluster: Cluster,
+  services: ServiceObjects,
+  given: readonly GivenController[] = [],
+): WaysIn {
+  if (objects.length === 0) return NO_WAYS_IN;
+  const finder = new WayFinder(objects, cluster, given);
+  const ways: WayIn[] = [];
+  // By what is doubtful, with the objects of which it is.
+  const doubts = new Map<string, Set<string>>();
+  for (const placed of objects) {
+    const { object } = placed;
+    if (object.kind !== "Ingress" && object.kind !== "HTTPRoute" && object.kind !== "GRPCRoute") continue;
+    const name = wayObjectName(object);
+    const doubt = (why: string): void => {
+      const text = `${name} (${locationText(placed.file, placed.line)})`;
+      doubts.set(why, (doubts.get(why) ?? new Set<string>()).add(text));
+    };
+    const backends = object.backends.flatMap((backend): readonly WayBackend[] => {
+      const refusal = finder.refusalOf(object, backend);
+      const endpoints = refusal ?? endpointsOf(cluster, services, backend);
+      if (typeof endpoints !== "string") return [{ ...backend, endpoints }];
+      doubt(endpoints);
+      return [];
+    });
+    if (backends.length === 0) continue;
+    for (const found of finder.throughs(object)) {
+      if ("doubt" in found) doubt(found.doubt);
+      else ways.push({ name, placed, through: found.through, controllers: found.pods, backends });
+    }
+  }
+  const lines = [...doubts].map(
+    ([why, names]) => `no way in is judged by ${shortList([...names], MOST_NAMED)}: ${why}`,
+  );
+  return { ways, doubts: lines };
+}
+
+/** Finds what Ingresses and routes lead through. */
+class WayFinder {
+  readonly #all: readonly WayObject[];
+  readonly #pods: readonly Pod[];
+  readonly #namespaces: ReadonlyMap<string, { readonly labels: Labels }>;
+  readonly #given: readonly GivenController[];
+
+  constructor(objects: readonly PlacedWayObject[], { store }: Cluster, given: readonly GivenController[]) {
+    this.#all = objects.map(({ object }) => object);
+    this.#pods = [...store.pods.values()].filter((pod) => !isFinished(pod));
+    this.#namespaces = store.namespaces;
+    this.#given = given;
+  }
+
+  throughs(object: Ingress | Route): readonly Through[] {
+    return object.kind === "Ingress" ? [this.#throughClass(object)] : this.#throughGateways(object);
+  }
+
+  /** Why a route may not use a Service of another namespace; undefined where it may. */
+  refusalOf(object: Ingress | Route, { namespace, service }: Backend): string | undefined {
+    if (namespace === object.namespace) return undefined;
+    const isGranted = this.#all.some(
+      (one) =>
+        one.kind === "ReferenceGrant" &&
+        one.namespace === namespace &&
+        one.from.some((from) => from.kind === object.kind && from.namespace === object.namespace) &&
+        one.to.some((name) => name === undefined || name === service),
+    );
+    if (isGranted) return undefined;
+    return `no ReferenceGrant of ${namespace} lets a ${object.kind} of ${object.namespace} use its Service ${service}`;
+  }
+
+  #throughClass({ className }: Ingress): Through {
+    const classes = this.#all.filter((one) => one.kind === "IngressClass");
+    const found = classes.find(({ name, isDefault }) => (className === undefined ? isDefault : name === className));
+    const name = className ?? found?.name;
+    const controller = found?.controller ?? (name === undefined ? undefined : usualController(name));
+    const through = name === undefined ? "an Ingress without a class" : `IngressClass ${name}`;
+    const given = name === undefined ? [] : this.#givenFor(name);
+    if (given.length > 0) return { through, pods: given };
+    if (name === undefined) return this.#unknown(through, "it names no class, and no IngressClass is the default");
+    if (controller === undefined) return this.#unknown(through, `the IngressClass ${name} was not read`);
+    return this.#byController(through, controller);
+  }
+
+  #throughGateways(route: Route): readonly Through[] {
+    return route.parents.map((parent): Through => {
+      const gateway = this.#all.find(
+        (one) => one.kind === "Gateway" && one.namespace === parent.namespace && one.name === parent.name,
+      );
+      const key = `Gateway ${parent.namespace}/${parent.name}`;
+      if (gateway?.kind !== "Gateway") return { doubt: `the ${key} was not read` };
+      const named = gateway.listeners.filter(
+        ({ name, port }) => (parent.sectionName ?? name) === name && (parent.port ?? port) === port,
+      );
+      if (!named.some((listener) => this.#takes(gateway, listener, route))) {
+        return { doubt: `no listener of the ${key} takes ${route.kind}s of ${route.namespace}` };
+      }
+      return this.#throughGateway(gateway, key);
+    });
+  }
+
+  #throughGateway(gateway: Gateway, through: string): Through {
+    const given = this.#givenFor(gateway.className);
+    if (given.length > 0) return { through, pods: given };
+    const own = podsOfGateway(gateway, this.#pods);
+    if (own.length > 0) return { through, pods: own };
+    const found = this.#all.find((one) => one.kind === "GatewayClass" && one.name === gateway.className);
+    const controller = found?.kind === "GatewayClass" ? found.controller : usualController(gateway.className);
+    if (controller === undefined) return this.#unknown(through, `the GatewayClass ${gateway.className} was not read`);
+    return this.#byController(through, controller);
+  }
+
+  #byController(through: string, controller: string): Through {
+    const known = podsOfController(controller, this.#pods);
+    if (known.type === "outside") {
+      return { doubt: `the controller ${controller} sends from outside of the cluster; the outside stands for it` };
+    }
+    if (known.type === "unknown")
+      return this.#unknown(through, `the pods of the controller ${controller} are not known`);
+    if (known.pods.length === 0) return this.#unknown(through, `no pod of the controller ${controller} was read`);
+    return { through, pods: known.pods };
+  }
+
+  /** Of a controller that is not known otherwise: the pods that the command line names for no class by itself. */
+  #unknown(through: string, why: string): Through {
+    const pods = this.#givenFor(undefined);
+    return pods.length > 0 ? { through, pods } : { doubt: `${why}; ${WAY_OUT}` };
+  }
+
+  /** The pods that the command line names for a class, or for none. */
+  #givenFor(className: string | undefined): readonly Pod[] {
+    const given = this.#given.filter((one) => one.className === className);
+    return this.#pods.filter((pod) => given.some(({ isChosen }) => isChosen(pod)));
+  }
+
+  /** Whether a listener of a Gateway takes a route; which hosts both name is not asked. */
+  #takes({ namespace }: Gateway, { protocol, from }: Listener, route: Route): boolean {
+    if (["TCP", "UDP", "TLS"].includes(protocol)) return false;
+    if (from === "All" || from === "None") return from === "All";
+    if (from === "Same") return route.namespace === namespace;
+    return selects(from, this.#namespaces.get(route.namespace)?.labels ?? nameLabel(route.namespace));
+  }
+}
+
+const WAY_OUT = "--ingress-controller NAMESPACE/NAME says which pods it has";

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import { includes, isEmpty, ofPorts } from "../../../../cli/policy/connections/connection_set.ts";
+import { matrixOf } from "../../../../cli/policy/matrix/matrix.ts";
+import type { MatrixEnd } from "../../../../cli/policy/matrix/end.ts";
+import { regionsFor } from "../../../../cli/policy/matrix/outside.ts";
+import type { Pod } from "../../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../../policyd/policy/evaluate/address_owner.ts";
+import { isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import type { FlowEnd } from "../../../../policyd/policy/evaluate/flow.ts";
+import { familiesOf, resolveFlow } from "../../../../policyd/policy/evaluate/party.ts";
+import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
+import { indexOf } from "../../../support/policy/question.ts";
+import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
+
+const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 100;
+
+interface Case {
+  readonly controllers: readonly Pod[];
+  readonly destination: Pod;
+  readonly door: number;
+  readonly port: number;
+}
+
+describe("ways in: against the evaluator", function () {
+  this.timeout(300_000);
+
+  it("INGRESS-13: what comes in is what the evaluator allows on both hops, in some case and in every one", () => {
+    const seen = { no: 0, some: 0, yes: 0 };
+    const ports = fc.constantFrom(53, 80, 443, 8080);
+    fc.assert(
+      fc.property(policyCases, fc.nat(), ports, ports, ({ cluster }, seed, door, port) => {
+        const index = indexOf(manifestsOf(cluster));
+        const pods = [...index.pods.values()].map(({ pod }) => pod).filter((pod) => !isFinished(pod));
+        if (pods.length === 0) return;
+        const controllers = pods.filter((_, i) => (i + seed) % 3 === 0);
+        if (controllers.length === 0) return;
+        const single = { first: port, last: port };
+        const set = ofPorts((protocol) => (protocol === "TCP" ? [single] : []), false);
+        const way: MatrixEnd = {
+          name: "outside through x",
+          kind: "way in",
+          pods: [],
+          region: undefined,
+          wayIn: {
+            ways: [],
+            controllers,
+            doors: { services: [], ports: new Map(controllers.map(({ key }) => [key, [door]])) },
+            ports: new Map(pods.map(({ key }) => [key, set])),
+          },
+        };
+        const matrix = matrixOf(index, "pod", { waysIn: [way] });
+        for (const group of matrix.groups) {
+          const [destination] = group.pods;
+          assert.ok(destination !== undefined);
+          const connections = matrix.between(way, group);
+          assert.ok(connections !== undefined);
+          const expected = answerOf(index, { controllers, destination, door, port });
+          const actual = includes(connections.every, "TCP", port)
+            ? "yes"
+            : includes(connections.some, "TCP", port)
+              ? "some"
+              : "no";
+          assert.equal(actual, expected);
+          if (actual === "no") assert.ok(isEmpty(connections.some), "only the ports of the way");
+          seen[actual]++;
+        }
+      }),
+      { numRuns: ROUNDS },
+    );
+    assert.ok(Math.min(seen.no, seen.some, seen.yes) > ROUNDS / 5, JSON.stringify(seen));
+  });
+});
+
+/** Asks the evaluator about each case by itself. */
+function answerOf(index: PolicyIndex, { controllers, destination, door, port }: Case): "no" | "some" | "yes" {
+  const regions = regionsFor(index, controllers);
+  const answers = controllers.flatMap((controller): readonly boolean[] => {
+    const entries = regions.flatMap(({ representative: address, family }) => {
+      const ends = { source: { type: "address", address }, destination: podEnd(controller), family } as const;
+      const isPossible = !("kind" in resolveFlow(index, { ...ends, protocol: "TCP", port: door }));
+      return isPossible ? [isAllowed(index, { ...ends, protocol: "TCP", port: door })] : [];
+    });
+    const ends = { source: podEnd(controller), destination: podEnd(destination) };
+    const families = familiesOf(index, ends) ?? [undefined];
+    const sent = families.map((family) => isAllowed(index, { ...ends, family, protocol: "TCP", port }));
+    const hops = entries.flatMap((isIn) => sent.map((isOn) => isIn && isOn));
+    return hops.length > 0 ? hops : [false];
+  });
+  if (answers.every(Boolean)) return "yes";
+  return answers.some(Boolean) ? "some" : "no";
+}
+
+function podEnd({ key }: Pod): FlowEnd {
+  return { type: "pod", key };
+}

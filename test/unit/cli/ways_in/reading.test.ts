@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli, runCliWhole } from "../../../support/cli.ts";
+import { FakeCluster, statusOf } from "../../../support/fake_cluster.ts";
+import { readObjects } from "../../../../policyd/source/documents.ts";
+import { ask, ingress, NGINX, object, pathTo, waysInOf, WEB } from "../../../support/ways_in.ts";
+
+const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`);
+
+describe("ways in: what is read of them", () => {
+  it("INGRESS-11: an object that cannot be read is left out with its line, and the answer about pods stays", async () => {
+    const healthy = NGINX + WEB + INGRESS;
+    for (const [text, message] of [
+      [
+        ingress("bad", "rules: 7"),
+        /^a\.yaml:\d+: Ingress shop\/bad: spec\.rules: 7; expected a list \(left out: a way in by it is not known\)$/,
+      ],
+      [
+        ingress("bad", `rules: [${pathTo("web", "number: x")}]`),
+        /Ingress shop\/bad: spec\.rules\[0\]\.http\.paths\[0\]\.backend\.service\.port\.number: "x"; expected/,
+      ],
+      [
+        object("gateway.networking.k8s.io/v1", "Gateway", "name: bad, namespace: shop", "spec: {}"),
+        /Gateway shop\/bad: spec\.gatewayClassName: missing/,
+      ],
+      [
+        "kind: Ingress\napiVersion: networking.k8s.io/v1\nmetadata: { name: bad, name: bad }\n---\n",
+        /Ingress: a key stands twice in one object \(left out: a way in by it is not known\)$/,
+      ],
+    ] as const) {
+      const { open, err } = await waysInOf(text + healthy);
+      assert.deepEqual(open, ["IngressClass nginx > shop/web: 8080/TCP"], text);
+      assert.match(err.split("\n")[0] ?? "", message);
+      const linted = await ask(text + healthy, "policy", "lint");
+      assert.match(linted.err, /left out: a way in by it is not known/, text);
+    }
+  });
+
+  it("INGRESS-11: they count as read in matrix, explain and lint, and as ignored in commands whose answers do not have them", async () => {
+    const files = memoryFiles({ "a.yaml": NGINX + WEB + INGRESS, "empty.yaml": WEB });
+    const summary = async (...args: readonly string[]): Promise<string> =>
+      (await runCliWhole(args, files)).err.split("\n")[0] ?? "";
+    for (const args of [["matrix"], ["lint"], ["explain", "--from", "1.1.1.1", "--to", "shop/web"]]) {
+      assert.equal(await summary("policy", ...args, "-f", "a.yaml"), "read 6 objects in a.yaml", args.join(" "));
+    }
+    const diff = await runCliWhole(["policy", "diff", "empty.yaml", "a.yaml"], files);
+    assert.match(diff.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
+    const old = await waysInOf(INGRESS.replace("networking.k8s.io/v1", "extensions/v1beta1") + WEB + NGINX);
+    assert.deepEqual(old.open, [], "a version that is gone");
+  });
+
+  it("INGRESS-12: of a running cluster they are listed where it has them, and a user who may not list them learns that", async () => {
+    const objects = [...readObjects(NGINX + WEB + INGRESS, "a.yaml")].map(
+      (one) => one as Readonly<Record<string, unknown>>,
+    );
+    const run = (command: string, cluster: FakeCluster) =>
+      runCli(
+        ["policy", command, "--cluster", ...(command === "matrix" ? ["-o", "csv"] : [])],
+        memoryFiles({}),
+        undefined,
+        cluster,
+      );
+    const whole = await run("matrix", new FakeCluster(objects));
+    assert.equal(whole.err, "");
+    assert.match(whole.out, /^outside through IngressClass nginx,shop\/web,8080\/TCP,8080\/TCP\r$/m);
+    const forbidden = new FakeCluster(objects, (path) =>
+      path.includes("/ingresses") ? statusOf(403, "no") : undefined,
+    );
+    const outcome = await run("matrix", forbidden);
+    assert.equal(outcome.code, 0);
+    assert.doesNotMatch(outcome.out, /through/);
+    assert.match(outcome.out, /^edge\/nginx,shop\/web,all,all\r$/m);
+    assert.match(
+      outcome.err,
+      /^cluster: https:\/\/cluster\.test:6443: list ingresses\.networking\.k8s\.io: 403, .* \(left out: a way in by it is not known\)$/m,
+    );
+    const broken = new FakeCluster(objects, (path) =>
+      path.includes("/ingresses") ? statusOf(500, "etcd") : undefined,
+    );
+    assert.equal((await run("matrix", broken)).code, 3, "other failures are errors");
+    const asked = new FakeCluster(objects);
+    await runCli(["rules", "--node", "n", "--cluster"], memoryFiles({}), undefined, asked);
+    assert.ok(
+      !asked.asked.some((path) => path.includes("ingress") || path.includes("gateway")),
+      "only where an answer has them",
+    );
+  });
+});
