@@ -7,10 +7,13 @@ import { parse, stringify } from "yaml";
 import { requireProgram } from "../../support/privilege.ts";
 
 const DIRECTORY = "manifests/monitoring";
+/** The files with cases for promtool. */
+const CASES = ["rules_test.yaml", "rules_day_test.yaml"] as const;
 
 interface Alert {
   readonly alert: string;
   readonly expr: string;
+  readonly for: string;
   readonly labels: { readonly severity: string };
   readonly annotations: { readonly summary: string; readonly description: string };
 }
@@ -45,6 +48,15 @@ function reference(): ReadonlyMap<string, readonly string[]> {
       ]);
     }),
   );
+}
+
+/** An alert's expression with each of its thresholds lowered a little by itself: the next value that counts is alright. */
+function eagerOnes(expr: string): readonly string[] {
+  return [...expr.matchAll(/(==|>) (\d+)/g)].map(({ 0: found, 1: operator, 2: threshold, index }) => {
+    const isCounted = expr.startsWith("increase(") || expr.startsWith("sum by");
+    const lower = operator === "==" ? `<= ${threshold}1` : isCounted ? `> ${Number(threshold) / 2}` : `>= ${threshold}`;
+    return `${expr.slice(0, index)}${lower}${expr.slice(index + found.length)}`;
+  });
 }
 
 describe("manifests/monitoring", () => {
@@ -94,7 +106,7 @@ describe("manifests/monitoring", () => {
     requireProgram(this, "promtool");
     const checked = spawnSync("promtool", ["check", "rules", "rules.yaml"], { cwd: DIRECTORY, encoding: "utf8" });
     assert.equal(checked.status, 0, checked.stderr);
-    const tested = spawnSync("promtool", ["test", "rules", "rules_test.yaml"], { cwd: DIRECTORY, encoding: "utf8" });
+    const tested = spawnSync("promtool", ["test", "rules", ...CASES], { cwd: DIRECTORY, encoding: "utf8" });
     assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   });
 
@@ -109,6 +121,43 @@ describe("manifests/monitoring", () => {
       ] as const) {
         writeFileSync(path.join(directory, "rules.yaml"), read("rules.yaml").replace(from, to));
         assert.notEqual(spawnSync("promtool", ["test", "rules", "rules_test.yaml"], { cwd: directory }).status, 0, to);
+      }
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("MON-06: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
+    requireProgram(this, "promtool");
+    this.timeout(300_000);
+    const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
+    const failsWith = (change: Partial<Alert>, name: string): boolean => {
+      const groups = rules().groups.map((group) => ({
+        ...group,
+        rules: group.rules.filter(({ alert }) => alert === name).map((one) => ({ ...one, ...change })),
+      }));
+      writeFileSync(path.join(directory, "rules.yaml"), stringify({ groups }));
+      return CASES.some((file) => {
+        const all = parse(read(file)) as {
+          readonly tests: readonly { readonly alert_rule_test: readonly { readonly alertname: string }[] }[];
+        };
+        const tests = all.tests
+          .map((one) => ({
+            ...one,
+            alert_rule_test: one.alert_rule_test.filter(({ alertname }) => alertname === name),
+          }))
+          .filter((one) => one.alert_rule_test.length > 0);
+        if (tests.length === 0) return false;
+        writeFileSync(path.join(directory, file), stringify({ ...all, tests }));
+        return spawnSync("promtool", ["test", "rules", file], { cwd: directory }).status !== 0;
+      });
+    };
+    try {
+      for (const { alert, expr, for: duration } of alerts()) {
+        assert.equal(failsWith({}, alert), false, `${alert} as it stands`);
+        assert.ok(failsWith({ expr: `(${expr}) and on () (vector(0) > 1)` }, alert), `${alert} never fires`);
+        for (const eager of eagerOnes(expr)) assert.ok(failsWith({ expr: eager }, alert), eager);
+        if (duration !== "0m") assert.ok(failsWith({ for: "0m" }, alert), `${alert} fires at once`);
       }
     } finally {
       rmSync(directory, { recursive: true });
