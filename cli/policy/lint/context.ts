@@ -34,6 +34,7 @@ import type { WaysIn } from "../../ways_in/ways_in.ts";
 import { NO_WAYS_IN, waysInto } from "../../ways_in/ways_in.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
+import { labelDomainsOf } from "./operator_pods.ts";
 import { membersAt } from "../../input/raw.ts";
 
 export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
@@ -85,6 +86,8 @@ export interface LintContext {
   readonly waysIn: WaysIn;
   /** That have not finished, without those of the host's network. */
   readonly pods: readonly Pod[];
+  /** The domains of the labels that these have. */
+  readonly labelDomains: ReadonlySet<string>;
   /** Those of the host's network. */
   readonly hostPods: readonly Pod[];
   /** Without any every policy would select nothing. */
@@ -122,6 +125,7 @@ export function lintContext(
       isIn === 1 ? (byIdentity.get(number) ?? []).map(({ pod }) => pod) : [],
     );
   const pods = [...store.pods.values()].filter((pod) => !isFinished(pod));
+  const ownNetwork = pods.filter(({ hostNetwork }) => !hostNetwork);
   const manifestOf = new Map(manifests.manifests.map((manifest) => [nameOf(manifest.object), manifest]));
   const policiesOf = <T extends IndexedNetworkPolicy | IndexedClusterPolicy>(
     all: readonly T[],
@@ -155,7 +159,8 @@ export function lintContext(
       pods: servicePods(manifest, object, pods),
     })),
     waysIn: waysOf(manifests, settings, controllers),
-    pods: pods.filter(({ hostNetwork }) => !hostNetwork),
+    pods: ownNetwork,
+    labelDomains: labelDomainsOf(ownNetwork),
     hostPods: pods.filter(({ hostNetwork }) => hostNetwork),
     hasPods: pods.length > 0,
     nodes: [...store.nodes.values()],

@@ -34,6 +34,11 @@ export interface Finding extends Remark {
   readonly severity: Severity;
 }
 
+/** A remark as info, as of a probable intention; where that is not so, with the severity of its rule. */
+export function asInfo(remark: Remark, isSo = true): Remark {
+  return isSo ? { ...remark, severity: "info" } : remark;
+}
+
 /** Where a rule is explained. */
 export function documentationOf(id: string): string {
   return `docs/lint.md#${id}`;

@@ -1,4 +1,4 @@
-import type { ClusterPolicyPeer, PodPeer, PolicyPeer } from "../../../policyd/cluster/model.ts";
+import type { ClusterPolicyPeer, Pod, PodPeer, PolicyPeer } from "../../../policyd/cluster/model.ts";
 import type { LintContext } from "./context.ts";
 import { requirementsOf } from "./coverage.ts";
 
@@ -12,7 +12,7 @@ const COMMON_DOMAINS = ["kubernetes.io", "k8s.io", "helm.sh"];
  * A misspelt label is not taken for one: then its domain is that of other labels.
  */
 export function isOfOperator(
-  { pods }: LintContext,
+  { labelDomains }: LintContext,
   peer: PolicyPeer | ClusterPolicyPeer | Pick<PodPeer, "podSelector">,
 ): boolean {
   const selector = "podSelector" in peer ? peer.podSelector : undefined;
@@ -20,8 +20,12 @@ export function isOfOperator(
   const domains = requirementsOf(selector).flatMap(({ key, operator }) =>
     operator === "In" || operator === "Exists" ? [domainOf(key)] : [],
   );
-  const known = new Set(pods.flatMap(({ labels }) => Object.keys(labels).map(domainOf)));
-  return domains.some((domain) => domain !== "" && !isCommon(domain) && !known.has(domain));
+  return domains.some((domain) => domain !== "" && !isCommon(domain) && !labelDomains.has(domain));
+}
+
+/** The domains of the labels that some pods have: `strimzi.io` of `strimzi.io/cluster`, empty of `app`. */
+export function labelDomainsOf(pods: readonly Pod[]): ReadonlySet<string> {
+  return new Set(pods.flatMap(({ labels }) => Object.keys(labels).map(domainOf)));
 }
 
 function domainOf(key: string): string {

@@ -4,6 +4,7 @@ import type { PortPattern } from "../../../../policyd/policy/evaluate/indexed_po
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { asInfo } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { suggestionText } from "../nearest_label.ts";
 import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
@@ -31,11 +32,7 @@ function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
     const suggestion = suggestions.find((one) => one !== undefined);
     const fix = suggestionText(suggestion) ?? "correct the selectors, or delete the rule";
     const found = remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix);
-    return [
-      suggestion === undefined && judged.every(({ peer }) => isOfOperator(context, peer))
-        ? { ...found, severity: "info" }
-        : found,
-    ];
+    return [asInfo(found, suggestion === undefined && judged.every(({ peer }) => isOfOperator(context, peer)))];
   }
   if (!isNamesForAddresses(context, site)) return [];
   const names = (rule.ports ?? []).map(({ port }) => JSON.stringify(port)).join(", ");
@@ -78,5 +75,5 @@ function closedDirection(
   const message = `policyTypes has ${type}, and no policy of these pods has ${direction} rules: they allow no ${direction} at all`;
   const fix = `leave ${type} out of policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;
   // A type without rules may be meant just so.
-  return [{ ...remark(manifest, ["spec", "policyTypes"], message, fix), severity: "info" }];
+  return [asInfo(remark(manifest, ["spec", "policyTypes"], message, fix))];
 }

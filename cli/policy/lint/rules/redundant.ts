@@ -4,6 +4,7 @@ import type { LintedPolicy } from "../context.ts";
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { asInfo } from "../finding.ts";
 import { Removal } from "../removal.ts";
 import { isEmptySelector } from "../words.ts";
 
@@ -22,7 +23,7 @@ export const redundant: LintRule = {
     return gone.toReversed().map(({ manifest, policy }): Remark => {
       const message = "redundant: without it every connection is the same";
       const found = remark(manifest, [], message, "delete it, unless it is for pods to come");
-      return allowsAll(policy) ? { ...found, severity: "info" } : found;
+      return asInfo(found, allowsAll(policy));
     });
   },
 };

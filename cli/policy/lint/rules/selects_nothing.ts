@@ -1,6 +1,7 @@
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { peerPath, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { asInfo } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { hostPodsOf, judgedPeers, namespacesOf, ownNamespace, subjectOf } from "../peer_state.ts";
@@ -37,7 +38,7 @@ function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedP
     message,
     suggestionText(suggestion) ?? "correct the selector, or delete the policy",
   );
-  return [suggestion === undefined && isOfOperator(context, subject) ? { ...found, severity: "info" } : found];
+  return [asInfo(found, suggestion === undefined && isOfOperator(context, subject))];
 }
 
 export const peerSelectsNothing: LintRule = {
@@ -55,9 +56,7 @@ export const peerSelectsNothing: LintRule = {
             const fix = suggestionText(state.suggestion) ?? "correct the selector, or delete the peer";
             const message = `this peer is nobody (${peerText(peer, own)})`;
             const found = remark(site.linted.manifest, peerPath(site, peer.index), message, fix);
-            return [
-              state.suggestion === undefined && isOfOperator(context, peer) ? { ...found, severity: "info" } : found,
-            ];
+            return [asInfo(found, state.suggestion === undefined && isOfOperator(context, peer))];
           });
         })
       : [],

@@ -4,6 +4,7 @@ import { remark } from "../context.ts";
 import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
 import { isShadow } from "../../../../policyd/cluster/shadow.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { asInfo } from "../finding.ts";
 
 export const shadowed: LintRule = {
   id: "shadowed",
@@ -27,7 +28,7 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
       const cover = sites.find((other, j) => i !== j && covers(other, site) && (j < i || !covers(site, other)));
       if (cover === undefined) return [];
       const found = shadowRemark(site, cover, "allows all that this rule allows");
-      return [isAllowAll(cover.rule) ? { ...found, severity: "info" } : found];
+      return [asInfo(found, isAllowAll(cover.rule))];
     });
   });
 }
