@@ -3,8 +3,10 @@ import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.
 import type { ConnectionSet } from "./connection_set.ts";
 import { NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";
+import type { ClassifiedPod } from "./pair_table.ts";
 import { PairTable } from "./pair_table.ts";
 import { PodEnds } from "./pod_ends.ts";
+import { UnnamedPairs } from "./unnamed_pairs.ts";
 
 /** The connections between pods, where some of several cases may differ. */
 export interface Connections {
@@ -16,16 +18,24 @@ export interface Connections {
 
 /** The connections between pods. Equal connections are one object. */
 export class PodConnections {
-  /** By the keys of two pods; the cases are the families that both have, undefined where they have none in common. */
+  /** The pods, and what was asked about pairs of them. */
   readonly pairs: PairTable<Connections | undefined>;
+  readonly #unnamed: UnnamedPairs;
   readonly #reader: ConnectionReader;
   readonly #ends: PodEnds;
   readonly #known = new Map<ConnectionSet, Map<ConnectionSet, Connections>>();
 
   constructor(index: PolicyIndex) {
+    this.#unnamed = new UnnamedPairs(index);
     this.#reader = new ConnectionReader(index);
     this.#ends = new PodEnds(index);
     this.pairs = new PairTable(index, (source, destination) => this.#between(source, destination));
+  }
+
+  /** The connections from one of the pods to another; the cases are the families that both have, undefined where there are none. */
+  ofPair(source: ClassifiedPod, destination: ClassifiedPod): Connections | undefined {
+    const unnamed = this.#unnamed.between(source, destination);
+    return unnamed === undefined ? this.pairs.get(source, destination) : this.#same(unnamed, unnamed);
   }
 
   /** The cases of all of them: where no packet can be sent nothing is allowed. Undefined where that is so of all. */

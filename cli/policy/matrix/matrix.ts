@@ -98,7 +98,7 @@ export function matrixOf(
     between: (from, to) => {
       const [source, destination] = [onlyPods.get(from), onlyPods.get(to)];
       // One pair, of which there are four million among 2,000 pods without owners.
-      if (source !== undefined && destination !== undefined) return connections.pairs.get(source, destination);
+      if (source !== undefined && destination !== undefined) return connections.ofPair(source, destination);
       if (from.region !== undefined)
         return to.region === undefined ? fromOutside.with(from.region, castFor(to)) : undefined;
       if (to.region !== undefined) return toOutside.with(to.region, castFor(from));
@@ -106,7 +106,7 @@ export function matrixOf(
         return connectionsIn(from.wayIn, to.pods, connections, { regions: inRegions, reached: fromOutside });
       const cases: (Connections | undefined)[] = [];
       forEachPair(castFor(from), castFor(to), (a, b) => {
-        cases.push(connections.pairs.get(a, b));
+        cases.push(connections.ofPair(a, b));
       });
       return connections.together(cases);
     },

@@ -71,7 +71,7 @@ export function connectionsIn(
       const own = ports.get(key);
       if (destination === undefined || own === undefined || !isEverOpen) cases.push(nothing);
       else {
-        const sent = connections.limited(connections.pairs.get(source, destination), own);
+        const sent = connections.limited(connections.ofPair(source, destination), own);
         cases.push(isAlwaysOpen ? sent : connections.sometimes(sent));
       }
     }

@@ -9,7 +9,7 @@ import { interleave } from "../row.ts";
 import { median } from "../statistics.ts";
 import { BIG, bigConnections, bigPods, bigPolicies } from "./big_cluster.ts";
 import type { Measurement } from "./measure_main.ts";
-import { configMapList, podsWithoutOwners, YAML } from "./yaml_files.ts";
+import { configMapList, podsApart, podsWithoutOwners, YAML } from "./yaml_files.ts";
 
 /** What one scenario took: medians. */
 export interface CliRow {
@@ -88,15 +88,19 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
 function yamlRows(at: (name: string) => string, measure: Measure): readonly CliRow[] {
   writeFileSync(at("config_maps.yaml"), [...configMapList()].join(""));
   writeFileSync(at("pods.yaml"), [...podsWithoutOwners()].join(""));
+  writeFileSync(at("apart.yaml"), [...podsApart()].join(""));
   const size = megabytesOf(at("config_maps.yaml"));
   const list = measure("policy matrix of a list", ["run", "policy", "matrix", "-f", at("config_maps.yaml")]);
   const table = measure("policy matrix of pods", ["run", "policy", "matrix", "-f", at("pods.yaml")]);
   const json = measure("the same as JSON", ["run", "policy", "matrix", "-f", at("pods.yaml"), "-o", "json"]);
+  const apart = measure("of pods that differ", ["run", "policy", "matrix", "-f", at("apart.yaml"), "-o", "json"]);
   return [
     rowOf(`policy matrix, a List of ${YAML.configMaps} ConfigMaps, ${size} MB of YAML`, list, 5000),
     memoryRow("the same: memory", list, 1100),
     rowOf(`policy matrix, ${YAML.pods} pods without owners`, table, 3000),
     rowOf("the same as JSON", json, 3000),
+    rowOf(`policy matrix as JSON, ${YAML.pods} pods that as many policies tell apart`, apart, 5000),
+    memoryRow("the same: memory", apart, 300),
   ];
 }
 

@@ -71,3 +71,26 @@ spec:
 `;
   }
 }
+
+/** As many pods, each with a policy of its own that admits one other pod, so that policies tell all of them apart. */
+export function* podsApart(): Generator<string> {
+  for (let number = 0; number < PODS; number++) {
+    const namespace = `n${number % NAMESPACES}`;
+    yield `apiVersion: v1
+kind: Pod
+metadata: { name: p${number}, namespace: ${namespace}, labels: { app: a${number} } }
+spec: { nodeName: w${number % 20}, containers: [{ name: server, ports: [{ name: http, containerPort: 8080 }] }] }
+status: { phase: Running, podIP: 10.${number >> 8}.${number & 255}.1 }
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: q${number}, namespace: ${namespace} }
+spec:
+  podSelector: { matchLabels: { app: a${number} } }
+  ingress:
+    - from: [{ podSelector: { matchLabels: { app: a${(number + NAMESPACES) % PODS} } } }]
+      ports: [{ port: ${8000 + (number % 500)} }]
+---
+`;
+  }
+}

@@ -26,16 +26,16 @@ export const controllerKeptOut: LintRule = {
 /** Of a backend the pods that a controller's pod may not reach, in one remark. */
 function keptOut(
   context: LintContext,
-  { pairs }: PodConnections,
+  all: PodConnections,
   { name, placed, through, controllers }: WayIn,
   { service, port, path, endpoints }: WayBackend,
 ): readonly Remark[] {
   const closed = endpoints.flatMap((endpoint): readonly (readonly [Pod, EndpointOf])[] => {
-    const destination = pairs.pods.get(endpoint.pod.key);
+    const destination = all.pairs.pods.get(endpoint.pod.key);
     const controller = controllers.find(({ key }) => {
-      const source = pairs.pods.get(key);
+      const source = all.pairs.pods.get(key);
       if (source === undefined || destination === undefined) return false;
-      const connections = pairs.get(source, destination);
+      const connections = all.ofPair(source, destination);
       return connections !== undefined && !includes(connections.every, "TCP", endpoint.port);
     });
     return controller === undefined ? [] : [[controller, endpoint]];

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/connection_set.ts";
+import {
+  connectionText,
+  includes,
+  NOTHING,
+  PORT_PROTOCOLS,
+} from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
 import type { Matrix } from "../../../../../cli/policy/matrix/matrix.ts";
@@ -9,6 +14,7 @@ import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Pod } from "../../../../../policyd/cluster/model.ts";
 import { isFinished } from "../../../../../policyd/policy/evaluate/address_owner.ts";
+import { DNS_PORT } from "../../../../../policyd/policy/evaluate/decide.ts";
 import { isAllowed } from "../../../../../policyd/policy/evaluate/evaluate.ts";
 import type { FlowEnd, FlowEnds, Traffic } from "../../../../../policyd/policy/evaluate/flow.ts";
 import { familiesOf } from "../../../../../policyd/policy/evaluate/party.ts";
@@ -24,7 +30,7 @@ const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 150;
 function indexOf(manifests: Parameters<typeof indexByDefaults>[0]): PolicyIndex {
   const index = indexByDefaults(manifests);
   // Half of the random clusters, by what is random of them.
-  if (index.pods.size % 2 === 0) return index;
+  if ((index.pods.size + index.networkPolicies.length) % 2 === 0) return index;
   const nodeLocalDNS = [...index.owners.keys()].filter((_, i) => i % 3 === 0);
   return { ...index, options: { policePodToOwnNode: true, nodeLocalDNS } };
 }
@@ -76,6 +82,37 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
       );
     });
   }
+
+  it("MATRIX-02: an isolated pod that no rule names others for reaches itself and its node's own DNS, and nobody else", () => {
+    const podAt = (name: string, ip: string): object => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "a", labels: { app: name } },
+      status: { phase: "Running", podIPs: [{ ip }] },
+    });
+    const spec = {
+      podSelector: {},
+      policyTypes: ["Egress"],
+      egress: [{ to: [{ podSelector: { matchLabels: { app: "c" } } }] }],
+    };
+    const policy = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "p", namespace: "a" },
+      spec,
+    };
+    const pods = [podAt("a", "10.0.0.1"), podAt("b", "10.0.0.2"), podAt("c", "10.0.0.3"), podAt("dns", "10.0.0.4")];
+    for (const [nodeLocalDNS, ofDns] of [
+      [[], "none"],
+      [[parseAddress("10.0.0.4")], "53/TCP,53/UDP"],
+    ] as const) {
+      const matrix = matrixOf(indexByDefaults([...pods, policy], { nodeLocalDNS }), "pod");
+      const [from, ...others] = matrix.groups;
+      assert.ok(from !== undefined);
+      const sent = [from, ...others].map((to) => connectionText(matrix.between(from, to)?.every ?? NOTHING));
+      assert.deepEqual(sent, ["all", "none", "all", ofDns]);
+    }
+  });
 
   it("MATRIX-02: the groups are those of all pods that have not finished", () => {
     fc.assert(
@@ -202,7 +239,9 @@ function questionsOf(index: PolicyIndex): readonly Traffic[] {
     (port) => typeof port === "number",
   );
   const ports = new Set(
-    [1, 65_535, ...edges.flatMap((port) => [port - 1, port, port + 1])].filter((port) => port >= 1 && port <= 65_535),
+    [1, DNS_PORT, 65_535, ...edges.flatMap((port) => [port - 1, port, port + 1])].filter(
+      (port) => port >= 1 && port <= 65_535,
+    ),
   );
   return [
     { protocol: "ICMP" },

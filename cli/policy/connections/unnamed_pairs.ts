@@ -1,0 +1,117 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { IndexedRule } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { DirectionProfile } from "../../../policyd/policy/evaluate/profile.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { ConnectionSet } from "./connection_set.ts";
+import { EVERYTHING, NOTHING } from "./connection_set.ts";
+import type { ClassifiedPod } from "./pair_table.ts";
+import { isOwn } from "./pair_table.ts";
+
+/** The policies of pods in one direction, as far as they are about pods by their labels. */
+type Side =
+  /** No policy has a say. */
+  | "open"
+  /** Some have, and their rules have to be asked about each pod. */
+  | "asked"
+  /** The pod is isolated, and its rules only name pods with these identities: 1 at each identity's number. */
+  | Uint8Array;
+
+/** The pods of a class. */
+interface ClassEnd {
+  readonly identity: number;
+  /** The families of the pods' addresses, as bits; all of them where there is no address yet. */
+  readonly families: number;
+  readonly egress: Side;
+  readonly ingress: Side;
+}
+
+const IPV4 = 1;
+const IPV6 = 2;
+
+/**
+ * Answers for the pairs of pods of which no rule names one for the other: the largest part of many pairs, since a policy names
+ * few. Then only the question remains whether both ends are open.
+ */
+export class UnnamedPairs {
+  readonly #index: PolicyIndex;
+  /** By the class's number; null for the host's network, whose pods are their node to policies. */
+  readonly #ends: (ClassEnd | null)[] = [];
+  readonly #sides: Readonly<Record<Direction, Map<DirectionProfile, Side>>> = { egress: new Map(), ingress: new Map() };
+
+  constructor(index: PolicyIndex) {
+    this.#index = index;
+  }
+
+  /** The connections from one pod to another; undefined where rules have to be asked, or no packet can be sent. */
+  between(source: ClassifiedPod, destination: ClassifiedPod): ConnectionSet | undefined {
+    const from = this.#ends[source.classNumber] ?? this.#endOf(source);
+    const to = this.#ends[destination.classNumber] ?? this.#endOf(destination);
+    if (from === null || to === null) return undefined;
+    const { egress } = from;
+    const { ingress } = to;
+    if (egress === "asked" || ingress === "asked" || (from.families & to.families) === 0) return undefined;
+    if (egress !== "open" && egress[to.identity] === 1) return undefined;
+    if (ingress !== "open" && ingress[from.identity] === 1) return undefined;
+    if (isOwn(source, destination)) return undefined;
+    return egress === "open" && ingress === "open" ? EVERYTHING : NOTHING;
+  }
+
+  #endOf({ key, classNumber }: ClassifiedPod): ClassEnd | null {
+    const entry = this.#index.pods.get(key);
+    const { subject } = entry ?? {};
+    const end =
+      entry === undefined || subject === undefined
+        ? null
+        : {
+            identity: subject.identity.number,
+            families: familiesOf(entry.pod.addresses),
+            egress: this.#sideOf("egress", subject.profile.egress),
+            ingress: this.#sideOf("ingress", subject.profile.ingress),
+          };
+    this.#ends[classNumber] = end;
+    return end;
+  }
+
+  #sideOf(direction: Direction, profile: DirectionProfile): Side {
+    const known = this.#sides[direction].get(profile);
+    if (known !== undefined) return known;
+    const side = this.#readSide(direction, profile);
+    this.#sides[direction].set(profile, side);
+    return side;
+  }
+
+  #readSide(direction: Direction, { admin, isolating, baseline }: DirectionProfile): Side {
+    if (admin.length > 0 || baseline.length > 0) return "asked";
+    if (isolating.length === 0) return "open";
+    // Isolated pods reach the node's own DNS all the same.
+    if (direction === "egress" && this.#index.options.nodeLocalDNS.length > 0) return "asked";
+    return namedBy(isolating.flatMap(({ rules }) => rules[direction]));
+  }
+}
+
+/** The identities that some rules name; nodes have no identity. */
+function namedBy(rules: readonly IndexedRule[]): Side {
+  const all: Uint8Array[] = [];
+  for (const { peers } of rules) {
+    if (peers === undefined) return "asked";
+    for (const peer of peers) {
+      if (peer.type === "addresses") return "asked";
+      if (peer.type === "pods") all.push(peer.members);
+    }
+  }
+  const [first, ...more] = all;
+  if (first === undefined) return new Uint8Array();
+  if (more.length === 0) return first;
+  const named = first.slice();
+  for (const members of more) for (const [number, isIn] of members.entries()) if (isIn === 1) named[number] = 1;
+  return named;
+}
+
+function familiesOf(addresses: readonly Address[]): number {
+  if (addresses.length === 0) return IPV4 | IPV6;
+  let families = 0;
+  for (const address of addresses) families |= familyOf(address) === 4 ? IPV4 : IPV6;
+  return families;
+}
