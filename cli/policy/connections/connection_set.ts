@@ -72,6 +72,7 @@ export function connectionText(set: ConnectionSet): string {
  * The ranges in which something holds, by asking at the points where it may change.
  *
  * @param points where it may begin or end to hold; the first port need not be among them
+ * @param holds is asked about larger and larger ports
  */
 export function rangesWhere(points: Iterable<number>, holds: (port: number) => boolean): readonly PortRange[] {
   const starts = [...new Set([FIRST_PORT, ...points])].filter((port) => port >= FIRST_PORT && port <= LAST_PORT);
@@ -87,11 +88,33 @@ export function rangesWhere(points: Iterable<number>, holds: (port: number) => b
   return ranges;
 }
 
+/** Ranges in order, those put together that meet or overlap. */
+export function merged(ranges: readonly PortRange[]): readonly PortRange[] {
+  const found: PortRange[] = [];
+  for (const range of ranges.toSorted((a, b) => a.first - b.first)) {
+    const before = found.at(-1);
+    if (before === undefined || range.first > before.last + 1) found.push(range);
+    else found.splice(-1, 1, { first: before.first, last: Math.max(before.last, range.last) });
+  }
+  return found;
+}
+
+/** Tells whether ranges in order have a port, for ports that grow from one question to the next. */
+function askedInOrder(ranges: readonly PortRange[]): (port: number) => boolean {
+  let place = 0;
+  return (port) => {
+    while ((ranges[place]?.last ?? port) < port) place++;
+    const range = ranges[place];
+    return range !== undefined && range.first <= port;
+  };
+}
+
 function combine(a: ConnectionSet, b: ConnectionSet, holds: (inA: boolean, inB: boolean) => boolean): ConnectionSet {
   return ofPorts(
     (protocol) => {
       const points = [...a.ports[protocol], ...b.ports[protocol]].flatMap(({ first, last }) => [first, last + 1]);
-      return rangesWhere(points, (port) => holds(includes(a, protocol, port), includes(b, protocol, port)));
+      const [inA, inB] = [askedInOrder(a.ports[protocol]), askedInOrder(b.ports[protocol])];
+      return rangesWhere(points, (port) => holds(inA(port), inB(port)));
     },
     holds(a.icmp, b.icmp),
   );

@@ -1,11 +1,11 @@
 import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import { fitsPeer, fitsPort } from "../../../policyd/policy/evaluate/match.ts";
+import { fitsPeer } from "../../../policyd/policy/evaluate/match.ts";
 import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
 import type { ConnectionAlgebra } from "./algebra.ts";
-import type { ConnectionSet } from "./connection_set.ts";
-import { EVERYTHING, NOTHING, ofPorts, rangesWhere } from "./connection_set.ts";
+import type { ConnectionSet, PortRange } from "./connection_set.ts";
+import { EVERYTHING, FIRST_PORT, LAST_PORT, merged, NOTHING, ofPorts } from "./connection_set.ts";
 
 /** What a list of ports lets through, by what destinations call their ports. */
 interface KnownPorts {
@@ -54,17 +54,20 @@ export class RuleConnections {
 }
 
 function connectionsOfPorts(patterns: readonly PortPattern[], destination: ResolvedEnd): ConnectionSet {
-  const rangesOf = (protocol: Protocol): ReturnType<typeof rangesWhere> =>
-    rangesWhere(
-      patterns.flatMap((pattern) => pointsOf(pattern, destination)),
-      (port) => patterns.some((pattern) => fitsPort(pattern, { protocol, port }, destination)),
-    );
+  const rangesOf = (protocol: Protocol): readonly PortRange[] =>
+    merged(patterns.flatMap((pattern) => rangesOfPattern(pattern, protocol, destination)));
   return ofPorts(rangesOf, false);
 }
 
-/** Where a pattern begins to fit and where it has ended. */
-function pointsOf({ port, endPort }: PortPattern, { pod }: ResolvedEnd): readonly number[] {
-  if (port === undefined) return [];
-  if (typeof port === "number") return [port, (endPort ?? port) + 1];
-  return (pod?.ports ?? []).flatMap((one) => (one.name === port ? [one.port, one.port + 1] : []));
+/** The ports of a protocol that fit a pattern: those for which `fitsPort` holds. */
+function rangesOfPattern(
+  { protocol: wanted, port, endPort }: PortPattern,
+  protocol: Protocol,
+  { pod }: ResolvedEnd,
+): readonly PortRange[] {
+  if (wanted !== undefined && wanted !== protocol) return [];
+  if (port === undefined) return [{ first: FIRST_PORT, last: LAST_PORT }];
+  if (typeof port === "number") return [{ first: port, last: endPort ?? port }];
+  const named = (pod?.ports ?? []).filter((one) => one.name === port && one.protocol === protocol);
+  return named.map((one) => ({ first: one.port, last: one.port }));
 }

@@ -1,7 +1,7 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
 import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { ConnectionSet, PortRange } from "../connections/connection_set.ts";
-import { LAST_PORT, ofPorts, PORT_PROTOCOLS, rangesWhere } from "../connections/connection_set.ts";
+import { LAST_PORT, merged, ofPorts, PORT_PROTOCOLS } from "../connections/connection_set.ts";
 
 /** Traffic that nothing tells apart, with one of it to ask about. */
 export interface TrafficPart {
@@ -29,13 +29,10 @@ export function* trafficParts(changesOf: (protocol: Protocol) => readonly number
 
 /** The connections that some parts make up. */
 export function connectionsOf(parts: readonly TrafficPart[]): ConnectionSet {
-  const rangesOf = (protocol: Protocol): readonly PortRange[] => {
-    const own = parts.flatMap(({ traffic, ports }) =>
-      traffic.protocol === protocol && ports !== undefined ? [ports] : [],
+  const rangesOf = (protocol: Protocol): readonly PortRange[] =>
+    merged(
+      parts.flatMap(({ traffic, ports }) => (traffic.protocol === protocol && ports !== undefined ? [ports] : [])),
     );
-    const points = own.flatMap(({ first, last }) => [first, last + 1]);
-    return rangesWhere(points, (port) => own.some(({ first, last }) => first <= port && port <= last));
-  };
   return ofPorts(
     rangesOf,
     parts.some(({ ports }) => ports === undefined),

@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
+import type { PortRange } from "../../../../../cli/policy/connections/connection_set.ts";
 import {
   connectionText,
+  difference,
   includes,
+  intersection,
+  merged,
   NOTHING,
+  ofPorts,
   PORT_PROTOCOLS,
+  rangesWhere,
 } from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
@@ -64,6 +70,29 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
       { numRuns: ROUNDS },
     );
     assert.ok(Math.min(allowed, denied) > 100 * ROUNDS, `${allowed} allowed, ${denied} denied`);
+  });
+
+  it("MATRIX-01: ranges are put together, and sets of them combined, as the ports in them are", () => {
+    const port = fc.integer({ min: 1, max: 12 });
+    const range = fc.tuple(port, port).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
+    const ranges = fc.array(range, { maxLength: 5 });
+    const isIn = (all: readonly PortRange[], one: number): boolean =>
+      all.some(({ first, last }) => first <= one && one <= last);
+    const every = Array.from({ length: 14 }, (_, i) => i);
+    fc.assert(
+      fc.property(ranges, ranges, (some, others) => {
+        const [a, b] = [some, others].map((all) => ofPorts(() => merged(all), false));
+        assert.ok(a !== undefined && b !== undefined);
+        assert.deepEqual(
+          a.ports.TCP,
+          rangesWhere(every, (one) => isIn(some, one)),
+        );
+        const both = rangesWhere(every, (one) => isIn(some, one) && isIn(others, one));
+        assert.deepEqual(intersection(a, b).ports.TCP, both);
+        const only = rangesWhere(every, (one) => isIn(some, one) && !isIn(others, one));
+        assert.deepEqual(difference(a, b).ports.TCP, only);
+      }),
+    );
   });
 
   for (const by of ["pod", "namespace", "workload"] as const) {
