@@ -1,6 +1,6 @@
 import type { Labels, Pod } from "../../policyd/cluster/model.ts";
 import { nameLabel } from "../../policyd/cluster/name.ts";
-import { shortList } from "../../policyd/log/line.ts";
+import { printable, shortList } from "../../policyd/log/line.ts";
 import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { selects } from "../../policyd/policy/evaluate/selector.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -11,6 +11,7 @@ import { endpointsOf } from "./backend_pods.ts";
 import type { GivenController } from "./controller_option.ts";
 import type { Backend, Gateway, Ingress, Listener, PlacedWayObject, Route, WayObject } from "./way_object.ts";
 import { wayObjectName } from "./way_object.ts";
+import type { ControllerPods } from "./controllers.ts";
 import { podsOfController, podsOfGateway, usualController } from "./controllers.ts";
 
 /** A way by which connections from outside come to pods: an Ingress or a route of a Gateway, with its controller's pods. */
@@ -96,6 +97,7 @@ class WayFinder {
   readonly #pods: readonly Pod[];
   readonly #namespaces: ReadonlyMap<string, { readonly labels: Labels }>;
   readonly #given: readonly GivenController[];
+  readonly #controllers = new Map<string, ControllerPods>();
 
   constructor(objects: readonly PlacedWayObject[], { store }: Cluster, given: readonly GivenController[]) {
     this.#all = objects.map(({ object }) => object);
@@ -127,7 +129,7 @@ class WayFinder {
     const found = classes.find(({ name, isDefault }) => (className === undefined ? isDefault : name === className));
     const name = className ?? found?.name;
     const controller = found?.controller ?? (name === undefined ? undefined : usualController(name));
-    const through = name === undefined ? "an Ingress without a class" : `IngressClass ${name}`;
+    const through = name === undefined ? "an Ingress without a class" : printable(`IngressClass ${name}`);
     const given = name === undefined ? [] : this.#givenFor(name);
     if (given.length > 0) return { through, pods: given };
     if (name === undefined) return this.#unknown(through, "it names no class, and no IngressClass is the default");
@@ -164,7 +166,8 @@ class WayFinder {
   }
 
   #byController(through: string, controller: string): Through {
-    const known = podsOfController(controller, this.#pods);
+    const known = this.#controllers.get(controller) ?? podsOfController(controller, this.#pods);
+    this.#controllers.set(controller, known);
     if (known.type === "outside") {
       return { doubt: `the controller ${controller} sends from outside of the cluster; the outside stands for it` };
     }

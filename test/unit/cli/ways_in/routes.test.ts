@@ -232,6 +232,13 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.equal((await ask(all, "policy", "matrix", ...given("Edge mine"))).code, 2);
   });
 
+  it("INGRESS-05: the name of a class that has no object cannot end a line", async () => {
+    const named = ingress("web", `ingressClassName: "a\\nb", rules: [${pathTo("web", "number: 80")}]`);
+    const text = WEB + pod("edge/mine", "10.244.0.8") + named;
+    const { out } = await ask(text, "policy", "matrix", "--ingress-controller", "edge/mine");
+    assert.match(out, /^outside through IngressClass a\S+b +/m);
+  });
+
   it("INGRESS-06: a way that is not judged is reported with the objects, the reason and the way out", async () => {
     const to = `rules: [${pathTo("web", "number: 80")}]`;
     const spec = `ingressClassName: c, ${to}`;
