@@ -27,14 +27,13 @@ export function castOf(pods: Iterable<ClassifiedPod>): Cast {
 
 /**
  * Pairs of two casts that stand for all others: of each two roles, a pair of pods that are strangers to each other, and where
- * it matters a pod with its own node. A pod is paired with itself only where there is no other.
+ * it matters a pod with its own node. No pod is paired with itself.
  */
 export function forEachPair(
   from: Cast,
   to: Cast,
   visit: (source: ClassifiedPod, destination: ClassifiedPod) => void,
 ): void {
-  const isAlone = onlyPod(from) !== undefined && onlyPod(to) !== undefined;
   for (const a of from) {
     for (const b of to) {
       const [source, destination] = [a.pods[0], b.pods[0]];
@@ -42,7 +41,7 @@ export function forEachPair(
         for (const pod of besideNode(source, b)) visit(source, pod);
       } else if (destination.isHostNetwork && !source.isHostNetwork) {
         for (const pod of besideNode(destination, a)) visit(pod, destination);
-      } else if (source !== destination || isAlone) visit(source, destination);
+      } else if (source !== destination) visit(source, destination);
       else if (b.pods[1] !== undefined) visit(source, b.pods[1]);
     }
   }
