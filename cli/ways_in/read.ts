@@ -26,6 +26,18 @@ const READS: ReadonlyMap<string, { readonly versions: readonly string[]; readonl
   }),
 );
 
+/** Kinds by which connections come in, too, and that are not read, each with its group. */
+const NOT_READ: ReadonlySet<string> = new Set([
+  "extensions/Ingress",
+  `${GATEWAYS}/TCPRoute`,
+  `${GATEWAYS}/TLSRoute`,
+  `${GATEWAYS}/UDPRoute`,
+  "route.openshift.io/Route",
+  "traefik.io/IngressRoute",
+  "traefik.containo.us/IngressRoute",
+  "projectcontour.io/HTTPProxy",
+]);
+
 /** The read of a kind in a version; undefined for any other kind. */
 function readOf(apiVersion: string, kind: string): Read | undefined {
   const [group = "", version = ""] = apiVersion.split("/");
@@ -33,9 +45,10 @@ function readOf(apiVersion: string, kind: string): Read | undefined {
   return known?.versions.includes(version) === true ? known.read : undefined;
 }
 
-/** Whether objects of this kind say how connections come in. */
+/** Whether objects of this kind say how connections come in, also those that {@link readWayObject} refuses. */
 export function isWayKind(apiVersion: string, kind: string): boolean {
-  return readOf(apiVersion, kind) !== undefined;
+  const [group = ""] = apiVersion.split("/");
+  return READS.has(`${group}/${kind}`) || NOT_READ.has(`${group}/${kind}`);
 }
 
 /**
@@ -47,7 +60,7 @@ export function readWayObject(source: unknown): WayObject | string {
   const [apiVersion, kind] = [textAt(source, "apiVersion") ?? "", textAt(source, "kind") ?? ""];
   const read = readOf(apiVersion, kind);
   const name = ["namespace", "name"].flatMap((field) => textAt(source, "metadata", field) ?? []).join("/");
-  if (read === undefined) return `${kind} ${name}: ${JSON.stringify(apiVersion)} is not read`;
+  if (read === undefined) return `${kind} ${name}: this kind of ${JSON.stringify(apiVersion)} is not read`;
   try {
     return Object.freeze(read(new Reader(source, ""), source));
   } catch (error) {

@@ -44,8 +44,25 @@ describe("ways in: what is read of them", () => {
     }
     const diff = await runCliWhole(["policy", "diff", "empty.yaml", "a.yaml"], files);
     assert.match(diff.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
-    const old = await waysInOf(INGRESS.replace("networking.k8s.io/v1", "extensions/v1beta1") + WEB + NGINX);
-    assert.deepEqual(old.open, [], "a version that is gone");
+  });
+
+  it("INGRESS-11: kinds and versions by which connections come in and that are not read are reported, and stop nothing", async () => {
+    for (const [kind, apiVersion] of [
+      ["Ingress", "extensions/v1beta1"],
+      ["Ingress", "networking.k8s.io/v1beta1"],
+      ["HTTPRoute", "gateway.networking.k8s.io/v1alpha2"],
+      ["TLSRoute", "gateway.networking.k8s.io/v1alpha2"],
+      ["Route", "route.openshift.io/v1"],
+      ["IngressRoute", "traefik.io/v1alpha1"],
+      ["HTTPProxy", "projectcontour.io/v1"],
+    ] as const) {
+      const { open, err } = await waysInOf(
+        object(apiVersion, kind, "name: old, namespace: shop") + WEB + NGINX + INGRESS,
+      );
+      assert.deepEqual(open, ["IngressClass nginx > shop/web: 8080/TCP"], kind);
+      const reason = `this kind of "${apiVersion}" is not read (left out: a way in by it is not known)`;
+      assert.equal(err, `a.yaml:1: ${kind} shop/old: ${reason}\n`);
+    }
   });
 
   it("INGRESS-12: of a running cluster they are listed where it has them, and a user who may not list them learns that", async () => {
