@@ -1,5 +1,6 @@
 import type { CutsStatus } from "../policy/cuts/cuts.ts";
 import type { DropLogCounts } from "../policy/drop_log/drop_log.ts";
+import type { SetTotals } from "../policy/live/member_sets.ts";
 import type { PolicyNotices } from "../policy/policy_notices.ts";
 import type { Description } from "./metrics.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
@@ -11,7 +12,7 @@ export interface PolicyMetricSources {
   /** Whether the rules that follow from all objects are desired; true while policies are off. */
   readonly isWorkedOut: () => boolean;
   /** What the kernel's sets of groups have. Undefined while policies are off. */
-  readonly sets: () => { readonly sets: number; readonly members: number } | undefined;
+  readonly sets: () => SetTotals | undefined;
   /** Likewise. */
   readonly dropLog: () => DropLogCounts | undefined;
   /** Likewise. */
@@ -51,6 +52,18 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
       name: "drawbridge_policy_set_members",
       help: "Pods and nodes in those sets, each counted in every set it is in.",
       value: () => sets()?.members ?? 0,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_set_elements",
+      help: "Elements of those sets: pairs of an address and a port. Those of NetworkPolicies are bounded to 524,288.",
+      value: () => sets()?.elements ?? 0,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_closed_sets",
+      help: "Sets that are left without elements, since NetworkPolicies select too many pods for them: these policies allow them nothing.",
+      value: () => sets()?.closed ?? 0,
     },
     {
       type: "gauge",

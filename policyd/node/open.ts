@@ -41,7 +41,8 @@ import { DropLog } from "../policy/drop_log/drop_log.ts";
 import { ownNetworks } from "../policy/own_networks.ts";
 import { policiesOff } from "../policy/policies_off.ts";
 import { PolicyDataplane } from "../policy/policy_dataplane.ts";
-import { PolicyNotices } from "../policy/policy_notices.ts";
+import { CLOSED_POLICY } from "../policy/live/closed_policies.ts";
+import { LEFT_OUT, PolicyNotices } from "../policy/policy_notices.ts";
 import { retainedFiles } from "../policy/retained/retained_files.ts";
 import type { NodeStateDataplane } from "../node_state/node_state_dataplane.ts";
 import { openNodeState } from "../node_state/open.ts";
@@ -281,7 +282,12 @@ function openPolicies(
 
 function openNotices(policies: PolicyDataplane | undefined, { logger, clusterEvents }: NodeMachine): PolicyNotices {
   const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
-  if (policies !== undefined) notices.follow(() => policies.leftOut());
+  if (policies !== undefined) {
+    notices.follow([
+      { policies: () => policies.leftOut(), reason: LEFT_OUT },
+      { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
+    ]);
+  }
   return notices;
 }
 

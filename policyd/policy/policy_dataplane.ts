@@ -96,6 +96,11 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     return this.#live.profiles.leftOut;
   }
 
+  /** Returns the keys of the policies that do not allow all they say, since sets of theirs would have too many elements (POL-93). */
+  closedPolicies(): ReadonlySet<string> {
+    return this.#live.profiles.closedPolicies();
+  }
+
   setTotals(): ReturnType<LivePolicies["setTotals"]> {
     return this.#live.setTotals();
   }

@@ -27,12 +27,18 @@ export interface PolicyNoticesParts {
   readonly isEnforced: boolean;
 }
 
+/** Something by which policies allow less than they say and that they do not say themselves. */
+export interface Restriction {
+  /** The keys of the policies of which it holds by now. */
+  readonly policies: () => Pick<ReadonlySet<string>, "has" | "keys" | "size">;
+  /** For people. */
+  readonly reason: string;
+}
+
 /** Why a policy allows some pods nothing though it is not too large itself. */
-const LEFT_OUT =
+export const LEFT_OUT =
   `the policies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception and a port, and this one ` +
   "comes behind those: it allows these pods nothing; have fewer or smaller policies select them";
-
-const NONE: ReadonlyMap<string, unknown> = new Map();
 
 interface Known {
   readonly policy: NetworkPolicy;
@@ -48,9 +54,9 @@ export class PolicyNotices implements Dataplane {
   readonly #parts: PolicyNoticesParts;
   readonly #networkPolicies = new Map<string, Known>();
   readonly #clusterPolicies = new Set<string>();
-  #leftOut = (): ReadonlyMap<string, unknown> => NONE;
-  /** Of which it was said that they are left out, and still are. */
-  #toldLeftOut: ReadonlySet<string> = new Set();
+  #restrictions: readonly Restriction[] = [];
+  /** The policies that were reported, and of which the restriction still holds. */
+  readonly #told = new Map<Restriction, ReadonlySet<string>>();
   #isSynced = false;
   #isInForce = false;
 
@@ -58,9 +64,9 @@ export class PolicyNotices implements Dataplane {
     this.#parts = parts;
   }
 
-  /** @param leftOut the keys of the policies that allow some pods nothing for the size of others, as they are by now */
-  follow(leftOut: () => ReadonlyMap<string, unknown>): void {
-    this.#leftOut = leftOut;
+  /** Tells these restrictions from now on. */
+  follow(restrictions: readonly Restriction[]): void {
+    this.#restrictions = restrictions;
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -89,7 +95,7 @@ export class PolicyNotices implements Dataplane {
   /** The kernel has all that is wanted. */
   rulesInForce(): void {
     const { logger, isEnforced } = this.#parts;
-    this.#tellLeftOut();
+    for (const restriction of this.#restrictions) this.#tellRestriction(restriction);
     if (!isEnforced || !this.#isSynced || this.#isInForce) return;
     this.#isInForce = true;
     const { enforced, restricted, shadow } = this.states();
@@ -107,9 +113,9 @@ export class PolicyNotices implements Dataplane {
 
   states(): PolicyStates {
     const states = { enforced: 0, restricted: 0, shadow: 0, off: 0 };
-    const leftOut = this.#leftOut();
+    const restricted = this.#restrictions.map(({ policies }) => policies());
     for (const [key, { state }] of this.#networkPolicies) {
-      states[state === "enforced" && leftOut.has(key) ? "restricted" : state]++;
+      states[state === "enforced" && restricted.some((keys) => keys.has(key)) ? "restricted" : state]++;
     }
     return states;
   }
@@ -135,13 +141,15 @@ export class PolicyNotices implements Dataplane {
 
   async stop(): Promise<void> {}
 
-  #tellLeftOut(): void {
-    const leftOut = this.#leftOut();
-    for (const key of leftOut.keys()) {
+  #tellRestriction(restriction: Restriction): void {
+    const policies = restriction.policies();
+    const told = this.#told.get(restriction);
+    for (const key of policies.keys()) {
       const known = this.#networkPolicies.get(key);
-      if (known !== undefined && !this.#toldLeftOut.has(key)) this.#tell(known.policy, LEFT_OUT);
+      if (known !== undefined && told?.has(key) !== true) this.#tell(known.policy, restriction.reason);
     }
-    if (leftOut.size + this.#toldLeftOut.size > 0) this.#toldLeftOut = new Set(leftOut.keys());
+    if (policies.size > 0) this.#told.set(restriction, new Set(policies.keys()));
+    else this.#told.delete(restriction);
   }
 
   #tell(policy: NetworkPolicy, reason: string): void {

@@ -3,10 +3,17 @@ import { leftOutOf, leftOutProblem } from "../compile/compile_rules.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../compile/profile_chain.ts";
 import type { Profile } from "../compile/profile.ts";
+import { shortList } from "../../log/line.ts";
 import type { Slices } from "../../slices.ts";
+import { CLOSED_POLICY, policiesThatAsk } from "./closed_policies.ts";
 import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";
 import type { PolicyRules } from "./policy_rules.ts";
+
+/** More policies than these are counted in a problem. */
+const MOST_NAMED = 5;
+
+const NO_POLICIES: readonly string[] = [];
 
 /** A profile that local pods are judged by, or will be. */
 export interface ActiveProfile {
@@ -17,13 +24,15 @@ export interface ActiveProfile {
 
 interface OwnProfile extends ActiveProfile {
   readonly chains: ProfileObjects["chains"];
-  readonly memberSets: readonly Pick<MemberSet, "name" | "isAllowing">[];
+  readonly memberSets: ReadonlyMap<string, Pick<MemberSet, "name" | "isAllowing">>;
   /** The namespace of its pods, where NetworkPolicies isolate them. */
   readonly owner: string;
   /** Names. */
   readonly fixedSets: readonly string[];
   holders: number;
   hasChains: boolean;
+  /** The policies that ask closed sets, as of a number of closings. */
+  closed: { readonly closings: number; readonly policies: readonly string[] };
 }
 
 /** Takes the keys of members. */
@@ -31,7 +40,7 @@ export type ToSettle = (members: ReadonlySet<string>) => void;
 
 export interface ActiveProfilesParts {
   readonly rules: PolicyRules;
-  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release" | "isClosed">;
+  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release" | "closed" | "closings">;
   readonly options: PolicyOptions;
 }
 
@@ -60,6 +69,14 @@ export class ActiveProfiles {
     return this.#leftOut;
   }
 
+  /** Returns the keys of the policies that do not allow all peers they name, since sets of theirs would have too many elements (POL-93). */
+  closedPolicies(): ReadonlySet<string> {
+    const policies = new Set<string>();
+    if (isEmpty(this.#parts.memberSets.closed())) return policies;
+    for (const own of this.#profiles.values()) for (const policy of this.#closedPoliciesOf(own)) policies.add(policy);
+    return policies;
+  }
+
   /** What is wrong now, for the status. */
   problems(): readonly string[] {
     return [...this.#profiles.values()]
@@ -68,10 +85,19 @@ export class ActiveProfiles {
   }
 
   /** The problem of a profile whose sets are too large (POL-93). */
-  #closedProblem({ profile, memberSets }: OwnProfile): string | undefined {
-    if (!memberSets.some(({ name }) => this.#parts.memberSets.isClosed(name))) return undefined;
-    const policies = (profile.isolation ?? profile.shadow)?.policies.join(" ") ?? "";
-    return `NetworkPolicies ${policies}: ${profile.direction}: too many pairs of a selected pod and a port: peers of pods are not allowed; select fewer pods or ports`;
+  #closedProblem(own: OwnProfile): string | undefined {
+    const policies = this.#closedPoliciesOf(own);
+    if (policies.length === 0) return undefined;
+    return `NetworkPolicies ${shortList(policies, MOST_NAMED)}: ${own.profile.direction}: ${CLOSED_POLICY}`;
+  }
+
+  #closedPoliciesOf(own: OwnProfile): readonly string[] {
+    const { closings } = this.#parts.memberSets;
+    if (own.closed.closings !== closings) {
+      const closed = [...this.#parts.memberSets.closed()].filter(({ name }) => own.memberSets.has(name));
+      own.closed = { closings, policies: closed.length === 0 ? NO_POLICIES : policiesThatAsk(own.profile, closed) };
+    }
+    return own.closed.policies;
   }
 
   /**
@@ -108,11 +134,12 @@ export class ActiveProfiles {
       profile,
       chain: profileChainName(direction, key, options),
       chains: objects.chains,
-      memberSets: objects.memberSets.map(({ name, isAllowing }) => ({ name, isAllowing })),
+      memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
       owner: ownerOf(profile),
       fixedSets: objects.fixedSets.map(({ definition }) => definition.name),
       holders: 0,
       hasChains: false,
+      closed: { closings: 0, policies: NO_POLICIES },
     };
     this.#profiles.set(key, own);
     for (const set of objects.fixedSets) this.#fixedSets.hold(set);
@@ -126,7 +153,7 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || own.hasChains) return;
     own.hasChains = true;
-    for (const { name } of own.memberSets) this.#parts.memberSets.filled(name);
+    for (const name of own.memberSets.keys()) this.#parts.memberSets.filled(name);
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
   }
 
@@ -142,12 +169,17 @@ export class ActiveProfiles {
     }
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const name of own.fixedSets) this.#fixedSets.release(name);
-    toSettle(this.#parts.memberSets.release(own.memberSets, own.owner));
+    toSettle(this.#parts.memberSets.release([...own.memberSets.values()], own.owner));
   }
 }
 
 function namesOf({ memberSets }: OwnProfile): readonly string[] {
-  return memberSets.map(({ name }) => name);
+  return [...memberSets.keys()];
+}
+
+function isEmpty(all: Iterable<unknown>): boolean {
+  for (const _ of all) return false;
+  return true;
 }
 
 /** NetworkPolicies select pods of their own namespace, which is before the name. */

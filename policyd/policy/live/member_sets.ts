@@ -36,6 +36,17 @@ interface SourcesOfSet {
   readonly sources: readonly MemberSource[];
 }
 
+/** How much the sets hold. */
+export interface SetTotals {
+  readonly sets: number;
+  /** Each counted in every set it is in. */
+  readonly members: number;
+  /** Pairs of a member's address and a port, each counted in every set it is in. */
+  readonly elements: number;
+  /** How many sets have no elements since they would have too many (POL-93). */
+  readonly closed: number;
+}
+
 /** Of most members of a large cluster. */
 const NOTHING: readonly never[] = [];
 
@@ -55,6 +66,9 @@ export class MemberSets {
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
   readonly #claimed = new Map<string, Claimed>();
   readonly #room: SetRoom;
+  /** The held sets without elements, since they would have too many (POL-93). */
+  readonly #closed = new Set<ActiveSet>();
+  #closings = 0;
   readonly #toSettle: (members: ReadonlySet<string>) => void;
 
   /** @param toSettle gets the members whose elements have to go because a set is too large */
@@ -70,11 +84,11 @@ export class MemberSets {
     this.#room = new SetRoom(bounds);
   }
 
-  /** How many sets there are, and how many members they have, each counted in every set it is in. */
-  totals(): { readonly sets: number; readonly members: number } {
+  /** Returns how much the sets hold now. */
+  totals(): SetTotals {
     let members = 0;
     for (const { claims } of this.#sets.values()) members += claims;
-    return { sets: this.#sets.size, members };
+    return { sets: this.#sets.size, members, elements: this.#room.total, closed: this.#closed.size };
   }
 
   /**
@@ -88,13 +102,18 @@ export class MemberSets {
     else if (active.wholeHolders++ === 0 && active.isClosed) this.#open(active);
     if (active.holders++ > 0) return;
     this.#use(active);
-    if (set.isAllowing && this.#room.isTooLarge(this.#expected(active))) active.isClosed = true;
+    if (set.isAllowing && this.#room.isTooLarge(this.#expected(active))) this.#markClosed(active, true);
     this.#forgetSources([active]);
   }
 
-  /** Whether a held set has no elements since it would have too many (POL-93). */
-  isClosed(name: string): boolean {
-    return this.#sets.get(name)?.isClosed === true;
+  /** Returns the held sets that have no elements since they would have too many (POL-93). */
+  *closed(): Iterable<MemberSet> {
+    for (const { set } of this.#closed) yield set;
+  }
+
+  /** A number that changes whenever {@link closed} does. */
+  get closings(): number {
+    return this.#closings;
   }
 
   /** The keys of the members that are to be settled before held sets are {@link filled}; none when they are. */
@@ -122,7 +141,7 @@ export class MemberSets {
         continue;
       }
       active.isFilled = false;
-      active.isClosed = false;
+      this.#markClosed(active, false);
       sets.push(active);
     }
     this.#forgetSources(sets);
@@ -173,16 +192,24 @@ export class MemberSets {
   #closeIfOverfull(grown: readonly ActiveSet[]): void {
     const overfull = this.#room.overfull(grown);
     if (overfull === undefined) return;
-    overfull.isClosed = true;
+    this.#markClosed(overfull, true);
     this.#forgetSources([overfull]);
     this.#toSettle(this.#membersOf([overfull]));
   }
 
   /** Has a closed set filled again, which somebody needs as a whole. */
   #open(active: ActiveSet): void {
-    active.isClosed = false;
+    this.#markClosed(active, false);
     active.isFilled = false;
     this.#forgetSources([active]);
+  }
+
+  #markClosed(active: ActiveSet, isClosed: boolean): void {
+    if (active.isClosed === isClosed) return;
+    active.isClosed = isClosed;
+    if (isClosed) this.#closed.add(active);
+    else this.#closed.delete(active);
+    this.#closings++;
   }
 
   /** How many elements a set has at least when it is filled, but for those by ports' names, which are counted when they are there. */

@@ -33,6 +33,11 @@ export class SetRoom {
     this.#bounds = bounds;
   }
 
+  /** How many elements all sets have together. */
+  get total(): number {
+    return this.#total;
+  }
+
   /** Returns whether this number of elements is more than one set may have. */
   isTooLarge(elements: number): boolean {
     return elements > this.#bounds.set;

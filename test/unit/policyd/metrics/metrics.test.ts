@@ -42,7 +42,7 @@ describe("policyd/metrics", () => {
       isWorkedOut: () => true,
       notices: { isInForce: true, states: () => ({ enforced: 16, restricted: 17, shadow: 18, off: 0 }) },
       counters: { sums: new PolicySums(), lastCommit: 19 },
-      sets: () => ({ sets: 25, members: 26 }),
+      sets: () => ({ sets: 25, members: 26, elements: 40, closed: 41 }),
       dropLog: () => ({ explained: 20, repeated: 21, "too many": 22, "not ours": 23, overruns: 24 }),
       cuts: () => ({
         cut: 25,
@@ -119,6 +119,8 @@ describe("policyd/metrics", () => {
       "drawbridge_policy_profiles 0",
       "drawbridge_policy_sets 25",
       "drawbridge_policy_set_members 26",
+      "drawbridge_policy_set_elements 40",
+      "drawbridge_policy_closed_sets 41",
       "drawbridge_policy_last_commit_timestamp_seconds 19",
       'drawbridge_policy_would_drop_packets_total{direction="ingress"} 0',
       'drawbridge_policy_log_packets_total{result="too many"} 22',

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MOST_PAIRS } from "../../../../policyd/policy/policy_size.ts";
-import { PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
+import { CLOSED_POLICY } from "../../../../policyd/policy/live/closed_policies.ts";
+import { LEFT_OUT, PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
 import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 
@@ -117,7 +118,7 @@ describe("policyd/policy: what is said of policies", () => {
   it("EVENT-07 POL-73: one that is left out behind others is said once, when that is in force, and again when it is so again", () => {
     const { logger, events, notices } = setUp();
     const leftOut = new Map<string, number>();
-    notices.follow(() => leftOut);
+    notices.follow([{ policies: () => leftOut, reason: LEFT_OUT }]);
     notices.apply(changesOf(policy("a"), policy("c")));
     notices.rulesInForce();
     assert.equal(events.notices.length, 0);
@@ -142,6 +143,33 @@ describe("policyd/policy: what is said of policies", () => {
     assert.equal(events.notices.length, 1);
     put(true);
     assert.equal(events.notices.length, 2);
+  });
+
+  it("EVENT-07 POL-93: one whose sets are too large is said once for as long as it is so, beside one that is left out", () => {
+    const { events, notices } = setUp();
+    const closed = new Set<string>();
+    notices.follow([
+      { policies: () => new Map([["x/a", 1]]), reason: LEFT_OUT },
+      { policies: () => closed, reason: CLOSED_POLICY },
+    ]);
+    notices.apply(changesOf(policy("a"), policy("b"), policy("c")));
+    closed.add("x/b");
+    for (let batch = 0; batch < 2; batch++) notices.rulesInForce();
+    assert.deepEqual(
+      events.notices.map(({ regarding, reason }) => [regarding.key, reason]),
+      [
+        ["x/a", "PolicyNotInForce"],
+        ["x/b", "PolicyNotInForce"],
+      ],
+    );
+    assert.match(events.notices[1]?.note ?? "", /^NetworkPolicy x\/b: too many pairs of a selected pod's address/);
+    assert.deepEqual(notices.states(), { enforced: 1, restricted: 2, shadow: 0, off: 0 });
+    closed.clear();
+    notices.rulesInForce();
+    assert.equal(notices.states().restricted, 1);
+    closed.add("x/b");
+    notices.rulesInForce();
+    assert.equal(events.notices.length, 3);
   });
 
   it("POL-71: an annotation that has no effect is said, and the policy is in force", () => {

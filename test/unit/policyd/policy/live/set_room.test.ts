@@ -107,6 +107,23 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
     assert.deepEqual(sizes(node), []);
   });
 
+  it("POL-93: the policy that asks such a set is named, and no other of its namespace", () => {
+    const node = nodeOf(["a"], 10, { set: PEERS * 2 * 10 - 1, all: 100_000 });
+    const other = objectOf("NetworkPolicy", {
+      metadata: { name: "other", namespace: "a" },
+      spec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }] },
+    });
+    node.change(set(other), set(policy("a", PEERS - 1)));
+    assert.deepEqual([...node.dataplane.closedPolicies()], []);
+    node.change(set(policy("a", PEERS)));
+    assert.deepEqual([...node.dataplane.closedPolicies()], ["a/np"]);
+    assert.equal(node.dataplane.setTotals().closed, 1);
+    node.change(set(policy("a", PEERS - 1)));
+    assert.deepEqual([...node.dataplane.closedPolicies()], []);
+    const { closed, elements } = node.dataplane.setTotals();
+    assert.deepEqual([closed, elements], [0, (PEERS - 1) * 2 * 10]);
+  });
+
   it("POL-93: where all are too many together, the namespace that uses most gives its largest set", () => {
     const each = PEERS * 2 * 10;
     const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, all: 2.5 * each });
