@@ -5,6 +5,7 @@ import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./clock.ts";
 import type { Kind } from "./cluster/model.ts";
 import { KINDS } from "./cluster/model.ts";
+import { namespaceOf } from "./cluster/namespace_of.ts";
 import type { Dataplane } from "./dataplane.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
@@ -84,7 +85,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
   problem(message: string, kind?: Kind, key?: string): void {
     const label = kind ?? "other";
     this.#objectProblems.set(label, (this.#objectProblems.get(label) ?? 0) + 1);
-    this.#parts.logger.warn("object not used as it is", { reason: message });
+    this.#parts.logger.warn("object not used as it is", { reason: message }, namespaceOf(key ?? ""));
     if (kind === undefined || key === undefined) return;
     const object = this.#parts.source.find(kind, key);
     const regarding = { kind, key, uid: object !== undefined && "uid" in object ? object.uid : "" };

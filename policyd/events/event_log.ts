@@ -3,11 +3,12 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ClusterEvent } from "./event.ts";
 import { eventOf } from "./event.ts";
-import { FairQueue } from "./fair_queue.ts";
+import { FairQueue } from "../fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
-import { Recent } from "./recent.ts";
-import type { Rate } from "./token_bucket.ts";
-import { TokenBucket } from "./token_bucket.ts";
+import { namespaceOf } from "../cluster/namespace_of.ts";
+import { Recent } from "../recent.ts";
+import type { Rate } from "../token_bucket.ts";
+import { TokenBucket } from "../token_bucket.ts";
 import type { EventWriter, Outcome } from "./writer.ts";
 
 /** As client-go's spam filter has it: of one object so many, then one in five minutes. The log has them all. */
@@ -85,7 +86,7 @@ export class EventLog implements NoticeSink {
       return;
     }
     this.#told.set(idOf(event), now);
-    const beyond = this.#waiting.add(groupOf(notice), event);
+    const beyond = this.#waiting.add(namespaceOf(notice.regarding.key), event);
     if (beyond !== undefined) this.#drop(beyond);
     this.#goOn();
   }
@@ -169,11 +170,15 @@ export class EventLog implements NoticeSink {
       case "rejected":
       case "failed":
         this.#drop(event);
-        logger.warn("Kubernetes Event not written", {
-          namespace: event.namespace,
-          event: event.name,
-          reason: outcome.reason.slice(0, LONGEST_REASON),
-        });
+        logger.warn(
+          "Kubernetes Event not written",
+          {
+            namespace: event.namespace,
+            event: event.name,
+            reason: outcome.reason.slice(0, LONGEST_REASON),
+          },
+          event.namespace,
+        );
     }
   }
 
@@ -190,12 +195,6 @@ export class EventLog implements NoticeSink {
   #later(milliseconds: number, action: () => void): void {
     this.#cancel = this.#parts.clock.after(milliseconds, action);
   }
-}
-
-/** The namespace of the object; that of no object is the cluster's. */
-function groupOf({ regarding: { key } }: Notice): string {
-  const slash = key.indexOf("/");
-  return slash < 0 ? "" : key.slice(0, slash);
 }
 
 function idOf({ namespace, name }: ClusterEvent): string {

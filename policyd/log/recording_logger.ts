@@ -7,11 +7,19 @@ export interface RecordedLine {
   readonly fields: Fields;
 }
 
-/** A logger for tests that keeps its lines. */
-export function recordingLogger(): Logger & { readonly lines: readonly RecordedLine[] } {
+/** A logger for tests that keeps its lines, and beside them the namespace of each. */
+export function recordingLogger(): Logger & {
+  readonly lines: readonly RecordedLine[];
+  readonly namespaces: readonly string[];
+} {
   const lines: RecordedLine[] = [];
+  const namespaces: string[] = [];
   return Object.freeze({
-    ...loggerOf("debug", (level, message, fields) => lines.push({ level, message, fields })),
+    ...loggerOf("debug", (level, message, fields, namespace) => {
+      lines.push({ level, message, fields });
+      namespaces.push(namespace);
+    }),
     lines,
+    namespaces,
   });
 }

@@ -14,14 +14,14 @@ interface LoggerOptions {
 /**
  * The daemon's log on a stream, one line an entry.
  *
- * Warnings and errors of one message that come too fast are written later, as {@link PacedLines} has it.
+ * Lines of one message that come too fast are written later, as {@link PacedLines} has it, but for those that only its authors read.
  *
  * @param stream standard error, where it is written before the call returns
  */
 export function winstonLogger(
   options: LoggerOptions,
   stream: NodeJS.WritableStream,
-  clock: Pick<Clock, "after">,
+  clock: Pick<Clock, "after" | "now">,
 ): Logger {
   const print = options.format === "json" ? jsonLine : textLine;
   const winston = createLogger({
@@ -33,9 +33,9 @@ export function winstonLogger(
   });
   const write = (line: Line): void => void winston.log(line.level, print(line));
   const paced = new PacedLines(clock, write);
-  return loggerOf(options.level, (level, message, fields) => {
-    const line = { time: new Date(), level, message, fields };
-    if (level === "warn" || level === "error") paced.add(line);
-    else write(line);
+  return loggerOf(options.level, (level, message, fields, namespace) => {
+    const line = { time: new Date(), message, fields };
+    if (level === "debug") write({ ...line, level });
+    else paced.add({ ...line, level }, namespace);
   });
 }

@@ -154,7 +154,7 @@ export class PolicyNotices implements Dataplane {
 
   #tell(policy: NetworkPolicy, reason: string): void {
     const { logger, events } = this.#parts;
-    logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason });
+    logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason }, policy.namespace);
     events.tell({ regarding: policy, reason: "PolicyNotInForce", note: `NetworkPolicy ${policy.key}: ${reason}` });
   }
 

@@ -50,11 +50,15 @@ export class HostPortRefusals {
     if (refused.length > 0 && !this.#refused.has(key)) {
       for (const one of refused) {
         const note = `host port ${textOf(one)}: the pod is not reached there; all its other ports are published`;
-        this.#logger.warn("host port not published", {
-          pod: pod && `${pod.namespace}/${pod.name}`,
-          containerId,
-          reason: note,
-        });
+        this.#logger.warn(
+          "host port not published",
+          {
+            pod: pod && `${pod.namespace}/${pod.name}`,
+            containerId,
+            reason: note,
+          },
+          pod?.namespace,
+        );
         if (pod === undefined) continue;
         const regarding = { kind: "Pod", key: `${pod.namespace}/${pod.name}`, uid: pod.uid } as const;
         this.#events.tell({ regarding, reason: "HostPortNotServed", note: `Pod ${regarding.key}: ${note}` });

@@ -1,3 +1,4 @@
+import { namespaceOf } from "../cluster/namespace_of.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { familiesOf } from "./compile/frontends.ts";
@@ -20,11 +21,15 @@ export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceOb
       warned.add(key);
       const shown = externalIps.slice(0, MOST_SHOWN).map(formatAddress).join(", ");
       const count = externalIps.length;
-      logger.warn("a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over", {
-        service: key,
-        externalIPs: shown,
-        count,
-      });
+      logger.warn(
+        "a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over",
+        {
+          service: key,
+          externalIPs: shown,
+          count,
+        },
+        namespaceOf(key),
+      );
       const list = shortList(externalIps, MOST_SHOWN, formatAddress);
       const note = `Service ${key}: spec.externalIPs: takes traffic to ${list}; refuseExternalIPs would pass them over`;
       events.tell({ regarding: service, reason: "ExternalIPsServed", note });

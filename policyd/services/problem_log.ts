@@ -1,3 +1,4 @@
+import { namespaceOf } from "../cluster/namespace_of.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
@@ -17,7 +18,7 @@ export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver 
       const problems = new Set(problemsOf(key, compiled));
       for (const problem of problems) {
         if (before?.has(problem) === true) continue;
-        logger.warn("Service not served as it is", { reason: problem });
+        logger.warn("Service not served as it is", { reason: problem }, namespaceOf(key));
         events.tell({ regarding: service, reason: "ServiceNotServed", note: problem });
       }
       if (problems.size === 0) told.delete(key);

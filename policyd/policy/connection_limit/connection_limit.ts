@@ -175,7 +175,8 @@ export class ConnectionLimit {
       if (!before.has(key)) this.#tell(pod, counts.get(key) ?? 0, limit);
     }
     for (const [key, pod] of before) {
-      if (!this.#crowded.has(key)) logger.info("pod may begin connections again", { pod: nameOf(pod) });
+      if (!this.#crowded.has(key))
+        logger.info("pod may begin connections again", { pod: nameOf(pod) }, pod.name?.namespace);
     }
   }
 
@@ -183,7 +184,7 @@ export class ConnectionLimit {
     const { logger, clusterEvents } = this.#parts;
     const addresses = pod.addresses.map(formatAddress).join(", ");
     const fields = { pod: nameOf(pod), addresses, connections, limit };
-    logger.warn("pod has too many connections: no further ones begin", fields);
+    logger.warn("pod has too many connections: no further ones begin", fields, pod.name?.namespace);
     if (pod.name === undefined) return;
     const { namespace, name, uid } = pod.name;
     clusterEvents.tell({

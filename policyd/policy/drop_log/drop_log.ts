@@ -4,6 +4,7 @@ import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { Cancel, Clock } from "../../clock.ts";
+import { FairQueue } from "../../fair_queue.ts";
 import { KeptSubscription } from "../../kept_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { PolicyOptions } from "../evaluate/objects.ts";
@@ -57,8 +58,8 @@ export class DropLog implements PolicyFollower {
   readonly #subscription: KeptSubscription;
   readonly #pace = new Pace(DROP_LOG_LIMITS);
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
-  /** What {@link Pace} bounds. */
-  readonly #waiting: LoggedFlow[] = [];
+  /** By the namespace of the sender: who is denied in a loop keeps no line from other tenants. */
+  readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.burst);
   #nextLine: Cancel | undefined;
   #leftOutLine: Cancel | undefined;
   #isStopped = false;
@@ -122,22 +123,33 @@ export class DropLog implements PolicyFollower {
   #queue(flow: LoggedFlow): void {
     const { clock } = this.#parts;
     const paced: Paced = this.#pace.take(flowKey(flow), [flow.source, flow.destination], clock.now());
-    if (paced === "new") {
-      this.#waiting.push(flow);
-      this.#schedule();
-    } else {
-      this.#counts[paced]++;
+    if (paced === "repeated") {
+      this.#counts.repeated++;
       this.#parts.observer?.denied(flow, undefined);
-      if (paced === "too many") this.#leftOut();
+      return;
     }
+    const beyond = this.#waiting.add(this.#senderOf(flow), flow);
+    if (beyond !== undefined) {
+      this.#pace.leftOut(flowKey(beyond));
+      this.#counts["too many"]++;
+      this.#parts.observer?.denied(beyond, undefined);
+      this.#leftOut();
+    }
+    this.#schedule();
+  }
+
+  /** The namespace of the pod that sent a flow's packet; empty for nodes and for who is outside. */
+  #senderOf({ source }: LoggedFlow): string {
+    const holder = this.#parts.view.holderOf(source);
+    return holder?.type === "pod" ? holder.pod.namespace : "";
   }
 
   #schedule(): void {
     const { clock } = this.#parts;
-    if (this.#isStopped || this.#nextLine !== undefined || this.#waiting.length === 0) return;
+    if (this.#isStopped || this.#nextLine !== undefined || this.#waiting.size === 0) return;
     this.#nextLine = clock.after(this.#pace.wait(clock.now()), () => {
       this.#nextLine = undefined;
-      const flow = this.#waiting.shift();
+      const flow = this.#waiting.take();
       if (flow !== undefined) this.#tell(flow);
       this.#schedule();
     });
@@ -147,7 +159,7 @@ export class DropLog implements PolicyFollower {
     const { view, options, logger, clock, observer } = this.#parts;
     const began = clock.now();
     const fields = dropFields(view, flow, options);
-    logger.warn(MESSAGES[flow.origin.outcome], fields);
+    logger.warn(MESSAGES[flow.origin.outcome], fields, this.#senderOf(flow));
     observer?.denied(flow, reasonIn(fields));
     this.#counts.explained++;
     this.#pace.explained(began, clock.now());

@@ -1,12 +1,12 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** What the drop log does with a packet: explains it, or only counts it. */
-export type Paced = "new" | "repeated" | "too many";
+/** What the drop log does with a packet: has its flow explained as soon as there is time, or only counts it. */
+export type Paced = "new" | "repeated";
 
 export interface PaceLimits {
   /** Flows explained in a second, in the long run. */
   readonly perSecond: number;
-  /** Flows taken at once, and the most that wait to be explained. */
+  /** Flows explained at once, and the most that wait to be explained. */
   readonly burst: number;
   /** Milliseconds for which a flow that was explained is not explained again: senders try again and again. */
   readonly silence: number;
@@ -25,14 +25,12 @@ const LEAST_TIME = 1;
 
 /**
  * Bounds how many flows are explained and how long that takes, whatever is sent. Its memory is `perSecond` flows for each
- * second of `silence`, and `burst`.
+ * second of `silence`, `burst`, and those that wait.
  */
 export class Pace {
   readonly #limits: PaceLimits;
   /** By flow, the first that may be told again first. */
   readonly #told = new Map<string, { readonly until: number; readonly ends: readonly Address[] }>();
-  /** How many flows were taken and are not explained yet. */
-  #waiting = 0;
   #left: number;
   /** Milliseconds; below zero after a flow that took longer than there was time. */
   #time: number;
@@ -45,39 +43,42 @@ export class Pace {
   }
 
   /**
-   * A flow that is "new" is to be explained as soon as there is time ({@link wait}), and then {@link explained}.
+   * A flow that is "new" is to be explained as soon as there is time ({@link wait}), and then {@link explained}, or {@link leftOut}.
    *
    * @param flow the same text for the same flow
    * @param ends its addresses
    * @param now milliseconds, of a clock that is never set
    */
   take(flow: string, ends: readonly Address[], now: number): Paced {
-    const { burst, silence } = this.#limits;
-    this.#fill(now);
+    const { silence } = this.#limits;
     for (const [told, { until }] of this.#told) {
       if (until > now) break;
       this.#told.delete(told);
     }
     if (this.#told.has(flow)) return "repeated";
-    if (this.#left < 1 || this.#waiting >= burst) return "too many";
-    this.#left--;
-    this.#waiting++;
     this.#told.set(flow, { until: now + silence, ends });
     return "new";
+  }
+
+  /** A flow that was "new" is not explained after all, since others have the room. */
+  leftOut(flow: string): void {
+    this.#told.delete(flow);
   }
 
   /** Milliseconds until the next flow may be explained; 0 when it may be now. */
   wait(now: number): number {
     this.#fill(now);
-    const { time } = this.#limits;
-    return this.#time >= LEAST_TIME ? 0 : Math.ceil(((LEAST_TIME - this.#time) / time) * 1000);
+    const { time, perSecond } = this.#limits;
+    const forTime = this.#time >= LEAST_TIME ? 0 : (LEAST_TIME - this.#time) / time;
+    const forTurn = this.#left >= 1 ? 0 : (1 - this.#left) / perSecond;
+    return Math.ceil(Math.max(forTime, forTurn) * 1000);
   }
 
   /** One flow is explained. @param began when that was begun, in milliseconds @param now when it was done */
   explained(began: number, now: number): void {
     const { silence, time } = this.#limits;
-    this.#waiting--;
     this.#fill(now);
+    this.#left--;
     // A process that stood still meanwhile must not be silent for longer than this.
     const most = (silence / 1000) * time;
     this.#time = Math.max(-most, this.#time - (now - began));

@@ -1,6 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../clock.ts";
+import { namespaceOf } from "../../cluster/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { CheckHolders } from "./check_holders.ts";
 import type { HealthAnswer } from "./health_answer.ts";
@@ -165,12 +166,9 @@ export class HealthCheckServers {
       if (!(error instanceof DrawbridgeError)) throw error;
       if (!isWanted()) return;
       server.problem = error.message;
-      logger.warn("a health check server cannot listen; it is tried again", {
-        place: placeId(place),
-        service: this.#holders.holder(place.port)?.key,
-        error: error.message,
-        retryMilliseconds: retry,
-      });
+      const service = this.#holders.holder(place.port)?.key;
+      const fields = { place: placeId(place), service, error: error.message, retryMilliseconds: retry };
+      logger.warn("a health check server cannot listen; it is tried again", fields, namespaceOf(service ?? ""));
       server.cancelRetry = clock.after(retry, () => void this.#open(server, Math.min(2 * retry, LAST_RETRY)));
     }
   }

@@ -16,8 +16,8 @@ describe("policyd/log/paced_lines", () => {
     lines = new PacedLines(clock, (line) => written.push(line));
   });
 
-  const say = (reason: string, message = "object not used as it is"): void =>
-    lines.add({ time: new Date(clock.time()), level: "warn", message, fields: { reason } });
+  const say = (reason: string, message = "object not used as it is", namespace = ""): void =>
+    lines.add({ time: new Date(clock.time()), level: "warn", message, fields: { reason } }, namespace);
   const reasons = (): readonly unknown[] => written.map(({ fields }) => fields["reason"]);
   const suppressed = (): readonly unknown[] => written.flatMap(({ fields }) => fields["suppressed"] ?? []);
   const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `object ${i}`);
@@ -47,10 +47,11 @@ describe("policyd/log/paced_lines", () => {
     assert.deepEqual(suppressed(), [29]);
   });
 
-  it("DAEMON-08: beyond 1000 that wait, the next line says how many are left out", () => {
-    for (const reason of numbered(5000)) say(reason);
+  it("DAEMON-08: beyond 1000 that wait, the oldest is left out and the next line says how many", () => {
+    const all = numbered(5000);
+    for (const reason of all) say(reason);
     clock.pass(20 * MINUTE);
-    assert.deepEqual(reasons(), numbered(1020));
+    assert.deepEqual(reasons(), [...all.slice(0, 20), ...all.slice(-1000)]);
     assert.deepEqual(suppressed(), [3980]);
     assert.equal(written[20]?.fields["suppressed"], 3980);
   });
@@ -61,6 +62,49 @@ describe("policyd/log/paced_lines", () => {
       clock.pass(1000);
     }
     assert.ok(written.length <= 20 + 3600, `${written.length} lines`);
+  });
+
+  it("SHARE-06: who has very many lines written delays and loses only its own, whatever else waits", () => {
+    const after = (namespaces: readonly [string, string]): readonly unknown[] => {
+      clock = new FakeClock();
+      written = [];
+      lines = new PacedLines(clock, (line) => written.push(line));
+      for (const reason of numbered(5000)) say(reason, undefined, namespaces[0]);
+      for (const reason of ["a", "b", "c"]) say(reason, undefined, namespaces[1]);
+      for (const reason of numbered(5000)) say(`again ${reason}`, undefined, namespaces[0]);
+      clock.pass(7000);
+      return reasons().filter((reason) => ["a", "b", "c"].includes(String(reason)));
+    };
+    // Without namespaces the three are lost among the others.
+    assert.deepEqual(after(["", ""]), []);
+    assert.deepEqual(after(["greedy", "shop"]), ["a", "b", "c"]);
+    clock.pass(30 * MINUTE);
+    assert.equal(new Set(reasons()).size, reasons().length);
+  });
+
+  it("SHARE-06: one namespace has 600 lines and then one in ten seconds, over all messages, and others go on meanwhile", () => {
+    let others = 0;
+    for (let second = 0; second < 3600; second++) {
+      for (let message = 0; message < 40; message++) say(`${second}`, `message ${message}`, "greedy");
+      if (second % 60 === 0) say(`other ${second}`, "message 7", "shop");
+      clock.pass(1000);
+      others = reasons().filter((reason) => String(reason).startsWith("other")).length;
+      assert.ok(others >= Math.floor(second / 60), `${others} of others after ${second} s`);
+    }
+    const own = written.length - others;
+    assert.ok(own >= 600 && own <= 600 + 360 + 1, `${own} lines`);
+  });
+
+  it("SHARE-06: lines of information are bounded as warnings are, after 250", () => {
+    for (const reason of numbered(1000)) {
+      lines.add(
+        { time: new Date(clock.time()), level: "info", message: "connections are cut", fields: { reason } },
+        "",
+      );
+    }
+    assert.equal(written.length, 250);
+    clock.pass(MINUTE);
+    assert.equal(written.length, 310);
   });
 
   it("DAEMON-08: after a pause a burst is written at once again, and nothing goes on meanwhile", () => {

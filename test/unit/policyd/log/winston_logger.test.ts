@@ -54,4 +54,20 @@ describe("policyd/log/winston_logger", () => {
     assert.deepEqual([count("warn", 0), count("error", 0), count("info", 0)], [20, 20, 100]);
     assert.deepEqual([count("warn", 80_000), count("error", 80_000)], [100, 100]);
   });
+
+  it("SHARE-06: a line that a tenant brings about has its turn among those of its namespace", () => {
+    const clock = new FakeClock();
+    const lines = logged(
+      "info",
+      "text",
+      (logger) => {
+        for (let i = 0; i < 100; i++) logger.warn("bad object", { i }, "greedy");
+        logger.warn("bad object", { i: "other" }, "shop");
+        clock.pass(2000);
+      },
+      clock,
+    );
+    assert.equal(lines.filter((line) => line.endsWith("i=other")).length, 1);
+    assert.equal(lines.length, 22);
+  });
 });

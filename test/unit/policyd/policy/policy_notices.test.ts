@@ -85,6 +85,7 @@ describe("policyd/policy: what is said of policies", () => {
     notices.apply(changesOf(tooLarge("c")));
     notices.apply(changesOf(tooLarge("c")));
     assert.equal(logger.lines.length, 1);
+    assert.deepEqual(logger.namespaces, ["x"], "the turn is its author's (SHARE-06)");
     const [line] = logger.lines;
     assert.deepEqual([line?.level, line?.fields["policy"]], ["warn", "x/c"]);
     assert.match(String(line?.fields["reason"]), /^ingress: \d+ pairs .* the pods are isolated/);

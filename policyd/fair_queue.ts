@@ -26,9 +26,13 @@ export class FairQueue<T> {
     return this.#size > this.#most ? this.#shift(this.#largest()) : undefined;
   }
 
-  /** Takes the next item; its group is the last to have a turn then. */
-  take(): T | undefined {
-    const [first] = this.#groups.keys();
+  /**
+   * Takes the next item; its group is the last to have a turn then.
+   *
+   * @param isReady whether a group may have a turn; asked of one after the other until one may
+   */
+  take(isReady: (group: string) => boolean = () => true): T | undefined {
+    const first = this.#firstOf(isReady);
     if (first === undefined) return undefined;
     const item = this.#shift(first);
     const left = this.#groups.get(first);
@@ -50,6 +54,11 @@ export class FairQueue<T> {
     if (item !== undefined) this.#size--;
     if (items?.length === 0) this.#groups.delete(group);
     return item;
+  }
+
+  #firstOf(isReady: (group: string) => boolean): string | undefined {
+    for (const group of this.#groups.keys()) if (isReady(group)) return group;
+    return undefined;
   }
 
   #largest(): string {

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import type { RawObject } from "../apiserver/storage.ts";
+import { createLab } from "../lab/lab.ts";
+import { ApiNode } from "../support/api_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+/** Of each kind of bad object. */
+const MANY = 1500;
+
+/** Bad objects of a tenant, one of each kind that brings about a line of its own. @param number below 60,000 */
+function badObjects(namespace: string, number: number): readonly RawObject[] {
+  const name = `bad-${number}`;
+  const metadata = { name, namespace };
+  const clusterIP = `10.96.${(number >> 8) & 255}.${number & 255}`;
+  const service = (suffix: string, spec: object): RawObject => ({
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name: `${name}-${suffix}`, namespace },
+    spec: { type: "ClusterIP", clusterIP, clusterIPs: [clusterIP], ports: [{ port: 80, protocol: "TCP" }], ...spec },
+  });
+  return [
+    service("port", { ports: [{ port: 70_000, protocol: "TCP" }] }),
+    service("local", { externalIPs: ["127.0.0.1"] }),
+    service("external", { externalIPs: [`198.51.${(number >> 8) & 255}.${number & 255}`] }),
+    {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { ...metadata, annotations: { "drawbridge.dev/shadow": "perhaps" } },
+      spec: { podSelector: {} },
+    },
+  ];
+}
+
+const MESSAGES = [
+  "object not used as it is",
+  "Service not served as it is",
+  "a Service takes traffic to its externalIPs",
+  "NetworkPolicy not in force as it is",
+];
+
+describe("log lines that tenants' objects bring about", function () {
+  this.timeout(120_000);
+  let node: ApiNode;
+
+  before(async function () {
+    requireKernel(this);
+    node = new ApiNode(createLab("log-lines"));
+    await node.prepare();
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+  });
+  after(async () => {
+    await node?.stop();
+    node?.lab.destroy();
+  });
+
+  const put = (namespace: string, numbers: readonly number[]): Promise<unknown> =>
+    node.server.apply(...numbers.flatMap((number) => badObjects(namespace, number)));
+  const linesOf = (message: string): readonly string[] =>
+    node.daemon
+      .log()
+      .split("\n")
+      .filter((line) => line.includes(message));
+  const bad =
+    (namespace: string): ((line: string) => boolean) =>
+    (line) =>
+      line.includes(`${namespace}/bad-`);
+
+  it("SHARE-06: a tenant with thousands of bad objects keeps no line about those of another one out of the log", async () => {
+    await put(
+      "greedy",
+      Array.from({ length: MANY }, (_, number) => number),
+    );
+    const flooded = (): boolean => MESSAGES.every((message) => linesOf(message).filter(bad("greedy")).length >= 20);
+    for (let left = 600; !flooded(); left--) {
+      assert.ok(left > 0, `no flood: ${node.daemon.log().slice(-2000)}`);
+      await pause(50);
+    }
+    await put("shop", [MANY]);
+    // Each of the 1,000 that wait of each message would have its second first.
+    const told = (): readonly string[] => MESSAGES.filter((message) => linesOf(message).some(bad("shop")));
+    for (let left = 300; told().length < MESSAGES.length; left--) {
+      assert.ok(left > 0, `only ${told().join()}: ${node.daemon.log().slice(-2000)}`);
+      await pause(50);
+    }
+    for (const message of MESSAGES) {
+      const own = linesOf(message).filter(bad("greedy")).length;
+      assert.ok(own >= 20 && own < 100, `${own} lines of ${MANY}: ${message}`);
+    }
+  });
+});

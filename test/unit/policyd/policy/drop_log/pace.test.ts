@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { Pace } from "../../../../../policyd/policy/drop_log/pace.ts";
+
+describe("policyd/policy/drop_log/pace", () => {
+  it("DROP-05: a process that stands still while it explains a flow is silent for no longer than a minute", () => {
+    const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000, time: 20 });
+    assert.deepEqual([pace.take("a flow", [], 1000), pace.wait(1000)], ["new", 0]);
+    pace.explained(1000, 3_601_000);
+    assert.ok(pace.wait(3_601_000) <= 61_000, `${pace.wait(3_601_000)}`);
+    assert.equal(pace.wait(3_601_000 + pace.wait(3_601_000)), 0);
+  });
+
+  it("DROP-05: whatever comes, in the long run no more than the limit", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.record({ flow: fc.nat(50), wait: fc.nat(300) }), { minLength: 50, maxLength: 400 }),
+        (packets) => {
+          const pace = new Pace({ perSecond: 5, burst: 10, silence: 2000, time: 20 });
+          let [now, told] = [0, 0];
+          const last = new Map<number, number>();
+          for (const { flow, wait } of packets) {
+            now += wait;
+            if (pace.take(String(flow), [], now) !== "new") continue;
+            if (pace.wait(now) > 0) {
+              pace.leftOut(String(flow));
+              continue;
+            }
+            pace.explained(now, now);
+            told++;
+            assert.ok(now - (last.get(flow) ?? Number.NEGATIVE_INFINITY) >= 2000);
+            last.set(flow, now);
+          }
+          assert.ok(told <= 10 + (now / 1000) * 5 + 1, `${told} in ${now} ms`);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
