@@ -1,4 +1,4 @@
-import { isOurs } from "../../policyd/dataplane/schema.ts";
+import { isOurs } from "../../policyd/dataplane/own_comment.ts";
 import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policy/closing/closing_tables.ts";
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";

@@ -1,6 +1,6 @@
 import type { Logger } from "../log/logger.ts";
 import { tableKey } from "./claim.ts";
-import { isOurs } from "./schema.ts";
+import { isOurs } from "./own_comment.ts";
 import type { TableFindings } from "./table_reading.ts";
 
 /** Says which tables are written as a whole at the start or after a failure. @returns how many */

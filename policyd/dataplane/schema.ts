@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import { formatTable } from "../../kernel/nftables/text.ts";
+import { ownComment } from "./own_comment.ts";
 
-/** How the comment of each table of ours begins. The kernel lets nobody change it, so the version stands elsewhere. */
-const MARK = "drawbridge schema ";
 /** How the name begins of the chain without rules that says by the rest of its name which version is in force. */
 const VERSION_CHAIN = "schema-";
 const VERSION_CHARACTERS = 16;
@@ -21,16 +20,6 @@ export function withVersion(table: Omit<Table, "comment">): Table {
   const version = createHash("sha256").update(text).digest("hex").slice(0, VERSION_CHARACTERS);
   const chains = [...table.chains, { name: `${VERSION_CHAIN}${version}`, rules: [] }];
   return Object.freeze({ ...table, chains, comment: ownComment("as a chain is named") });
-}
-
-/** The comment by which a table is known as ours. @param version where its version is found */
-export function ownComment(version: string): string {
-  return `${MARK}${version}`;
-}
-
-/** Whether a comment is one that a version of ours wrote. */
-export function isOurs(comment: string | undefined): boolean {
-  return comment?.startsWith(MARK) === true;
 }
 
 /** Whether a chain is the one that names the version. */

@@ -3,7 +3,7 @@ import { chainLayout, setLayout } from "../../kernel/nftables/message.ts";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { ChainState, SetState, TableHead } from "../../kernel/nftables/state.ts";
 import { decodeBody } from "../../kernel/netlink/message.ts";
-import { isOurs } from "./schema.ts";
+import { isOurs } from "./own_comment.ts";
 
 /**
  * In what a table of the kernel is none that we could go on with, in words; what it holds is not looked at. One of another

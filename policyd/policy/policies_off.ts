@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Change } from "../../kernel/nftables/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
-import { isOurs } from "../dataplane/schema.ts";
+import { isOurs } from "../dataplane/own_comment.ts";
 import type { Logger } from "../log/logger.ts";
 import { openingChanges } from "./closing/closing_tables.ts";
 import { POLICY_TABLE } from "./compile/policy_table.ts";

@@ -2,7 +2,7 @@ import { tableChanges } from "../../kernel/nftables/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { removalOf } from "../../kernel/nftables/socket.ts";
-import { ownComment } from "../dataplane/schema.ts";
+import { ownComment } from "../dataplane/own_comment.ts";
 import { keptChains, keptElement, keptSets } from "./kept_part.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 

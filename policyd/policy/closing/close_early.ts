@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { Table, TableReference } from "../../../kernel/nftables/object.ts";
-import { isOurs } from "../../dataplane/schema.ts";
+import { isOurs } from "../../dataplane/own_comment.ts";
 import { BRIDGE_TABLE } from "../../node/table_part.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import { closingBridgeTable, closingChanges, closingTable } from "./closing_tables.ts";

@@ -5,7 +5,7 @@ import { removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
 import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../node/configuration.ts";
-import { ownComment } from "../../dataplane/schema.ts";
+import { ownComment } from "../../dataplane/own_comment.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
 /** Keeps the bridge closed from the daemon's start until policies are in force again. */

@@ -5,7 +5,7 @@ import { removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
 import type { Rule } from "../../../kernel/nftables/statement.ts";
 import { equals, rule } from "../../../kernel/nftables/statement.ts";
-import { isOurs, ownComment } from "../../dataplane/schema.ts";
+import { isOurs, ownComment } from "../../dataplane/own_comment.ts";
 import { openingChanges } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 

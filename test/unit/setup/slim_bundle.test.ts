@@ -15,21 +15,25 @@ describe("setup: the daemon's bundle in memory", () => {
     assert.throws(() => slimBundle('"\\é"'), SetupFailure);
   });
 
-  it("takes Node's HTTP module without reading all of it, wherever and by whatever name it is imported", () => {
+  it("takes Node's modules without reading all of them, wherever and by whatever names they are imported", () => {
     const code =
-      'use(a,b);import a from"node:http";import{createServer as b,get}from"http";import*as d from"http";import c from"node:net";';
+      'use(a,b);import a from"node:http";import{createServer as b,get}from"http";import*as d from"timers/promises";import c from"koffi";';
     const taken =
-      'const a=process.getBuiltinModule("node:http");const {createServer:b,get}=process.getBuiltinModule("node:http");const d=process.getBuiltinModule("node:http");';
-    assert.equal(slimBundle(code), `${taken}use(a,b);import c from"node:net";`);
+      'const a=globalThis.process.getBuiltinModule("node:http");const {createServer:b,get}=globalThis.process.getBuiltinModule("node:http");' +
+      'const d=globalThis.process.getBuiltinModule("node:timers/promises");';
+    assert.equal(slimBundle(code), `${taken}use(a,b);import c from"koffi";`);
     assert.equal(
       slimBundle(`#!/usr/bin/env node\n${code}`),
-      `#!/usr/bin/env node\n${taken}use(a,b);import c from"node:net";`,
+      `#!/usr/bin/env node\n${taken}use(a,b);import c from"koffi";`,
     );
+    assert.equal(slimBundle('import x from"fs-extra";'), 'import x from"fs-extra";');
   });
 
-  it("refuses an import of it that it does not know", () => {
+  it("refuses an import of them that it does not know", () => {
     assert.throws(() => slimBundle('import http,{get}from"node:http";'), SetupFailure);
     assert.throws(() => slimBundle('export*from"http";'), SetupFailure);
+    assert.throws(() => slimBundle('export{join}from"node:path";'), SetupFailure);
+    assert.throws(() => slimBundle('import"fs";'), SetupFailure);
   });
 });
 
