@@ -31,6 +31,7 @@ import type { Decoded, Shape } from "./json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import type { Node } from "./node.ts";
+import { waitForOtherCalls } from "./one_at_a_time.ts";
 import { chainedResult, previousResult, unchangedResult } from "./previous_result.ts";
 import { resultObject } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
@@ -142,6 +143,7 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
   return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
+      yield* waitForOtherCalls(node, namespace);
       yield* detachEnded(node, configuration, detachOf(node, call, input, home));
       const giver = addressGiver(node, call, input, configuration, attachment);
       const work = add(node, configuration, attachment, { home, namespace }, giver);
@@ -247,6 +249,7 @@ function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachme
   const configuration = face === "drawbridge" ? detachConfiguration(input) : undefined;
   return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
     if (configuration !== undefined) {
+      if (namespace !== undefined) yield* waitForOtherCalls(node, namespace);
       const taker = addressTaker(node, call, input, configuration, attachment);
       yield* delAll(node, configuration, attachment, { home, namespace }, taker);
     } else if (namespace !== undefined) setLoopback(node, home, namespace, false);
