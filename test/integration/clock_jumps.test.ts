@@ -63,7 +63,7 @@ describe("a daemon whose wall clock is set back and on by an hour all the time",
     }
   }
 
-  it("DAEMON-09: what it does is neither hastened nor delayed, and each Event is told once", async () => {
+  it("DAEMON-09: what it does is neither hastened nor delayed, and each Event comes once", async () => {
     const preload = `${node.directory}/jumps.cjs`;
     writeFileSync(preload, JUMPS);
     node.start(undefined, [`--require=${preload}`]);

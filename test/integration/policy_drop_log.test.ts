@@ -292,7 +292,8 @@ for (const bridgeNetfilter of [true, false]) {
       });
       await lab.apply(objects(huge, DB));
       const start = logOf().length;
-      const ask = () => marks([...inBoth("x/b", "x/db", "80/TCP"), ...inBoth("x/a", "x/db", "80/TCP", "81/TCP")]);
+      // At a port of its own: a packet of the test before may be read so late that its flow is silent by now.
+      const ask = () => marks([...inBoth("x/b", "x/db", "80/TCP"), ...inBoth("x/a", "x/db", "80/TCP", "82/TCP")]);
       assert.equal(await ask(), "XX..XX");
       const lines = await linesWhen(start, DROPPED, 4, ask);
       for (const { tooLarge } of lines) assert.equal(tooLarge, "x/huge");
