@@ -46,6 +46,12 @@ interface Known {
   readonly problems: readonly string[];
 }
 
+/** The state of a policy, and why it is not in force as it is written. */
+export interface PolicyStanding {
+  readonly state: PolicyState;
+  readonly problems: readonly string[];
+}
+
 /**
  * Says what becomes of policies on this node: once that they are in force, or that they are not (POL-53), and of each
  * policy that is not in force as it is written what is wrong, once for as long as it is so.
@@ -120,12 +126,18 @@ export class PolicyNotices implements Dataplane {
     return states;
   }
 
-  /** The state of a policy, and why it is not in force as it is written. */
-  stateOf(kind: Kind, key: string): { readonly state: PolicyState; readonly problems: readonly string[] } {
-    const known = kind === "NetworkPolicy" ? this.#networkPolicies.get(key) : undefined;
-    if (known === undefined) return { state: this.#parts.isEnforced ? "enforced" : "off", problems: [] };
-    if (known.state !== "enforced" || !this.#leftOut().has(key)) return known;
-    return { state: "restricted", problems: [...known.problems, LEFT_OUT] };
+  /** Returns a function that tells the state of a policy as of now, and why it is not in force as it is written. */
+  stateReader(): (kind: Kind, key: string) => PolicyStanding {
+    const { isEnforced } = this.#parts;
+    const restrictions = this.#restrictions.map(({ policies, reason }) => ({ keys: policies(), reason }));
+    return (kind, key) => {
+      const known = kind === "NetworkPolicy" ? this.#networkPolicies.get(key) : undefined;
+      if (known === undefined) return { state: isEnforced ? "enforced" : "off", problems: [] };
+      const { state, problems } = known;
+      const reasons = restrictions.filter(({ keys }) => keys.has(key)).map(({ reason }) => reason);
+      const isRestricted = state === "enforced" && reasons.length > 0;
+      return { state: isRestricted ? "restricted" : state, problems: [...problems, ...reasons] };
+    };
   }
 
   async register(): Promise<void> {}

@@ -47,7 +47,7 @@ const schema = v.object({
 /** Where a report comes from. */
 export interface ReportParts {
   readonly progress: Pick<PolicyProgress, "all">;
-  readonly notices: Pick<PolicyNotices, "stateOf">;
+  readonly notices: Pick<PolicyNotices, "stateReader">;
   readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<PolicyRuleSeries> } };
 }
 
@@ -58,8 +58,9 @@ export async function policyReport(
 ): Promise<ReportPage> {
   if (after === undefined) await counters.refresh();
   const packets = packetsByPolicy(counters.sums.rules());
+  const stateOf = notices.stateReader();
   const policies = progress.all().map((one): ReportedPolicy => {
-    const { state, problems } = notices.stateOf(one.kind, one.key);
+    const { state, problems } = stateOf(one.kind, one.key);
     return { ...one, state, problems, rules: packets.get(one.key) ?? [] };
   });
   return reportPage(policies, after);

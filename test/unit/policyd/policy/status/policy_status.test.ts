@@ -117,7 +117,7 @@ describe("policyd/policy/status", () => {
     const parts = {
       progress: { all: () => [reported("shop/a"), reported("shop/b")] },
       notices: {
-        stateOf: (_kind: unknown, key: string) =>
+        stateReader: () => (_kind: unknown, key: string) =>
           key === "shop/b"
             ? ({ state: "restricted", problems: ["too large"] } as const)
             : ({ state: "enforced", problems: [] } as const),
