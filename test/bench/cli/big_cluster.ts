@@ -1,3 +1,7 @@
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { rowLine } from "../../../policyd/flows/journal.ts";
+import type { FlowEnd } from "../../../policyd/flows/row.ts";
+
 const NAMESPACES = 50;
 const WORKLOADS = 500;
 const PODS_EACH = 20;
@@ -5,7 +9,13 @@ const POLICIES = 1000;
 const NODES = 100;
 
 /** How large the cluster is that the command line is measured with. */
-export const BIG = { pods: WORKLOADS * PODS_EACH, workloads: WORKLOADS, policies: POLICIES, connections: 50_000 };
+export const BIG = {
+  pods: WORKLOADS * PODS_EACH,
+  workloads: WORKLOADS,
+  policies: POLICIES,
+  connections: 50_000,
+  flows: 50_000,
+};
 
 /** Connections between its pods as `conntrack -L` prints them, each of another pair. */
 export function bigConnections(): string {
@@ -15,6 +25,33 @@ export function bigConnections(): string {
     const original = `src=${from} dst=${to} sport=${ports.client} dport=${ports.server}`;
     const reply = `src=${to} dst=${from} sport=${ports.server} dport=${ports.client}`;
     return `tcp      6 431999 ESTABLISHED ${original} ${reply} [ASSURED] mark=0 use=1\n`;
+  });
+  return lines.join("");
+}
+
+/** Flows between its workloads, and with addresses outside, as `flows -o jsonl` prints them, each of another pair or port. */
+export function bigLedger(): string {
+  const nameOf = (number: number): FlowEnd => ({
+    type: "workload",
+    name: `n${number % NAMESPACES}/deployment/w${number}`,
+  });
+  const lines = Array.from({ length: BIG.flows }, (_, number) => {
+    const pair = Math.floor(number / 3);
+    const address = `203.0.${pair % 250}.${1 + (pair % 200)}`;
+    return rowLine({
+      from: pair % 10 === 0 ? { type: "outside", range: parseCidr(`${address}/32`) } : nameOf(pair % WORKLOADS),
+      to: nameOf(Math.floor(pair / WORKLOADS + pair * 7) % WORKLOADS),
+      protocol: "TCP",
+      port: 8080 + (number % 3),
+      verdict: "allowed",
+      observedAt: "to",
+      firstSeen: Date.UTC(2026, 0, 1),
+      lastSeen: Date.UTC(2026, 0, 8),
+      count: 1 + (number % 100),
+      open: 0,
+      bytes: 1000 * number,
+      reason: undefined,
+    });
   });
   return lines.join("");
 }

@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { CLI_DIRECTORY } from "../../support/cli_program.ts";
 import { interleave } from "../row.ts";
 import { median } from "../statistics.ts";
-import { BIG, bigConnections, bigPods, bigPolicies } from "./big_cluster.ts";
+import { BIG, bigConnections, bigLedger, bigPods, bigPolicies } from "./big_cluster.ts";
 import type { Measurement } from "./measure_main.ts";
 import { configMapList, podsApart, podsWithoutOwners, YAML } from "./yaml_files.ts";
 
@@ -74,6 +74,10 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
   const live = measure("policy dry-run --conntrack", ["run", "policy", "dry-run", ...change]);
   const places = ["-n", "n0", "-f", at("after.json"), "--conntrack", at("conntrack.txt")];
   const suggested = measure("policy suggest", ["run", "policy", "suggest", ...places]);
+  writeFileSync(at("flows.jsonl"), bigLedger());
+  const ledger = ["--ledger", at("flows.jsonl")];
+  const seen = measure("policy dry-run --ledger", ["run", "policy", "dry-run", ...change.slice(0, 4), ...ledger]);
+  const learnt = measure("policy suggest --ledger", ["run", "policy", "suggest", ...places.slice(0, 4), ...ledger]);
   return [
     rowOf(`read ${BIG.pods} pods, ${size} MB of JSON`, read, 2000),
     rowOf(`matrix of ${cluster}: evaluation`, matrix, 2000),
@@ -82,6 +86,8 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
     rowOf("policy diff, whole command, one policy less", diff, 3000),
     rowOf(`policy dry-run, one policy more, with ${BIG.connections} connections`, live, 5000),
     rowOf("policy suggest for a namespace, with as many", suggested, 10_000),
+    rowOf(`policy dry-run, one policy more, with a ledger of ${BIG.flows} flows`, seen, 5000),
+    rowOf("policy suggest for a namespace, with as many", learnt, 10_000),
   ];
 }
 
