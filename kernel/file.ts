@@ -6,6 +6,8 @@ import { check } from "./syscall/syscalls.ts";
 
 const decoder = new TextDecoder();
 const CHUNK = 16 * 1024;
+/** A reading ends before another one begins, and only its text stays: settings are read many times a second. */
+const scratch = new Uint8Array(CHUNK);
 
 const AT_FDCWD = -100;
 const AT_EMPTY_PATH = 0x1000;
@@ -16,7 +18,11 @@ const STATX_NLINK = 0x4;
 const STATX_UID = 0x8;
 const STATX_MTIME = 0x40;
 const STATX_INO = 0x100;
+const STATX_BTIME = 0x800;
 const STATX_SIZE = 256;
+/** Of {@link sightOf}: nothing of it stays. */
+const sightBuffer = new Uint8Array(STATX_SIZE);
+const sightView = new DataView(sightBuffer.buffer);
 const S_IFMT = 0o170000;
 const S_IFDIR = 0o040000;
 const S_IFREG = 0o100000;
@@ -28,7 +34,7 @@ const S_IFREG = 0o100000;
  * @throws SyscallError; EFBIG when there are more than `limit` bytes
  */
 export function readAll(files: FileReadCalls, fd: number, limit: number, what: string): string {
-  let buffer = new Uint8Array(Math.min(CHUNK, limit + 1));
+  let buffer = scratch.subarray(0, Math.min(CHUNK, limit + 1));
   let length = 0;
   for (;;) {
     if (length === buffer.length) {
@@ -124,6 +130,29 @@ export function modificationTime(files: FileReadCalls, path: string): number | u
   const buffer = new Uint8Array(STATX_SIZE);
   const result = files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MTIME, buffer);
   return result === 0 ? Number(new DataView(buffer.buffer).getBigInt64(112, littleEndian)) : undefined;
+}
+
+/** The file that a path leads to, and its last change. */
+export interface FileSight {
+  /** The same for as long as it is the same file: its number, and when it was made, since numbers are given again. */
+  readonly identity: string;
+  /** Nanoseconds since 1970. The kernel's clock for it ticks every few milliseconds. */
+  readonly changedAt: bigint;
+}
+
+/** The file that a path leads to; undefined where there is none, or it cannot be seen. struct statx. */
+export function sightOf(files: FileReadCalls, path: string): FileSight | undefined {
+  const mask = STATX_INO | STATX_MTIME | STATX_BTIME;
+  if (files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, mask, sightBuffer) !== 0) return undefined;
+  const number = sightView.getBigUint64(32, littleEndian);
+  return { identity: `${number} ${timeAt(80)}`, changedAt: timeAt(112) };
+}
+
+/** Nanoseconds of a struct statx_timestamp. */
+function timeAt(offset: number): bigint {
+  return (
+    sightView.getBigInt64(offset, littleEndian) * 1_000_000_000n + BigInt(sightView.getUint32(offset + 8, littleEndian))
+  );
 }
 
 /**

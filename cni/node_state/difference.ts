@@ -90,7 +90,8 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
   return steps;
 }
 
-function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
+/** Whether a port's link is on its bridge, up and with its flags, as far as the kernel has said them. */
+export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
   if (master !== bridge || !up) return false;
   if (hairpin === undefined || bridgePort === undefined) return true;
   return bridgePort.hairpin === hairpin && bridgePort.groupForwardMask === ALL_RESERVED_GROUPS;

@@ -10,8 +10,8 @@ import type { EventSource, SourcePlan } from "./source.ts";
 import { planSource } from "./source.ts";
 import type { Command, Report } from "./reader_message.ts";
 
-/** Nothing interrupts poll(2): a process that ends without a stop waits for it at most so long. */
-const LONGEST_POLL_MILLISECONDS = 1000;
+/** The eventfd interrupts poll(2), which otherwise keeps a thread of the runtime's pool at most so long. */
+const LONGEST_POLL_MILLISECONDS = 30_000;
 /** The largest datagrams are a log's, of up to 64 KiB of packet and its attributes. */
 const READ_BUFFER = 256 * 1024;
 /** How many datagrams of a source are read in one turn of the event loop, so that it keeps neither other sources nor others waiting. */

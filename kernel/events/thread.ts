@@ -58,6 +58,8 @@ class EventThread implements KernelEvents {
       post: (report) => this.#take(report),
       inside: (action) => (place === undefined ? action() : place.inside(action)),
     });
+    // A process that ends without a stop waits for the thread that waits.
+    process.once("exit", this.#wake);
     this.#ended = this.#run(reader, place);
   }
 
@@ -88,6 +90,7 @@ class EventThread implements KernelEvents {
       this.#endAll(error instanceof Error ? error : new Error(String(error)));
     } finally {
       this.#hasEnded = true;
+      process.removeListener("exit", this.#wake);
       this.#calls.close(this.#wakeFd);
       place?.leave();
       this.#endAll(threadHasEnded());
@@ -97,9 +100,13 @@ class EventThread implements KernelEvents {
   #command(command: Command): void {
     if (this.#hasEnded) return;
     this.#commands.push(command);
+    this.#wake();
+  }
+
+  readonly #wake = (): void => {
     // EAGAIN would mean a counter near its 64-bit end, and the thread awake already.
     this.#calls.write(this.#wakeFd, new Uint8Array(BigUint64Array.of(1n).buffer));
-  }
+  };
 
   /** A listener that throws has a bug: that ends the process, where nobody catches it, and not the reading for others. */
   #take(report: Report): void {

@@ -23,6 +23,7 @@ export const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
 
 const AF_UNSPEC = 0;
+const AF_BRIDGE = 7;
 const AF_INET6 = 10;
 
 const IFF_UP = 0x1;
@@ -88,7 +89,7 @@ const linkLayout = { struct: linkHeader, attributes: linkAttributes } as const s
 /** MAC addresses of tunnels and loopback are not six bytes, so reading takes the raw payload. */
 const readLayout = {
   struct: linkHeader,
-  attributes: { ...linkAttributes, mac: [1, bytes], families: [26, bytes] },
+  attributes: { ...linkAttributes, mac: [1, bytes], portInformation: [12, bytes], families: [26, bytes] },
 } as const satisfies BodyLayout;
 
 const identityLayout = { struct: linkHeader, attributes: { name: linkAttributes.name } } as const satisfies BodyLayout;
@@ -295,7 +296,12 @@ export function getLink(link: LinkReference): Request {
 
 /** Asks for all links of the namespace. */
 export function dumpLinks(): Request {
-  return request("list links", { type: RTM_GETLINK, flags: 0, layout: linkLayout }, { family: AF_UNSPEC }, {});
+  return request(
+    "list links",
+    { type: RTM_GETLINK, flags: 0, layout: linkLayout },
+    { family: AF_UNSPEC },
+    { extensionMask: SKIP_STATISTICS },
+  );
 }
 
 /**
@@ -306,6 +312,9 @@ export function dumpLinks(): Request {
 export function parseLink(message: ReceivedMessage): Link {
   const { header, attributes } = decodeBody(readLayout, message.body);
   const { kind, data, slaveKind, slaveData } = attributes.linkInfo ?? {};
+  // The bridge itself notifies of its ports in another form (br_fill_ifinfo).
+  const portData = header.family === AF_BRIDGE ? attributes.portInformation : undefined;
+  const ofPort = slaveKind === "bridge" ? slaveData : portData;
   const bridge = kind === "bridge" && data !== undefined ? decodeAttributes(bridgeAttributes, data) : undefined;
   return {
     index: header.index,
@@ -323,7 +332,7 @@ export function parseLink(message: ReceivedMessage): Link {
     alias: attributes.alias,
     group: attributes.group ?? 0,
     bridge: bridge === undefined ? undefined : { stp: bridge.stpState !== 0 },
-    bridgePort: slaveKind === "bridge" && slaveData !== undefined ? bridgePortOf(slaveData) : undefined,
+    bridgePort: ofPort === undefined ? undefined : bridgePortOf(ofPort),
   };
 }
 

@@ -15,6 +15,8 @@ import { besideChange, besideEntries, isNothing } from "./neighbouring_bridges.t
 /** Milliseconds from a notification to the look: a bridge gets its addresses one after the other. */
 const SETTLE_MILLISECONDS = 50;
 const SUBSCRIPTION_RETRY = 5000;
+/** Sync periods between two looks while changes of addresses are notified of, and nothing is left to do: all links are listed for one. */
+const QUIET_PERIODS = 10;
 const NOTHING: BesideEntries = { routes: [], proxies: [] };
 
 export interface BesideDataplaneParts {
@@ -42,6 +44,7 @@ export class BesideDataplane implements Dataplane {
   #problems: readonly string[] = [];
   #soon: Cancel | undefined;
   #later: Cancel = () => {};
+  #isOpen = false;
   #isStopped = false;
 
   constructor(parts: BesideDataplaneParts) {
@@ -52,8 +55,15 @@ export class BesideDataplane implements Dataplane {
       source: { kind: "route", groups: ["ipv4-address", "ipv6-address"] },
       listener: { onMessages: lookSoon, onOverrun: lookSoon },
       retryMilliseconds: SUBSCRIPTION_RETRY,
-      onRefused: (error) => parts.logger.error("changes of addresses are not told; it is tried again", { error }),
-      onOpen: lookSoon,
+      onRefused: (error) => {
+        this.#isOpen = false;
+        parts.logger.error("changes of addresses are not told; it is tried again", { error });
+        lookSoon();
+      },
+      onOpen: () => {
+        this.#isOpen = true;
+        lookSoon();
+      },
     });
   }
 
@@ -104,7 +114,6 @@ export class BesideDataplane implements Dataplane {
     this.#soon?.();
     this.#soon = undefined;
     this.#later();
-    this.#later = clock.after(syncPeriod, () => this.#look());
     this.#attempt(() => {
       this.#bridges = kernel.bridges();
       const desired = this.#desired();
@@ -114,6 +123,8 @@ export class BesideDataplane implements Dataplane {
       this.#present = kernel.read();
       this.#change(desired);
     });
+    const isQuiet = this.#isOpen && this.#problems.length === 0 && isNothing(this.#present);
+    this.#later = clock.after(isQuiet ? QUIET_PERIODS * syncPeriod : syncPeriod, () => this.#look());
   }
 
   /** @param leaving an attachment that is among the others still */

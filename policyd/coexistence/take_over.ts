@@ -9,7 +9,7 @@ import { portWords } from "./foreign_ports.ts";
 /** Milliseconds between two looks while the bridge is refused. */
 const REFUSED_PERIOD = 1000;
 /** The same while it is ours: a port of others is only reported then. */
-const REPORT_PERIOD = 30_000;
+const REPORT_PERIOD = 60_000;
 
 /** The state of the bridge. */
 export interface BridgeSight {
@@ -40,6 +40,7 @@ export class TakeOver {
   readonly #parts: TakeOverParts;
   #problem: string | undefined;
   #isGranted = false;
+  #isAsked = false;
   #cancel: Cancel = () => {};
   #isStopped = false;
 
@@ -55,6 +56,17 @@ export class TakeOver {
   /** Why no rule is written; undefined when rules may be written. */
   get refusal(): string | undefined {
     return this.#isGranted ? undefined : this.#problem;
+  }
+
+  /**
+   * Whether nothing of the bridge may be changed: it has ports of others, and is not ours (FOREIGN-02). A record of one of our pods does not
+   * make it ours, since an ADD that waits for the daemon has one.
+   */
+  get isForbidden(): boolean {
+    if (this.#isGranted) return false;
+    if (this.#isAsked) return this.#problem !== undefined;
+    const sight = this.#look();
+    return sight === undefined || !mayBeTaken(sight);
   }
 
   /** For the daemon's readiness. */
@@ -75,8 +87,9 @@ export class TakeOver {
   #ask(settle: () => void): void {
     const { clock, logger } = this.#parts;
     if (this.#isStopped) return;
+    this.#isAsked = true;
     const sight = this.#look();
-    if (sight === undefined || (sight.foreignPorts.length > 0 && !sight.isOurs)) {
+    if (sight === undefined || !mayBeTaken(sight)) {
       if (sight !== undefined) this.#report(refusalOf(this.#parts.bridge, sight.foreignPorts));
       this.#cancel = clock.after(REFUSED_PERIOD, () => this.#ask(settle));
       return;
@@ -120,6 +133,10 @@ export class TakeOver {
   }
 }
 
+function mayBeTaken({ foreignPorts, isOurs }: BridgeSight): boolean {
+  return foreignPorts.length === 0 || isOurs;
+}
+
 const SUBJECT = "bridge: ";
 
 /** Whether a line of the daemon's status is about ports of others on the bridge, which the doctor looks at itself. */
@@ -131,7 +148,7 @@ function refusalOf(bridge: string, ports: readonly string[]): string {
   return (
     `${SUBJECT}${JSON.stringify(bridge)} has ${portWords(ports)}, which our rules would cut off: no rule is written and no pod is ` +
     "attached until they are gone; name another bridge, such as the default drawbridge0, in policyd's bridge, or delete the pods " +
-    "that another plugin has attached there"
+    `that another plugin has attached there; a port of no pod is taken off the bridge by ip link set ${ports[0] ?? "PORT"} nomaster`
   );
 }
 

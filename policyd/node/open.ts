@@ -183,8 +183,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     ...presence,
     marks: markFiles(place, syscalls),
   });
-  const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks(), links: ended });
   const { beside, takeOver } = openCoexistence(configuration, machine, socket, tables);
+  const isForbidden = (bridge: string): boolean => bridge === configuration.bridge && takeOver?.isForbidden === true;
+  const uplinks = (): readonly string[] => nodeRoutes.uplinks();
+  const nodeState = openNodeState(configuration, { ...machine, uplinks, isForbidden, links: ended });
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });
     void nodeRoutes.start(events);

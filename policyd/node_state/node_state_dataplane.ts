@@ -10,6 +10,7 @@ import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { Notification } from "../../kernel/route/notification.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
@@ -20,18 +21,26 @@ import type { Condition } from "../health/answers.ts";
 import { KeptSubscription } from "../kept_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
 import type { Doubt, KnownBridge } from "./relevance.ts";
-import { doubtOf } from "./relevance.ts";
+import { doubtOf, isNotified } from "./relevance.ts";
 import type { NodeStateReport } from "./report.ts";
 import { NODE_STATE } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
 
-/** Milliseconds between two readings of `accept_ra` and other settings of which the kernel sends no notification: some tens of microseconds each. */
+/** Milliseconds between two readings of the bridges' settings of which the kernel sends no notification: some ten microseconds each. */
 const SETTINGS_PERIOD = 500;
+/** Readings of those after which the administrator's settings are read without a notification, too: they are only reported. */
+const READINGS_BETWEEN = 10;
+/**
+ * Sync periods after which all ports are looked at though the kernel has notified of nothing: with 250 pods a look takes some 20 ms. The
+ * bridge itself is looked at after each period, and so are the ports where something is left to repair.
+ */
+const QUIET_PERIODS = 10;
 /** Milliseconds after which a subscription that was refused is tried again. */
 const SUBSCRIPTION_RETRY = 5000;
 
 /** Filters are asked for port by port, and the kernel notifies of every change of theirs. */
 const BY_LISTS: Scope = { ...EVERYTHING, hasFilters: false };
+const ONLY_BRIDGE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
 
 const GROUPS = [
   "link",
@@ -55,6 +64,8 @@ export interface NodeStateParts {
   readonly attachments: Pick<AttachmentRegistry, "values">;
   /** The links of the node's default routes, as last read. */
   readonly uplinks: () => readonly string[];
+  /** Whether nothing of a bridge may be changed, since pods of another plugin are on it (FOREIGN-02). */
+  readonly isForbidden?: (bridge: string) => boolean;
   /** Milliseconds between two looks at everything. */
   readonly syncPeriod: number;
   /** Hears of links, too, and that notifications were lost. */
@@ -65,6 +76,10 @@ export interface NodeStateParts {
 interface Watched {
   readonly doubts: Doubts;
   known: KnownBridge;
+  /** Whether nothing is left to repair or to report. */
+  isRight: boolean;
+  /** Whether it was left as it is at the last look. */
+  isSpared: boolean;
 }
 
 /**
@@ -85,6 +100,11 @@ export class NodeStateDataplane implements Dataplane {
   #periodic: Cancel = () => {};
   #settings: Cancel = () => {};
   #isStopped = false;
+  /** Looks at only the bridges since the last one at everything. */
+  #quietLooks = 0;
+  #isDeaf = true;
+  /** Readings of settings since the administrator's were read. */
+  #readings = 0;
 
   constructor(parts: NodeStateParts) {
     this.#parts = parts;
@@ -96,10 +116,12 @@ export class NodeStateDataplane implements Dataplane {
       onRefused: (reason) => {
         const text = `changes of links and addresses are not told (${reason}), and are found after syncPeriod: it is tried again`;
         parts.report.tell("notifications", [{ text, isCut: false }]);
+        this.#isDeaf = true;
         if (!this.#isLookedAt) this.#lookAtAll(EVERYTHING);
       },
       onOpen: () => {
         parts.report.tell("notifications", []);
+        this.#isDeaf = false;
         this.#afterLoss();
       },
     });
@@ -179,7 +201,7 @@ export class NodeStateDataplane implements Dataplane {
       const watched = this.#watched.get(name);
       if (watched === undefined) {
         const known = { desired, index: undefined, ports: new Map() };
-        this.#watched.set(name, { doubts: new Doubts(this.#parts.clock), known });
+        this.#watched.set(name, { doubts: new Doubts(this.#parts.clock), known, isRight: false, isSpared: false });
       } else watched.known = { ...watched.known, desired };
     }
   }
@@ -192,6 +214,8 @@ export class NodeStateDataplane implements Dataplane {
 
   #take(messages: readonly ReceivedMessage[]): void {
     this.#passOn(messages);
+    // With the next reading: each new link is notified of, too.
+    if (messages.some(({ type }) => type === Notification.NEWNETCONF)) this.#readings = READINGS_BETWEEN;
     this.#follow();
     for (const { doubts, known } of this.#watched.values()) {
       for (const message of messages) {
@@ -245,14 +269,29 @@ export class NodeStateDataplane implements Dataplane {
     this.#follow();
     for (const watched of this.#watched.values()) this.#look(watched, scope);
     this.#isLookedAt = true;
+    this.#quietLooks = 0;
     this.#lookAround();
-    this.#periodic = this.#parts.clock.after(this.#parts.syncPeriod, () => this.#lookAtAll(BY_LISTS));
+    this.#lookLater();
     this.#schedule();
+  }
+
+  #lookLater(): void {
+    this.#periodic = this.#parts.clock.after(this.#parts.syncPeriod, () => {
+      if (this.#isDeaf || ++this.#quietLooks >= QUIET_PERIODS) return this.#lookAtAll(BY_LISTS);
+      this.#isChanged = true;
+      this.#follow();
+      for (const watched of this.#watched.values()) this.#look(watched, watched.isRight ? ONLY_BRIDGE : BY_LISTS);
+      this.#lookAround();
+      this.#lookLater();
+      this.#schedule();
+    });
   }
 
   #look(watched: Watched, scope: Scope): void {
     const { kernel, report } = this.#parts;
     const { desired } = watched.known;
+    watched.isSpared = this.#parts.isForbidden?.(desired.name) === true;
+    if (watched.isSpared) return report.tell(desired.name, []);
     try {
       const { doubts } = watched;
       const isHeld = (step: Step): boolean => doubts.isHeld(subjectOf(step));
@@ -268,10 +307,15 @@ export class NodeStateDataplane implements Dataplane {
       const remaining = settled.remaining.filter((step) => !waiting.includes(step));
       const ways = waiting.some(({ part }) => part === "route") ? new Map() : settled.observed.ways;
       const observed = { ...settled.observed, ways };
-      report.tell(desired.name, problemsOf(desired, { remaining, refused: settled.refused, observed }));
+      const problems = problemsOf(desired, { remaining, refused: settled.refused, observed });
+      report.tell(desired.name, problems);
+      // A part that was not looked at has not become right by that.
+      const isRight = settled.remaining.length === 0 && problems.length === 0;
+      watched.isRight = isRight && (watched.isRight || scope.ports === "all");
       this.#tellContests(desired.name, watched.doubts);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
+      watched.isRight = false;
       report.tell(desired.name, [{ text: `bridge ${desired.name}: ${error.message}`, isCut: true }]);
     }
   }
@@ -280,15 +324,18 @@ export class NodeStateDataplane implements Dataplane {
   #watchSettings(): void {
     if (this.#isStopped) return;
     this.#settings = this.#parts.clock.after(SETTINGS_PERIOD, () => {
-      for (const { doubts, known } of this.#watched.values()) {
+      for (const { doubts, known, isSpared } of this.#watched.values()) {
+        // It may be ours by now.
+        if (isSpared) doubts.add({ kind: "everything" });
         const isChanged = [...known.desired.settings].some(([key, value]) => {
+          if (!this.#isDeaf && isNotified(key)) return false;
           const present = this.#parts.sysctl.read(key);
           return present !== undefined && present !== value;
         });
         if (isChanged) doubts.add({ kind: "bridge" });
         this.#tellContests(known.desired.name, doubts);
       }
-      this.#lookAround();
+      if (this.#isDeaf || ++this.#readings >= READINGS_BETWEEN) this.#lookAround();
       this.#schedule();
       this.#watchSettings();
     });
@@ -297,6 +344,7 @@ export class NodeStateDataplane implements Dataplane {
   /** Looks at what belongs to the administrator. */
   #lookAround(): void {
     const { sysctl, report, uplinks } = this.#parts;
+    this.#readings = 0;
     const families = [...new Set([...this.#watched.values()].flatMap(({ known }) => known.desired.families))];
     if (families.length === 0) return report.tell("surroundings", []);
     const links = uplinks();

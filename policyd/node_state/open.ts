@@ -24,6 +24,8 @@ export interface NodeStateMachine {
   readonly bootId: () => string;
   /** The links of the node's default routes. */
   readonly uplinks: () => readonly string[];
+  /** Whether nothing of a bridge may be changed now. */
+  readonly isForbidden: (bridge: string) => boolean;
   /** Hears of links. */
   readonly links: EndedSandboxes;
 }
@@ -37,7 +39,7 @@ export function openNodeState(
   { nodeName, stateDirectory, syncPeriod }: Configuration,
   machine: NodeStateMachine,
 ): { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport } {
-  const { syscalls, clock, logger, attachments, clusterEvents, bootId, uplinks, links } = machine;
+  const { syscalls, clock, logger, attachments, clusterEvents, bootId, uplinks, isForbidden, links } = machine;
   const files = systemFileSystem(syscalls);
   const settings = procSysctl(syscalls);
   const sysctl = rememberingSysctl(settings, { files, runDirectory: stateDirectory, bootId });
@@ -49,6 +51,7 @@ export function openNodeState(
     report,
     attachments,
     uplinks,
+    isForbidden,
     syncPeriod,
     links,
   });

@@ -1,4 +1,5 @@
 import type { DesiredBridge } from "../../cni/node_state/desired.ts";
+import { isAttached } from "../../cni/node_state/difference.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -16,6 +17,11 @@ const ABOUT_FILTERS: readonly number[] = [
   Notification.NEWTFILTER,
   Notification.DELTFILTER,
 ];
+
+/** Whether the kernel notifies of a change of a setting (inet_netconf_notify_devconf and its like for IPv6). */
+export function isNotified(key: string): boolean {
+  return key.endsWith("/forwarding");
+}
 
 /** The things that have to be looked at after a notification. */
 export type Doubt =
@@ -68,7 +74,8 @@ export function doubtOf(message: ReceivedMessage, known: KnownBridge): Doubt | u
   }
 }
 
-function linkDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {
+function linkDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | undefined {
+  const { desired, index } = known;
   const { index: about, name } = linkIdentity(message);
   if (name === desired.name) {
     // With a bridge that goes or is down go its routes, neighbours and IPv6 addresses.
@@ -82,8 +89,20 @@ function linkDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): D
       (desired.mtus.length === 0 || desired.mtus.includes(link.mtu));
     return isRight ? undefined : { kind: "bridge" };
   }
-  // A port that goes takes all of its own with it, and its pod's end.
-  if (!desired.ports.has(name) || message.type === Notification.DELLINK) return undefined;
+  return message.type === Notification.DELLINK ? undefined : portLinkDoubt(message, known, { about, name });
+}
+
+/** A port that goes takes all of its own with it, and its pod's end. */
+function portLinkDoubt(
+  message: ReceivedMessage,
+  { desired, index, ports }: KnownBridge,
+  { about, name }: { readonly about: number; readonly name: string },
+): Doubt | undefined {
+  const port = desired.ports.get(name);
+  if (port === undefined) return undefined;
+  // The bridge notifies of a port again and again though nothing has changed: of its carrier, and of groups that it learns there.
+  const isKnown = ports.get(about) === name && message.body[0] === AF_BRIDGE;
+  if (isKnown && index !== undefined && isAttached(port, parseLink(message), index)) return undefined;
   return { kind: "port", name, hasFilters: true };
 }
 

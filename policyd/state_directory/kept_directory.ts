@@ -1,12 +1,14 @@
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { FileSight } from "../../kernel/file.ts";
 import type { Clock } from "../clock.ts";
+import { SettledSight } from "./settled_sight.ts";
 
 /** The parts of the machine that a kept directory needs. */
 export interface KeptDirectoryPlace {
   readonly files: StoreFileSystem;
-  /** When the directory was last changed; undefined where there is none. */
-  readonly modificationTime: (path: string) => number | undefined;
+  /** The directory that is there now; undefined where there is none. */
+  readonly sightOf: (path: string) => FileSight | undefined;
   readonly clock: Pick<Clock, "now">;
 }
 
@@ -17,17 +19,18 @@ const MOST_FILES = 1024;
 const REMOVAL = 5000;
 
 /**
- * A directory of small files whose names and contents are remembered, so that all are there again when somebody removes the directory.
+ * A directory of small files whose names and contents are remembered, so that all are there again when somebody removes the directory, also
+ * where another program has made it again by then.
  *
  * A single file that goes is not missed: whoever owns it may have removed it. No part of Drawbridge removes such a directory.
  */
 export class KeptDirectory {
   readonly path: string;
   readonly #place: KeptDirectoryPlace;
+  readonly #settled = new SettledSight();
   #known = new Map<string, string>();
   /** The files that went a moment ago, and when. */
   readonly #gone = new Map<string, { readonly text: string; readonly at: number }>();
-  #changedAt: number | undefined;
 
   constructor(path: string, place: KeptDirectoryPlace) {
     this.path = path;
@@ -35,22 +38,20 @@ export class KeptDirectory {
   }
 
   /**
-   * Remembers the files that are there, and puts them back where the directory is gone.
+   * Remembers the files that are there, and puts them back where the directory is gone, or another directory has its name.
    *
    * @returns the number of files that were put back
    * @throws DrawbridgeError ERR_STORE
    */
   look(): number {
-    const { modificationTime, clock } = this.#place;
+    const { clock, sightOf } = this.#place;
     for (const [name, { at }] of this.#gone) if (clock.now() - at > REMOVAL) this.#gone.delete(name);
-    const changedAt = modificationTime(this.path);
-    if (changedAt === undefined) return this.#restore();
-    if (changedAt === this.#changedAt) return 0;
+    const seen = this.#settled.see(sightOf(this.path));
+    if (seen === "same") return 0;
+    if (seen === "missing" || seen === "remade") return this.#restore();
     const present = this.#read();
     for (const [name, text] of this.#known) if (!present.has(name)) this.#gone.set(name, { text, at: clock.now() });
     this.#known = present;
-    // A change during the reading may have the same time as one before it.
-    this.#changedAt = modificationTime(this.path) === changedAt ? changedAt : undefined;
     return 0;
   }
 
@@ -67,14 +68,16 @@ export class KeptDirectory {
   }
 
   #restore(): number {
-    const { files } = this.#place;
+    const { files, sightOf } = this.#place;
     const lost = new Map([...[...this.#gone].map(([name, { text }]) => [name, text] as const), ...this.#known]);
-    this.#changedAt = undefined;
     if (lost.size === 0) return 0;
     files.makeDirectory(this.path, 0o700);
     let restored = 0;
     for (const [name, text] of lost) if (files.createFile(`${this.path}/${name}`, text)) restored++;
     this.#gone.clear();
+    this.#known = this.#read();
+    // This directory is the one that is kept from now on.
+    this.#settled.see(sightOf(this.path));
     return restored;
   }
 }
@@ -84,7 +87,7 @@ export class KeptTree {
   readonly #path: string;
   readonly #place: KeptDirectoryPlace;
   readonly #directories = new Map<string, KeptDirectory>();
-  #listedAt: number | undefined;
+  readonly #settled = new SettledSight();
 
   constructor(path: string, place: KeptDirectoryPlace) {
     this.#path = path;
@@ -94,11 +97,10 @@ export class KeptTree {
 
   /** As {@link KeptDirectory.look}, of all. Those that cannot be looked at are left to the next look. */
   look(): number {
-    const { files, modificationTime } = this.#place;
+    const { files, sightOf } = this.#place;
     let restored = 0;
-    const changedAt = modificationTime(this.#path);
-    if (changedAt !== undefined && changedAt !== this.#listedAt) {
-      this.#listedAt = changedAt;
+    const seen = this.#settled.see(sightOf(this.#path));
+    if (seen !== "same" && seen !== "missing") {
       for (const name of files.readDirectory(this.#path).slice(0, MOST_FILES)) {
         const path = `${this.#path}/${name}`;
         if (this.#directories.has(path) || name.startsWith(".") || !files.directoryExists(path)) continue;

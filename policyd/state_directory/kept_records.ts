@@ -1,13 +1,15 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { listAttachmentNames, writeAttachment } from "../../ipam/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import type { FileSight } from "../../kernel/file.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
+import { SettledSight } from "./settled_sight.ts";
 
 export interface KeptRecordsParts {
   readonly stateDirectory: string;
   readonly files: StoreFileSystem;
-  /** When a directory was last changed; undefined where there is none. */
-  readonly modificationTime: (path: string) => number | undefined;
+  /** The directory that is there now; undefined where there is none. */
+  readonly sightOf: (path: string) => FileSight | undefined;
   readonly attachments: Pick<AttachmentRegistry, "values">;
   /** Whether an attachment's link is there: DEL removes it before the record. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
@@ -16,8 +18,8 @@ export interface KeptRecordsParts {
 /** The records of the node's pods, which are written again when somebody removes one. */
 export class KeptRecords {
   readonly #parts: KeptRecordsParts;
-  /** When the directories of networks were last changed. */
-  readonly #changed = new Map<string, number>();
+  /** The last sights of the directories of networks. */
+  readonly #settled = new Map<string, SettledSight>();
 
   constructor(parts: KeptRecordsParts) {
     this.#parts = parts;
@@ -30,24 +32,33 @@ export class KeptRecords {
    * @throws DrawbridgeError ERR_STORE
    */
   look(): number {
-    const { stateDirectory, files, modificationTime, attachments } = this.#parts;
     let written = 0;
-    for (const [network, records] of Map.groupBy(attachments.values(), (record) => record.network)) {
-      const directory = `${stateDirectory}/attachments/${network}`;
-      const changedAt = modificationTime(directory);
-      if (changedAt !== undefined && changedAt === this.#changed.get(network)) continue;
-      const names = new Set(
-        listAttachmentNames(stateDirectory, network, files).map(
-          ({ containerId, ifname }) => `${containerId}:${ifname}`,
-        ),
-      );
-      for (const record of records) {
-        if (names.has(`${record.containerId}:${record.ifname}`) || !this.#parts.hasLink(record)) continue;
-        writeAttachment(stateDirectory, record, files);
-        written++;
-      }
-      if (changedAt === undefined || written > 0) this.#changed.delete(network);
-      else this.#changed.set(network, changedAt);
+    for (const network of this.#networks()) {
+      const settled = this.#settled.get(network) ?? new SettledSight();
+      this.#settled.set(network, settled);
+      const directory = `${this.#parts.stateDirectory}/attachments/${network}`;
+      if (settled.see(this.#parts.sightOf(directory)) !== "same") written += this.#write(network);
+    }
+    return written;
+  }
+
+  #networks(): ReadonlySet<string> {
+    const networks = new Set<string>();
+    for (const { network } of this.#parts.attachments.values()) networks.add(network);
+    return networks;
+  }
+
+  #write(network: string): number {
+    const { stateDirectory, files, attachments, hasLink } = this.#parts;
+    let written = 0;
+    const names = new Set(
+      listAttachmentNames(stateDirectory, network, files).map(({ containerId, ifname }) => `${containerId}:${ifname}`),
+    );
+    for (const record of attachments.values()) {
+      if (record.network !== network) continue;
+      if (names.has(`${record.containerId}:${record.ifname}`) || !hasLink(record)) continue;
+      writeAttachment(stateDirectory, record, files);
+      written++;
     }
     return written;
   }

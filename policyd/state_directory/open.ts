@@ -1,5 +1,6 @@
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import { modificationTime } from "../../kernel/file.ts";
+import type { FileSight } from "../../kernel/file.ts";
+import { sightOf } from "../../kernel/file.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { hasLink } from "../attachments/presence.ts";
 import { LinkSockets } from "../attachments/link_sockets.ts";
@@ -40,18 +41,16 @@ export function openStateKeeper(
   machine: StateKeeperMachine,
 ): StateKeeper {
   const { syscalls, files, clock, logger, attachments, socket, isMarked, mark, end } = machine;
-  const timeOf = (path: string): number | undefined => modificationTime(syscalls, path);
+  const seen = (path: string): FileSight | undefined => sightOf(syscalls, path);
   const links = new LinkSockets(syscalls);
   const records = new KeptRecords({
     stateDirectory,
     files,
-    modificationTime: timeOf,
+    sightOf: seen,
     attachments,
     hasLink: (attachment) => hasLink(attachment, links),
   });
-  const trees = KEPT.map(
-    (name) => new KeptTree(`${stateDirectory}/${name}`, { files, modificationTime: timeOf, clock }),
-  );
+  const trees = KEPT.map((name) => new KeptTree(`${stateDirectory}/${name}`, { files, sightOf: seen, clock }));
   const restoreSocket = async (): Promise<number> => {
     try {
       return Number(await socket.restore());

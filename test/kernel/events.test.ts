@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import type { ConntrackEvent } from "../../kernel/conntrack/event.ts";
 import { parseConntrackEvent } from "../../kernel/conntrack/event.ts";
@@ -234,6 +236,21 @@ describe("kernel/events", () => {
     assert.match((await subscribed) ?? "", /read the event reader's eventfd: EBADF/);
     await events.stop();
     await assert.rejects(events.subscribe({ kind: "nftables" }, recorder), { message: /the event thread has ended/ });
+  });
+
+  it("a process that ends without a stop does not wait for the thread that waits for notifications", async () => {
+    const modules = ["events/thread.ts", "syscall/node.ts"].map(
+      (name) => new URL(`../../kernel/${name}`, import.meta.url),
+    );
+    const script = `
+      const [{ startEventThread }, { nodeSyscalls }] = await Promise.all(${JSON.stringify(modules)}.map((url) => import(url)));
+      startEventThread({ calls: nodeSyscalls() });
+      setTimeout(() => process.exit(7), 200);`;
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", script], { stdio: "ignore" });
+    const patience = setTimeout(() => child.kill("SIGKILL"), 8000);
+    await once(child, "exit");
+    clearTimeout(patience);
+    assert.equal(child.exitCode, 7);
   });
 
   it("stops at once, closes its sockets and refuses what comes after", async () => {

@@ -38,7 +38,12 @@ export interface ConnectionLimitParts {
   readonly limit: number | undefined;
 }
 
-/** Between two looks at how many there are, while the table is less than half full, and later. */
+/**
+ * Between two looks at how many there are, while an empty table is at rest, where the table is half full or a pod's limit asks for it, and
+ * later. A table may fill at any moment: however full it is at one look, it takes two and a half times its size a second to pass the brake
+ * before the next one.
+ */
+const CALM_CHECK_MILLISECONDS = 300;
 const CHECK_MILLISECONDS = 100;
 const HASTY_CHECK_MILLISECONDS = 25;
 const HALF = 1 / 2;
@@ -104,7 +109,8 @@ export class ConnectionLimit {
     const { logger, table, limit } = this.#parts;
     try {
       const [size, capacity] = [table.size(), table.capacity()];
-      this.#pause = capacity > 0 && size > capacity * HALF ? HASTY_CHECK_MILLISECONDS : CHECK_MILLISECONDS;
+      this.#pause = capacity === 0 || limit !== undefined ? CHECK_MILLISECONDS : pauseAt(size / capacity);
+      if (capacity > 0 && size > capacity * HALF) this.#pause = HASTY_CHECK_MILLISECONDS;
       this.#brake(size, capacity);
       // Of a table without bounds there are no shares.
       const isFull = capacity > 0 && size > capacity * FULL;
@@ -206,6 +212,12 @@ export class ConnectionLimit {
     await this.check();
     if (!this.#isStopped) this.#schedule(Math.max(this.#pause, (clock.now() - began) * REST));
   }
+}
+
+/** Milliseconds until the next look at a table that is filled to this part of it, where that is half of it at most. */
+function pauseAt(filling: number): number {
+  const spread = CALM_CHECK_MILLISECONDS - CHECK_MILLISECONDS;
+  return Math.max(CHECK_MILLISECONDS, Math.round(CALM_CHECK_MILLISECONDS - (spread * filling) / HALF));
 }
 
 /** The connections that each pod may have of a table that is full. */

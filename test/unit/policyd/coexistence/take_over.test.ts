@@ -51,7 +51,8 @@ describe("policyd/coexistence: taking over a bridge", () => {
     await advance(60_000);
     assert.equal(isGranted, false);
     assert.match(takeOver.refusal ?? "", /"cni0" has 4 ports that are not of Drawbridge \(veth1, veth2, veth3 …\)/);
-    assert.match(takeOver.condition.missing() ?? "", /drawbridge0/);
+    assert.match(takeOver.condition.missing() ?? "", /drawbridge0.*ip link set veth1 nomaster/);
+    assert.equal(takeOver.isForbidden, true);
     assert.deepEqual(
       events.notices.map(({ reason }) => reason),
       ["InstallationProblem"],
@@ -59,6 +60,20 @@ describe("policyd/coexistence: taking over a bridge", () => {
     sight = { foreignPorts: [], isOurs: false };
     await advance(1000);
     assert.deepEqual([isGranted, takeOver.refusal, takeOver.problems()], [true, undefined, []]);
+    assert.equal(takeOver.isForbidden, false);
+  });
+
+  it("FOREIGN-02: before the daemon has asked for the bridge, nothing of it may be changed where it has ports of others", () => {
+    let ports = ["veth1"];
+    let isOurs = false;
+    const look = (): BridgeSight => ({ foreignPorts: ports, isOurs });
+    takeOver = new TakeOver({ bridge: "cni0", nodeName: "a", clock, logger: recordingLogger(), events, look });
+    assert.equal(takeOver.isForbidden, true);
+    isOurs = true;
+    assert.equal(takeOver.isForbidden, false);
+    [ports, isOurs] = [[], false];
+    assert.equal(takeOver.isForbidden, false);
+    assert.deepEqual([takeOver.problems(), events.notices.length], [[], 0]);
   });
 
   it("FOREIGN-02: ports of others on a bridge under our rules are only reported, also those that come later", async () => {
@@ -66,10 +81,10 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.deepEqual([isGranted, takeOver.refusal], [true, undefined]);
     assert.match(takeOver.problems().join(), /1 port that is not of Drawbridge \(eth1\).*take them off the bridge/);
     sight = { foreignPorts: [], isOurs: true };
-    await advance(30_000);
+    await advance(60_000);
     assert.deepEqual(takeOver.problems(), []);
     sight = { foreignPorts: ["tap0"], isOurs: true };
-    await advance(30_000);
+    await advance(60_000);
     assert.match(takeOver.problems().join(), /tap0/);
     assert.equal(takeOver.refusal, undefined);
   });
@@ -81,7 +96,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     await advance(1000);
     assert.deepEqual([isGranted, takeOver.problems()], [true, []]);
     sight = "silent";
-    await advance(30_000);
+    await advance(60_000);
     assert.deepEqual(takeOver.problems(), []);
   });
 

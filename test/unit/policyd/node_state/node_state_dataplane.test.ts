@@ -1,13 +1,18 @@
 import assert from "node:assert/strict";
 import { desiredBridges } from "../../../../cni/node_state/desired.ts";
+import { ALL_RESERVED_GROUPS } from "../../../../cni/wiring.ts";
 import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { encodeAttributes, nested, string, u16, u32, u8 } from "../../../../kernel/netlink/attribute.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
+import { encodeStruct } from "../../../../kernel/netlink/struct.ts";
+import { Writer } from "../../../../kernel/netlink/writer.ts";
 import { deleteAddress } from "../../../../kernel/route/interface_address.ts";
 import { deleteLink } from "../../../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../../../kernel/route/neighbour.ts";
+import { AF_BRIDGE, Notification } from "../../../../kernel/route/notification.ts";
 import { fakeSysctl } from "../../../../kernel/sysctl.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
@@ -20,6 +25,35 @@ import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
 
 const SYNC_PERIOD = 30_000;
 const SETTLE = 20;
+
+interface ToldPort {
+  readonly master: number;
+  readonly up: boolean;
+  readonly hairpin: boolean;
+  readonly groups: number;
+}
+
+/** A bridge's notification of its port (br_fill_ifinfo of net/bridge/br_netlink.c). */
+function toldByBridge(name: string, index: number, { master, up, hairpin, groups }: ToldPort): ReceivedMessage {
+  const body = new Writer(256);
+  const header = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" } as const;
+  encodeStruct(body, header, { family: AF_BRIDGE, type: 1, index, flags: up ? 1 : 0 });
+  const ofPort = { hairpin: [4, u8], groups: [31, u16] } as const;
+  encodeAttributes(body, { name: [3, string], master: [10, u32], port: [12, nested(ofPort)] } as const, {
+    name,
+    master,
+    port: { hairpin: hairpin ? 1 : 0, groups },
+  });
+  return { type: Notification.NEWLINK, flags: 0, sequence: 0, body: body.view() };
+}
+
+/** The kernel's notification about `conf/all`, of IPv4. */
+const SETTINGS_CHANGED: ReceivedMessage = {
+  type: Notification.NEWNETCONF,
+  flags: 0,
+  sequence: 0,
+  body: Uint8Array.of(2, 0, 0, 0, 8, 0, 1, 0, 255, 255, 255, 255),
+};
 
 /** A notification of a deletion has the form of the request to delete. */
 function told({ type, body }: Request): ReceivedMessage {
@@ -34,6 +68,7 @@ describe("policyd/node_state", () => {
   let settings: Map<string, string>;
   let notices: ReturnType<typeof recordingNotices>;
   let report: NodeStateReport;
+  let forbidden: string | undefined;
   let state: NodeStateDataplane;
 
   beforeEach(async () => {
@@ -48,6 +83,7 @@ describe("policyd/node_state", () => {
     settings.set("net/ipv4/ip_forward", "1");
     settings.set("net/ipv6/conf/all/forwarding", "1");
     notices = recordingNotices();
+    forbidden = undefined;
     report = new NodeStateReport({ logger: recordingLogger(), events: notices, nodeName: "n" });
     state = new NodeStateDataplane({
       kernel,
@@ -56,6 +92,7 @@ describe("policyd/node_state", () => {
       report,
       attachments,
       uplinks: () => ["eth0"],
+      isForbidden: (bridge) => bridge === forbidden,
       syncPeriod: SYNC_PERIOD,
     });
   });
@@ -110,6 +147,27 @@ describe("policyd/node_state", () => {
     assert.deepEqual(kernel.looks, []);
   });
 
+  it("STATE-02: a notification by the bridge of a port as it should be costs no look, and one of a change does", async () => {
+    await start();
+    const [name] = kernel.ports.keys();
+    const port = kernel.ports.get(name ?? "")?.link?.index ?? 0;
+    const bridge = kernel.bridge?.index ?? 0;
+    assert.ok(name !== undefined);
+    const right = { master: bridge, up: true, hairpin: true, groups: ALL_RESERVED_GROUPS };
+    events.emit("route", [toldByBridge(name, port, right)]);
+    clock.pass(SETTLE);
+    assert.deepEqual(kernel.looks, []);
+    const changes = [{ master: 2 }, { up: false }, { hairpin: false }, { groups: 0 }];
+    for (const change of changes) {
+      events.emit("route", [toldByBridge(name, port, { ...right, ...change })]);
+      clock.pass(SETTLE);
+    }
+    assert.equal(kernel.looks.length, changes.length);
+    events.emit("route", [toldByBridge(name, port + 100, right)]);
+    clock.pass(SETTLE);
+    assert.equal(kernel.looks.length, changes.length + 1, "another link of the name");
+  });
+
   it("STATE-01: a change without a notification is found after the sync period, or when notifications were lost", async () => {
     await start();
     kernel.addresses = [];
@@ -119,6 +177,24 @@ describe("policyd/node_state", () => {
     kernel.deleteBridge();
     events.overrun("route");
     assert.equal(kernel.addresses.length, 2);
+  });
+
+  it("STATE-01: while notifications come, a sync period looks only at the bridge, and ten at all ports, or one where something is left", async () => {
+    await start();
+    const [port] = kernel.ports.keys();
+    const link = kernel.ports.get(port ?? "")?.link;
+    assert.ok(port !== undefined && link !== undefined);
+    kernel.ports.set(port, { link: { ...link, master: undefined }, entry: undefined, filters: undefined });
+    clock.pass(9 * SYNC_PERIOD);
+    assert.equal(kernel.ports.get(port)?.link?.master, undefined);
+    assert.ok(kernel.looks.every(({ ports, ways }) => ports !== "all" && ways !== "all"));
+    kernel.refusal = ({ type }) => (type === "change-port" ? new DrawbridgeError("ERR_NETLINK", "no") : undefined);
+    clock.pass(SYNC_PERIOD);
+    assert.match(state.problems().join(), /could not make dbv.* a port of the bridge/);
+    kernel.refusal = undefined;
+    clock.pass(SYNC_PERIOD);
+    assert.equal(kernel.ports.get(port)?.link?.master, kernel.bridge?.index);
+    assert.deepEqual(state.problems(), []);
   });
 
   it("STATE-01: a setting of the bridge is read twice a second, as the kernel notifies of few", async () => {
@@ -137,6 +213,23 @@ describe("policyd/node_state", () => {
     await state.register(recordOf(2));
     events.overrun("route");
     assert.notEqual(kernel.bridge, undefined);
+  });
+
+  it("FOREIGN-02: a bridge that is refused stays as it is, while an ADD waits there, too, and is repaired once it is ours", async () => {
+    forbidden = "cni0";
+    kernel.addresses = kernel.addresses.slice(1);
+    settings.set("net/ipv6/conf/cni0/accept_ra", "2");
+    await start();
+    events.overrun("route");
+    await state.register(recordOf(4));
+    clock.pass(SYNC_PERIOD);
+    assert.deepEqual(
+      [kernel.steps, kernel.looks, state.problems(), state.condition.missing()],
+      [[], [], [], undefined],
+    );
+    forbidden = undefined;
+    clock.pass(500 + SETTLE);
+    assert.deepEqual([kernel.addresses.length, settings.get("net/ipv6/conf/cni0/accept_ra")], [2, "0"]);
   });
 
   it("STATE-03: what the kernel refuses is in the status, an Event and the readiness until it is repaired", async () => {
@@ -165,6 +258,9 @@ describe("policyd/node_state", () => {
     await start();
     settings.set("net/ipv4/ip_forward", "0");
     clock.pass(500);
+    assert.deepEqual(state.problems(), []);
+    events.emit("route", [SETTINGS_CHANGED]);
+    clock.pass(500);
     assert.match(
       state.problems()[0] ?? "",
       /^node: net\.ipv4\.ip_forward is 0: .*run sysctl -w net\.ipv4\.ip_forward=1/,
@@ -174,7 +270,7 @@ describe("policyd/node_state", () => {
     settings.set("net/ipv4/ip_forward", "1");
     settings.set("net/ipv4/conf/eth0/forwarding", "0");
     settings.set("net/ipv6/conf/all/disable_ipv6", "1");
-    clock.pass(500);
+    clock.pass(5000);
     assert.equal(state.problems().length, 2);
     assert.deepEqual([settings.get("net/ipv4/conf/eth0/forwarding"), notices.notices.length], ["0", 3]);
   });

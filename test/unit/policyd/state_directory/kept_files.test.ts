@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { writeAttachment } from "../../../../ipam/attachment.ts";
-import { modificationTime } from "../../../../kernel/file.ts";
+import type { FileSight } from "../../../../kernel/file.ts";
+import { sightOf } from "../../../../kernel/file.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { KeptTree } from "../../../../policyd/state_directory/kept_directory.ts";
 import { KeptRecords } from "../../../../policyd/state_directory/kept_records.ts";
+import { SettledSight } from "../../../../policyd/state_directory/settled_sight.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 
@@ -15,8 +17,10 @@ const syscalls = nodeSyscalls();
 const files = systemFileSystem(syscalls);
 let changes = 0;
 /** The kernel's times of files are too coarse for changes in a row. */
-const timeOf = (path: string): number | undefined =>
-  modificationTime(syscalls, path) === undefined ? undefined : ++changes;
+const seen = (path: string): FileSight | undefined => {
+  const sight = sightOf(syscalls, path);
+  return sight === undefined ? undefined : { ...sight, changedAt: BigInt(++changes) };
+};
 
 describe("policyd/state_directory: kept directories", () => {
   const temporary = useTemporaryDirectory();
@@ -26,7 +30,7 @@ describe("policyd/state_directory: kept directories", () => {
     const root = `${temporary()}/delegated`;
     mkdirSync(`${root}/net`, { recursive: true });
     for (const name of ["a", "b", "c"]) writeFileSync(`${root}/net/${name}`, name);
-    const kept = new KeptTree(root, { files, modificationTime: timeOf, clock });
+    const kept = new KeptTree(root, { files, sightOf: seen, clock });
     assert.equal(kept.look(), 0);
     return { root, kept, clock };
   }
@@ -56,10 +60,46 @@ describe("policyd/state_directory: kept directories", () => {
     assert.ok(!existsSync(`${root}/net/a`));
   });
 
+  it("STATE-06: a directory that another program has made again before the look has its files again, beside the new ones", () => {
+    const { root, kept } = tree();
+    rmSync(root, { recursive: true });
+    mkdirSync(`${root}/net`, { recursive: true });
+    writeFileSync(`${root}/net/b`, "new");
+    writeFileSync(`${root}/net/d`, "new");
+    assert.equal(kept.look(), 2);
+    assert.deepEqual(
+      readdirSync(`${root}/net`)
+        .toSorted()
+        .map((name) => [name, readFileSync(`${root}/net/${name}`, "utf8")]),
+      [
+        ["a", "a"],
+        ["b", "new"],
+        ["c", "c"],
+        ["d", "new"],
+      ],
+    );
+    rmSync(`${root}/net/a`);
+    assert.equal(kept.look(), 0);
+    assert.ok(!existsSync(`${root}/net/a`), "its owner has removed it since");
+  });
+
   it("STATE-06: a directory that never was is not made", () => {
     const root = `${temporary()}/settings`;
-    assert.equal(new KeptTree(root, { files, modificationTime: timeOf, clock: new FakeClock() }).look(), 0);
+    assert.equal(new KeptTree(root, { files, sightOf: seen, clock: new FakeClock() }).look(), 0);
     assert.ok(!existsSync(root));
+  });
+});
+
+describe("policyd/state_directory: settled sights", () => {
+  it("STATE-06: a directory counts as changed until two looks have seen one time, since the kernel's clock is coarse", () => {
+    const settled = new SettledSight();
+    const sight = { identity: "1 1", changedAt: 5n };
+    assert.deepEqual(
+      [sight, sight, sight, { ...sight, changedAt: 6n }, undefined, sight, { ...sight, identity: "1 2" }].map((each) =>
+        settled.see(each),
+      ),
+      ["changed", "changed", "same", "changed", "missing", "changed", "remade"],
+    );
   });
 });
 
@@ -75,7 +115,7 @@ describe("policyd/state_directory: kept records", () => {
       writeAttachment(stateDirectory, record, files);
     }
     const hasLink = ({ containerId }: { readonly containerId: string }): boolean => containerId === "a";
-    const kept = new KeptRecords({ stateDirectory, files, modificationTime: timeOf, attachments, hasLink });
+    const kept = new KeptRecords({ stateDirectory, files, sightOf: seen, attachments, hasLink });
     assert.equal(kept.look(), 0);
     rmSync(`${stateDirectory}/attachments`, { recursive: true });
     assert.equal(kept.look(), 1);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
 import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
@@ -26,6 +27,7 @@ class FakeTable implements ConnectionTable {
   flows: FlowTuples[] = [];
   most = 1000;
   sweeps = 0;
+  looks = 0;
   error: DrawbridgeError | undefined;
 
   /** @param from as it began @param to behind destination NAT */
@@ -40,6 +42,7 @@ class FakeTable implements ConnectionTable {
   }
 
   size(): number {
+    this.looks++;
     if (this.error !== undefined) throw this.error;
     return this.flows.length;
   }
@@ -78,6 +81,7 @@ const TWO_PODS: readonly PodRow[] = [
 
 function limited(limit: number | undefined, pods: readonly PodRow[] = TWO_PODS) {
   const table = new FakeTable();
+  const clock = new FakeClock();
   const logger = recordingLogger();
   const claimed = new Map<string, readonly Claim[]>();
   const events = recordingNotices();
@@ -90,14 +94,14 @@ function limited(limit: number | undefined, pods: readonly PodRow[] = TWO_PODS) 
     },
     pods: () => pods.map(([name, ...addresses]) => countedPod(name, addresses)),
     nodeAddresses: () => new Set([parseAddress(NODE)]),
-    clock: new FakeClock(),
+    clock,
     logger,
     clusterEvents: events,
     limit,
   });
   const crowded = () => [...claimed.values()].flat().map(({ set, element: { key } }) => [set, ...key]);
   const hooks = () => [...provided.values()].flat().map(({ name }) => name);
-  return { table, logger, events, own, crowded, hooks };
+  return { table, clock, logger, events, own, crowded, hooks };
 }
 
 function addressOf(index: number): string {
@@ -229,6 +233,29 @@ describe("policyd/policy/connection_limit", () => {
     await own.check();
     assert.deepEqual(hooks(), []);
   });
+
+  for (const { limit, filling, looks } of [
+    { limit: undefined, filling: 0, looks: 3 },
+    { limit: undefined, filling: 0.25, looks: 5 },
+    { limit: undefined, filling: 0.5, looks: 10 },
+    { limit: undefined, filling: 0.6, looks: 40 },
+    { limit: 1000, filling: 0, looks: 10 },
+  ]) {
+    it(`GUARD-08: a table that is filled to ${filling} is looked at ${looks} times a second with limit ${limit}, so that the brake is in time`, async () => {
+      const { table, clock, own } = limited(limit);
+      table.open(table.most * filling, OTHER, OUTSIDE);
+      own.start();
+      clock.pass(100);
+      await turn();
+      table.looks = 0;
+      for (let passed = 0; passed < 1000; passed += 5) {
+        clock.pass(5);
+        await turn();
+      }
+      own.stop();
+      assert.equal(table.looks, looks);
+    });
+  }
 
   it("GUARD-08: of a table without bounds (nf_conntrack_max is 0) nobody has a share, and who was beyond one may again", async () => {
     const { table, own, crowded } = limited(undefined);
