@@ -1,5 +1,5 @@
 import { assignRequested } from "../ipam/allocator.ts";
-import type { Allocation, AddressStore } from "../ipam/store.ts";
+import type { Allocation, AddressStore, Holding } from "../ipam/store.ts";
 import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, removeAttachment, writeAttachment } from "../ipam/attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
@@ -29,7 +29,7 @@ import { foreignAddresses } from "./foreign_addresses.ts";
 import { bridgeMac, hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { ensureNodeState } from "./node_state/ensure.ts";
-import { openStore, rememberingSettings } from "./node.ts";
+import { openStore, recordedHoldings, rememberingSettings } from "./node.ts";
 import { asksForNodeRules, recordedRules } from "./node_rules_configuration.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import type { Registration } from "./registration.ts";
@@ -109,7 +109,8 @@ function* attach(
 ): Work<AddResult> {
   const hostSocket = openRouteSocket(node.syscalls);
   const bridge = ensureNodeBridge(node, hostSocket, configuration, given);
-  const store = openStore(node, configuration.name, configuration.ipam.dataDir);
+  const recorded = (): Iterable<Holding> => recordedHoldings(node, configuration);
+  const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);
   let registration: Registration | undefined;
   const { ranges, requested } = configuration.ipam;
   const allocations =

@@ -1,6 +1,8 @@
+import { listAttachmentNames, readAttachment } from "../ipam/attachment.ts";
 import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { rememberingSysctl } from "../ipam/original_settings.ts";
+import type { Holding } from "../ipam/store.ts";
 import { AddressStore } from "../ipam/store.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readBootId } from "../kernel/file.ts";
@@ -48,14 +50,40 @@ export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }:
   };
 }
 
-/** The address store of a network, below host-local's `dataDir`. */
-export function openStore(node: Node, network: string, dataDir: string): AddressStore {
+/**
+ * The address store of a network, below host-local's `dataDir`.
+ *
+ * @param recorded what pods hold by their records, where it is ours to know
+ */
+export function openStore(
+  node: Node,
+  network: string,
+  dataDir: string,
+  recorded?: () => Iterable<Holding>,
+): AddressStore {
   return new AddressStore({
     directory: dataDir,
     network,
     fileSystem: node.files,
     lock: { acquire: (path) => acquireFileLock(node.syscalls, path) },
+    ...(recorded === undefined ? {} : { recorded }),
   });
+}
+
+/** The addresses that pods of a network hold in a store, by their records of this boot. */
+export function* recordedHoldings(
+  node: Node,
+  {
+    name,
+    runDir,
+    ipam,
+  }: { readonly name: string; readonly runDir: string; readonly ipam: { readonly dataDir: string } },
+): Generator<Holding> {
+  for (const owner of listAttachmentNames(runDir, name, node.files)) {
+    const record = readAttachment(runDir, name, owner, node.files);
+    if (record === undefined || record.bootId !== node.bootId() || record.dataDir !== ipam.dataDir) continue;
+    yield { owner, addresses: record.addresses.map(({ address }) => address) };
+  }
 }
 
 /** The settings of the node: what they were is kept, as the bridge may be somebody else's and outlives an uninstall as they do. */

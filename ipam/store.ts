@@ -1,5 +1,4 @@
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { Release } from "../kernel/file_lock.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
 import type { Allocation } from "./allocator.ts";
@@ -11,48 +10,12 @@ import type { RangeSet } from "./range.ts";
 import { formatRangeSet, rangeFor } from "./range.ts";
 import type { Reservation } from "./reservation.ts";
 import { contentOf, parseReservation } from "./reservation.ts";
+import type { AddressStoreOptions, DuplicateCheck, FileLock, Holding, ReleaseSteps } from "./store_options.ts";
 
 export type { Allocation } from "./allocator.ts";
 export type { Owner } from "./owner.ts";
 export type { Reservation } from "./reservation.ts";
-
-/**
- * An exclusive flock(2) between processes, the kind host-local takes (not fcntl, not OFD).
- *
- * `acquire` creates the file if need be (O_CREAT|O_RDONLY, mode 0750) and throws DrawbridgeError ERR_LOCK_TIMEOUT
- * rather than wait without bound.
- */
-export interface FileLock {
-  acquire(path: string): Release;
-}
-
-/**
- * Who proves that the owner holds no address yet.
- *
- * `"scan"` reads every reservation, as host-local does. `"caller"` costs nothing: the plugin knows by its attachment
- * record and by the interface itself.
- */
-export type DuplicateCheck = "scan" | "caller";
-
-/** What is done about the owner's addresses before they are released; when a step throws, they stay reserved. */
-export interface ReleaseSteps {
-  /**
-   * What may take long, before the lock is taken, and only where there are any: the reservations themselves keep others
-   * off the addresses.
-   */
-  readonly early?: (held: readonly Address[]) => void;
-  /** With the lock, right before the addresses are free. */
-  readonly last?: (held: readonly Address[]) => void;
-}
-
-export interface AddressStoreOptions {
-  /** host-local's `dataDir`. */
-  readonly directory: string;
-  /** The network's name: the directory below `directory`. */
-  readonly network: string;
-  readonly fileSystem: StoreFileSystem;
-  readonly lock: FileLock;
-}
+export type { AddressStoreOptions, DuplicateCheck, FileLock, Holding, ReleaseSteps } from "./store_options.ts";
 
 /** The requested address of each set, and the addresses to pass over. */
 interface Wishes {
@@ -73,6 +36,7 @@ const MAX_PROBES = 8;
  *     <directory>/<network>/last_reserved_ip.0   0600  the address last taken from range set 0
  *     <directory>/<network>/lock                 0750  flock(2)
  *     <directory>/.drawbridge/<network>.claim    0600  a claim before it has its address
+ *     <directory>/.drawbridge/<network>.kept     0600  the same, of one that is restored without the lock
  *
  * A claim is written whole under a name of its own and then given the address's name by link(2), which fails when the
  * name is taken. So a reservation is never empty or torn, also after SIGKILL at any point, and two processes never
@@ -94,6 +58,7 @@ export class AddressStore {
   readonly #network: string;
   readonly #files: StoreFileSystem;
   readonly #lock: FileLock;
+  readonly #recorded: () => Iterable<Holding>;
 
   /** @throws DrawbridgeError ERR_CONFIGURATION when the network's name is not safe as a directory name */
   constructor(options: AddressStoreOptions) {
@@ -103,6 +68,7 @@ export class AddressStore {
     this.#scratch = `${options.directory}/.drawbridge`;
     this.#files = options.fileSystem;
     this.#lock = options.lock;
+    this.#recorded = options.recorded ?? (() => []);
   }
 
   /**
@@ -128,7 +94,7 @@ export class AddressStore {
     const plan = assignRequested(sets, requested);
     this.#files.makeDirectory(this.#directory, 0o755);
     this.#files.makeDirectory(this.#scratch, 0o700);
-    return this.#locked(() => {
+    return this.#lockedWhole(() => {
       if (duplicates === "scan") this.#refuseDuplicates(sets, plan, owner);
       return this.#claimAll(sets, { plan, isForeign }, owner);
     });
@@ -143,7 +109,7 @@ export class AddressStore {
     expectOwner(owner);
     this.#files.makeDirectory(this.#directory, 0o755);
     this.#files.makeDirectory(this.#scratch, 0o700);
-    this.#locked(() => {
+    this.#lockedWhole(() => {
       const claim = `${this.#scratch}/${this.#network}.claim`;
       const claimed: Address[] = [];
       try {
@@ -159,6 +125,26 @@ export class AddressStore {
         this.#tryUnlink(claim);
       }
     });
+  }
+
+  /**
+   * Writes the reservations of an attachment that are missing, as its ADD has written them. It needs no lock, since link(2) replaces nothing.
+   *
+   * @param scratch the name of the claim until it has its address: "claim" with the lock, "kept" for the one process that restores without it
+   * @returns how many there were
+   * @throws DrawbridgeError ERR_STORE
+   */
+  restore({ owner, addresses }: Holding, scratch: "claim" | "kept"): number {
+    expectOwner(owner);
+    this.#files.makeDirectory(this.#directory, 0o755);
+    this.#files.makeDirectory(this.#scratch, 0o700);
+    const claim = `${this.#scratch}/${this.#network}.${scratch}`;
+    try {
+      this.#createFresh(claim, contentOf(owner));
+      return addresses.filter((address) => this.#files.link(claim, this.#path(address))).length;
+    } finally {
+      this.#tryUnlink(claim);
+    }
   }
 
   #heldByOther(address: Address): DrawbridgeError {
@@ -378,6 +364,18 @@ export class AddressStore {
 
   #lastReservedPath(index: number): string {
     return `${this.#directory}/last_reserved_ip.${index}`;
+  }
+
+  /**
+   * As {@link #locked}, where the store has what its network's pods hold. A store that somebody has removed or emptied has lost its lock, too,
+   * and what running pods hold would be free: their records tell it.
+   */
+  #lockedWhole<T>(action: () => T): T {
+    const isLost = this.#files.readSmallFile(`${this.#directory}/lock`, MAX_CONTENT_BYTES).kind === "missing";
+    return this.#locked(() => {
+      if (isLost) for (const holding of this.#recorded()) this.restore(holding, "claim");
+      return action();
+    });
   }
 
   #locked<T>(action: () => T): T {

@@ -126,7 +126,19 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }
-  const keeping = { syscalls, files, clock: realClock, logger, attachments, socket, isMarked, mark, end };
+  const onReservations = (count: number): void => nodeState.report.restored("reservation", count);
+  const keeping = {
+    syscalls,
+    files,
+    clock: realClock,
+    logger,
+    attachments,
+    socket,
+    isMarked,
+    mark,
+    onReservations,
+    end,
+  };
   const keeper = openStateKeeper(configuration, keeping);
   keeper.start();
   if (configuration.objectsDirectory === undefined) servers.start();

@@ -192,7 +192,7 @@ function ofDaemon({
     {
       type: "counter",
       name: "drawbridge_node_repairs_total",
-      help: "Repairs of the node's network state that another program had changed, by part: bridge, setting (of the bridge), address, route, port, neighbour, bypass.",
+      help: "Repairs of the node's network state that another program had changed, by part: bridge, setting (of the bridge), address, route, port, neighbour, bypass, reservation (of a pod's address, in the address store).",
       value: { label: "part", of: nodeRepairs },
     },
     {

@@ -8,6 +8,9 @@ import type { Logger } from "../log/logger.ts";
 /** By what a line of the status begins that is about the node's state: the doctor looks at that itself. */
 export const NODE_STATE = "node";
 
+/** The subjects by which repairs are counted: of the kernel, and the reservations of pods' addresses. */
+type Counted = Part | "reservation";
+
 const MOST_STEPS_IN_A_LINE = 5;
 
 export interface NodeStateReportParts {
@@ -19,7 +22,7 @@ export interface NodeStateReportParts {
 /** Says what was repaired and what could not be, each problem once for as long as it lasts. */
 export class NodeStateReport {
   readonly #parts: NodeStateReportParts;
-  readonly #repairs = new Map<Part, number>();
+  readonly #repairs = new Map<Counted, number>();
   readonly #problems = new Map<string, readonly Problem[]>();
   #told: ReadonlySet<string> = new Set();
 
@@ -28,7 +31,7 @@ export class NodeStateReport {
   }
 
   /** How many repairs there were, by what they were about. */
-  get repairs(): ReadonlyMap<Part, number> {
+  get repairs(): ReadonlyMap<Counted, number> {
     return this.#repairs;
   }
 
@@ -36,10 +39,15 @@ export class NodeStateReport {
     return [...this.#problems.values()].flat();
   }
 
+  /** Counts what was put back of the node's files; whoever has done it logs it. */
+  restored(part: Counted, count: number): void {
+    this.#repairs.set(part, (this.#repairs.get(part) ?? 0) + count);
+  }
+
   /** @param isOften whether another program keeps undoing it, which is a problem then, and no line for each repair */
   repaired(bridge: string, steps: readonly Step[], isOften: boolean): void {
     if (steps.length === 0) return;
-    for (const { part } of steps) this.#repairs.set(part, (this.#repairs.get(part) ?? 0) + 1);
+    for (const { part } of steps) this.restored(part, 1);
     const texts = steps.slice(0, MOST_STEPS_IN_A_LINE).map(stepText).join("; ");
     const fields = { bridge, steps: steps.length, what: texts };
     if (isOften) this.#parts.logger.debug("the node's network state is repaired again", fields);

@@ -1,4 +1,7 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import { AddressStore } from "../../ipam/store.ts";
+import { acquireFileLock } from "../../kernel/file_lock.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import { sightOf } from "../../kernel/file.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
@@ -11,6 +14,7 @@ import type { Logger } from "../log/logger.ts";
 import type { EnforcedMark } from "../policy/closing/enforced_mark.ts";
 import { isLocked } from "../socket/listener.ts";
 import type { ServedSocket } from "../socket/server.ts";
+import { KeptReservations } from "./kept_reservations.ts";
 import { KeptTree } from "./kept_directory.ts";
 import { KeptRecords } from "./kept_records.ts";
 import { StateKeeper } from "./state_keeper.ts";
@@ -31,6 +35,8 @@ export interface StateKeeperMachine {
   /** Whether the mark of enforced policies has been set by this daemon. */
   readonly isMarked: () => boolean;
   readonly mark: EnforcedMark;
+  /** Is told how many reservations of addresses were put back. */
+  readonly onReservations: (count: number) => void;
   /** Ends the process at once. */
   readonly end: () => never;
 }
@@ -40,16 +46,25 @@ export function openStateKeeper(
   { socketPath, stateDirectory }: Pick<Configuration, "socketPath" | "stateDirectory">,
   machine: StateKeeperMachine,
 ): StateKeeper {
-  const { syscalls, files, clock, logger, attachments, socket, isMarked, mark, end } = machine;
+  const { syscalls, files, clock, logger, attachments, socket, isMarked, mark, onReservations, end } = machine;
   const seen = (path: string): FileSight | undefined => sightOf(syscalls, path);
   const links = new LinkSockets(syscalls);
-  const records = new KeptRecords({
-    stateDirectory,
+  const parts = {
     files,
     sightOf: seen,
     attachments,
-    hasLink: (attachment) => hasLink(attachment, links),
-  });
+    hasLink: (attachment: AttachmentRecord) => hasLink(attachment, links),
+  };
+  const records = new KeptRecords({ ...parts, stateDirectory });
+  const lock = { acquire: (path: string) => acquireFileLock(syscalls, path) };
+  const storeOf = (network: string, directory: string): AddressStore =>
+    new AddressStore({ directory, network, fileSystem: files, lock });
+  const reservations = new KeptReservations({ ...parts, storeOf });
+  const restoreReservations = (): number => {
+    const restored = reservations.look();
+    if (restored > 0) onReservations(restored);
+    return restored;
+  };
   const trees = KEPT.map((name) => new KeptTree(`${stateDirectory}/${name}`, { files, sightOf: seen, clock }));
   const restoreSocket = async (): Promise<number> => {
     try {
@@ -66,6 +81,7 @@ export function openStateKeeper(
     kept: [
       { name: "the socket", look: restoreSocket },
       { name: "records of pods", look: () => records.look() },
+      { name: "reservations of pods' addresses", look: restoreReservations },
       { name: "files of the state directory", look: () => trees.reduce((sum, tree) => sum + tree.look(), 0) },
       { name: "the mark of enforced policies", look: () => (isMarked() ? restoreMark(mark) : 0) },
     ],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import type { RangeSet } from "../../../ipam/range.ts";
-import type { Allocation, Owner, ReleaseSteps } from "../../../ipam/store.ts";
+import type { Allocation, Holding, Owner, ReleaseSteps } from "../../../ipam/store.ts";
 import { AddressStore } from "../../../ipam/store.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -31,6 +31,44 @@ function got(allocations: readonly Allocation[]): readonly string[] {
 describe("ipam/store", () => {
   const { directory, path, open, held, scratch } = useAddressStore();
   const mode = (file: string) => (statSync(file).mode & 0o777).toString(8);
+
+  describe("that has lost its files", () => {
+    const OTHER: Owner = { containerId: "facade", ifname: "eth0" };
+
+    /** A store that knows the records of pods. */
+    function openWith(recorded: () => Iterable<Holding>): AddressStore {
+      return new AddressStore({
+        directory: directory(),
+        network: NETWORK,
+        fileSystem: realFileSystem,
+        lock: new FakeLock(),
+        recorded,
+      });
+    }
+
+    it("STATE-07: what pods hold by their records is reserved again before an address is given away", () => {
+      const lost = open().allocate(DUAL_STACK, POD, []);
+      const before = held();
+      rmSync(`${directory()}/${NETWORK}`, { recursive: true });
+      const store = openWith(() => [{ owner: POD, addresses: lost.map(({ address }) => address.address) }]);
+      assert.deepEqual(got(store.allocate(DUAL_STACK, OTHER, [], "caller")), ["10.1.2.3/24", "2001:db8:1::3/64"]);
+      for (const [address, content] of Object.entries(before)) {
+        if (!address.startsWith("last")) assert.equal(readFileSync(path(address), "utf8"), content);
+      }
+      assert.deepEqual(scratch(), []);
+    });
+
+    it("STATE-07: records are not read while the store has its lock, and a reservation that is there is not replaced", () => {
+      const [first] = open().allocate(DUAL_STACK, POD, []);
+      assert.ok(first !== undefined);
+      writeForeign(path("lock"), "");
+      const store = openWith(() => assert.fail("records are read"));
+      store.allocate(DUAL_STACK, OTHER, [], "caller");
+      assert.equal(store.restore({ owner: OTHER, addresses: [first.address.address] }, "kept"), 0);
+      assert.equal(readFileSync(path("10.1.2.2"), "utf8"), "c0ffee\r\neth0");
+      assert.deepEqual(scratch(), []);
+    });
+  });
 
   describe("on disk", () => {
     it("I1: files are host-local's byte for byte, with its modes, and nothing else is left", () => {
