@@ -4,7 +4,7 @@ import { LAB_BRIDGE } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import type { DaemonProcess } from "./policyd.ts";
-import { startDaemon } from "./policyd.ts";
+import { BUNDLE, startDaemon } from "./policyd.ts";
 
 /** policyd for one node of a lab, with its socket and its objects below the lab's own files. */
 export class PolicydNode {
@@ -38,9 +38,10 @@ export class PolicydNode {
    * Starts a daemon, which has read everything when this settles. Only one runs at a time.
    *
    * @param args further ones of its command line
+   * @param nodeOptions for Node itself
    */
-  async start(args: readonly string[] = []): Promise<DaemonProcess> {
-    const daemon = startDaemon(this.socketPath, [
+  async start(args: readonly string[] = [], nodeOptions: readonly string[] = []): Promise<DaemonProcess> {
+    const all = [
       `--node-name=${this.#wired.node.name}`,
       `--objects=${this.#directory}/objects`,
       `--state-directory=${this.#wired.node.runDir}`,
@@ -49,7 +50,8 @@ export class PolicydNode {
       "--encapsulation=never",
       `--bridge=${LAB_BRIDGE}`,
       ...args,
-    ]);
+    ];
+    const daemon = startDaemon(this.socketPath, all, BUNDLE, nodeOptions);
     this.#daemon = daemon;
     await daemon.statusWhen(({ isSynced }) => isSynced, "synced");
     return daemon;

@@ -12,7 +12,7 @@ import { idleNode } from "./idle_node.ts";
 import { manyNodes, NODES_PLAN } from "./many_nodes.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
-import { memoryReturn } from "./memory_return.ts";
+import { memoryAfterSweeps, memoryReturn } from "./memory_return.ts";
 import type { Plan } from "./plan.ts";
 import { releases } from "./release.ts";
 import { serviceLatency } from "./service_latency.ts";
@@ -52,6 +52,7 @@ export async function benchDaemon(
   using servicesLab = createLab("bench-service-changes");
   using nodesLab = createLab("bench-nodes");
   using memoryLab = createLab("bench-memory");
+  using sweepLab = createLab("bench-sweep");
   using idleLab = createLab("bench-idle");
   const isMeant = (subject: Subject): boolean => subjects?.includes(subject) ?? true;
   const rows = [
@@ -59,6 +60,7 @@ export async function benchDaemon(
     ...(isMeant("services") ? await serviceLatency(servicesLab, plan, progress) : []),
     ...(isMeant("nodes") ? await manyNodes(nodesLab, NODES_PLAN, progress) : []),
     ...(isMeant("memory") ? await memoryReturn(memoryLab, plan, progress) : []),
+    ...(isMeant("memory") ? await memoryAfterSweeps(sweepLab, progress) : []),
     ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
     ...(isMeant("idle") ? await idleNode(idleLab, plan.idle, progress) : []),
     ...(isMeant("flows") ? await flowCost(plan.flows, progress) : []),

@@ -5,6 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { Lab } from "../../lab/lab.ts";
+import { ATTACK_PORTS, CrowdedNode } from "../../support/crowded_node.ts";
 import { benchPods } from "../policy/cluster.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found } from "../services/row.ts";
@@ -24,6 +25,8 @@ const REST_MILLISECONDS = 40_000;
 const POLICIES = 740;
 const ADDRESSES = 1000;
 const AT_ONCE = 20;
+/** Beyond this filling of the table pods have shares (connection_limit.ts). */
+const SHARED = 13 / 16;
 /** The number of policies that are of pods of the node, so that rules and sets are made of them. */
 const OF_OWN_PODS = 10;
 
@@ -115,4 +118,28 @@ function largePolicies(plan: Pick<Plan, "pods" | "policies">): readonly RawObjec
       ],
     },
   }));
+}
+
+/**
+ * Measures the same after the connection limit's sweeps: two pods have filled the node's table of connections, and what was beyond their
+ * shares was deleted.
+ */
+export async function memoryAfterSweeps(lab: Lab, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
+  const node = new CrowdedNode(lab);
+  try {
+    await node.start({ masquerade: false });
+    await wait(REST_MILLISECONDS);
+    const fresh = node.memory();
+    progress("two pods fill the table of connections");
+    for (const port of ATTACK_PORTS) await node.attack(port);
+    while (node.connections > node.capacity * SHARED) await wait(100);
+    const most = node.memory();
+    node.forgetConnections();
+    await wait(MINUTE);
+    const limit = Math.round(GOAL * fresh);
+    const beside = `${fresh.toFixed(0)} MB after a fresh start, ${most.toFixed(0)} MB at their end`;
+    return [found("a minute after sweeps of a full table of connections", "MB", node.memory(), limit, beside)];
+  } finally {
+    await node.close();
+  }
 }
