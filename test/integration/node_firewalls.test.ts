@@ -10,6 +10,7 @@ import { lostFlows } from "../../cli/node/doctor/flows/lost_flows.ts";
 import { samplePackets } from "../../cli/node/doctor/flows/samples.ts";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { addressPlus, parseAddress } from "../../kernel/ip/address.ts";
+import type { ForeignTable } from "../../kernel/nftables/foreign/foreign_ruleset.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { add } from "../lab/cni.ts";
 import type { LabPod } from "../lab/lab.ts";
@@ -39,6 +40,9 @@ interface Firewall {
 
 const IPTABLES = "iptables-nft-restore";
 const IP6TABLES = "ip6tables-nft-restore";
+/** Of the module ip_tables, whose rules only the program of its own prints. */
+const LEGACY = "iptables-legacy-restore";
+const LEGACY6 = "ip6tables-legacy-restore";
 const FIREWALLS: readonly Firewall[] = [
   {
     name: "firewalld",
@@ -64,6 +68,30 @@ const FIREWALLS: readonly Firewall[] = [
     isHarmless: true,
   },
   { name: "what is left of Calico", files: [[IPTABLES, "calico.iptables"]], loses: [`${TUNNEL_NEED} IPv4 UDP`] },
+  {
+    name: "ufw by iptables-legacy",
+    files: [
+      [LEGACY, "ufw.iptables"],
+      [LEGACY6, "ufw.ip6tables"],
+    ],
+    loses: ["pod to pod IPv4 TCP", "pod to node IPv6 TCP 6443", `${TUNNEL_NEED} IPv4 UDP`],
+  },
+  {
+    name: "Docker by iptables-legacy",
+    files: [[LEGACY, "docker.iptables"]],
+    loses: ["pod to pod IPv4 UDP", "pod to outside IPv4 TCP"],
+  },
+  {
+    name: "kube-proxy by iptables-legacy",
+    files: [[LEGACY, "kube_proxy.iptables"]],
+    loses: [],
+    isHarmless: true,
+  },
+  {
+    name: "what is left of Calico by iptables-legacy",
+    files: [[LEGACY, "calico.iptables"]],
+    loses: [`${TUNNEL_NEED} IPv4 UDP`],
+  },
   {
     name: "an administrator's nftables.conf",
     files: [["nft", "administrator.nft"]],
@@ -162,6 +190,23 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
     return wired.node.inside(() => systemMachine(on.lab.calls).readFacts(place, expected));
   }
 
+  function tablesOf({ foreignTables, legacyRules }: NodeFacts): readonly ForeignTable[] {
+    return [...(seen(foreignTables) ?? []), ...(seen(legacyRules) ?? assert.fail("not read"))];
+  }
+
+  /** Empties the tables of ip_tables that there are, as nobody can delete them. */
+  function flushLegacy(): void {
+    for (const { family, name, chains } of seen(facts().legacyRules) ?? []) {
+      const program = family === "ip6" ? "ip6tables-legacy" : "iptables-legacy";
+      const table = ["-t", name];
+      node.wired.node.exec(program, [...table, "-F"]);
+      node.wired.node.exec(program, [...table, "-X"]);
+      for (const chain of chains.values()) {
+        if (chain.base?.policy === "drop") node.wired.node.exec(program, [...table, "-P", chain.name, "ACCEPT"]);
+      }
+    }
+  }
+
   /** The flows that the doctor says are lost, by the names of {@link flows}. */
   function said(all: readonly LostFlows[], wantsDoubtful: boolean): ReadonlySet<string> {
     const ofKind = all.filter(({ verb }) => (verb === "may drop") === wantsDoubtful);
@@ -172,15 +217,14 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
     it(`DOCTOR-13: of ${name} the doctor says exactly the flows that real packets lose`, async () => {
       const { node: namespace } = node.wired;
       const before = facts();
-      assert.deepEqual(lostFlows(seen(before.foreignTables) ?? [], samplePackets(before)), []);
+      assert.deepEqual(lostFlows(tablesOf(before), samplePackets(before)), []);
       for (const [program, file] of files) {
         const text = readFileSync(new URL(`../fixtures/firewalls/${file}`, import.meta.url), "utf8");
         namespace.exec(program, program === "nft" ? ["-f", "-"] : [], text);
       }
       try {
         const after = facts();
-        const tables = seen(after.foreignTables) ?? [];
-        const all = lostFlows(tables, samplePackets(after));
+        const all = lostFlows(tablesOf(after), samplePackets(after));
         const lost = said(all, false);
         const results = await on.prober.run(
           flows().map(({ flow }) => flow),
@@ -206,6 +250,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
         for (const { family, name: table } of seen(facts().foreignTables) ?? []) {
           namespace.exec("nft", ["delete", "table", family, table]);
         }
+        flushLegacy();
       }
     });
   }

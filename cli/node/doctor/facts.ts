@@ -106,6 +106,8 @@ export interface NodeFacts {
   readonly foreignTables: Seen<readonly ForeignTable[]>;
   /** Tables of the older iptables, whose rules netlink does not show. */
   readonly legacyTables: readonly string[];
+  /** Their rules, as its own program prints them. */
+  readonly legacyRules: Seen<readonly ForeignTable[]>;
   /** Ports that UDP sockets of the namespace listen on, tunnels of the kernel among them. */
   readonly udpPorts: ReadonlySet<number>;
   /** Ports that TCP sockets of the namespace listen on. */

@@ -7,8 +7,8 @@ const LONGEST_ANSWER = 64 * 1024;
 const versionSchema = v.object({ cniVersion: v.string(), supportedVersions: v.array(v.string()) });
 
 /**
- * Asks a plugin for the versions of CNI it speaks, as a runtime does (CNI specification, VERSION): the only program that the
- * command line starts, and one that runs as root on this node for each pod.
+ * Asks a plugin for the versions of CNI it speaks, as a runtime does (CNI specification, VERSION): beside iptables-legacy-save the
+ * only program that the doctor starts, and one that runs as root on this node for each pod.
  */
 export function askVersion(path: string): { readonly answer: string } | { readonly failure: string } {
   const { status, signal, stdout, error } = spawnSync(path, {

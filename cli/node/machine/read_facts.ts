@@ -11,6 +11,7 @@ import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt } from "./attempt.ts";
+import { readLegacyRules } from "./legacy_rules.ts";
 import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
@@ -48,6 +49,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const records = attempt(() => readRecords(files, place));
   const addresses = attempt(() => readAddresses(syscalls, seen(links) ?? []));
   const routes = attempt(() => readRoutes(syscalls));
+  const legacyTables = readLegacyTables();
   const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
   return {
     place,
@@ -79,7 +81,12 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     discarding: attempt(() => readDiscardingRoutes(syscalls)),
     ruleset: attempt(() => readRuleset(syscalls)),
     foreignTables: attempt(() => readForeignRules(syscalls)),
-    legacyTables: readLegacyTables(),
+    legacyTables,
+    legacyRules: attempt(() =>
+      readLegacyRules(
+        (["ip", "ip6"] as const).filter((family) => legacyTables.some((table) => table.startsWith(`${family} `))),
+      ),
+    ),
     udpPorts: readUdpPorts(),
     tcpPorts: readTcpPorts(),
     daemon: askDaemon(syscalls, place),

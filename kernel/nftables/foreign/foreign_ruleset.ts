@@ -60,6 +60,8 @@ export interface ForeignChain {
 export interface ForeignTable {
   readonly family: ForeignFamily;
   readonly name: string;
+  /** Whether it is of the module ip_tables, which nftables does not show (kernel/iptables/). */
+  readonly isLegacy?: true;
   readonly chains: ReadonlyMap<string, ForeignChain>;
   readonly sets: ReadonlyMap<string, ForeignSet>;
 }

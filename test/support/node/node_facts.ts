@@ -86,6 +86,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
     },
     foreignTables: { value: [] },
     legacyTables: [],
+    legacyRules: { value: [] },
     udpPorts: new Set(),
     tcpPorts: new Set(),
     daemon: {

@@ -1,3 +1,4 @@
+import { ruleNumber } from "../../../../kernel/iptables/save_text.ts";
 import type { ChainOverview } from "../../../../kernel/nftables/overview.ts";
 import { isOurName } from "../../ours.ts";
 import { seen } from "../diagnose.ts";
@@ -13,7 +14,7 @@ export const foreignDrops: Check = {
   summary: "No other program's rules drop or reject packets that pods need; sample packets are tried on them.",
   needs: ["ruleset", "foreignTables"],
   examine: (facts) => {
-    const tables = seen(facts.foreignTables) ?? [];
+    const tables = [...(seen(facts.foreignTables) ?? []), ...(seen(facts.legacyRules) ?? [])];
     const lost = tables.length === 0 ? [] : lostFlows(tables, samplePackets(facts));
     return [...lost.map((one) => remarkOf(one, facts)), ...bridgeDrops(facts), ...legacyRemarks(facts)];
   },
@@ -21,19 +22,22 @@ export const foreignDrops: Check = {
 
 function remarkOf(lost: LostFlows, { place }: NodeFacts): Remark {
   const { table, base, verb, flows, deciding, doubts } = lost;
-  const chain = `${table.family} ${table.name} ${base.name}`;
+  const isLegacy = table.isLegacy === true;
+  const chain = `${isLegacy ? legacyProgram(table.family) : table.family} ${table.name} ${base.name}`;
+  const ruleText = (handle: bigint, name: string): string =>
+    isLegacy ? `rule ${ruleNumber(handle)} of chain ${name}` : `handle ${handle} of chain ${name}`;
   const where = `chain ${chain}, hook ${base.base?.hook ?? "none"},`;
   if (verb === "may drop") {
-    const about = doubts.map((one) => `handle ${one.handle} of chain ${one.chain} (${one.about.join(", ")})`);
+    const about = doubts.map((one) => `${ruleText(one.handle, one.chain)} (${one.about.join(", ")})`);
     return {
       severity: "info",
       what: `${where} may drop what pods need: ${flowsText(flows)}`,
       why: `it depends on rules that are not evaluated here: ${listed(about)}`,
-      way: `look whether such packets pass: nft -a list table ${table.family} ${table.name}`,
+      way: `look whether such packets pass: ${isLegacy ? `${legacyProgram(table.family)} -t ${table.name} -vnL --line-numbers` : `nft -a list table ${table.family} ${table.name}`}`,
     };
   }
   const rules = deciding.map(({ chain: name, handle }) =>
-    handle === undefined ? `policy of ${name}` : `handle ${handle} of chain ${name}`,
+    handle === undefined ? `policy of ${name}` : ruleText(handle, name),
   );
   return {
     severity: isOfCluster(flows) ? "error" : "warning",
@@ -60,16 +64,21 @@ function bridgeDrops({ ruleset, place }: NodeFacts): readonly Remark[] {
   });
 }
 
-function legacyRemarks({ legacyTables }: NodeFacts): readonly Remark[] {
-  if (legacyTables.length === 0) return [];
+/** The remark where the rules could not be read: else they are among the tables that sample packets are tried on. */
+function legacyRemarks({ legacyTables, legacyRules }: NodeFacts): readonly Remark[] {
+  if (legacyTables.length === 0 || "value" in legacyRules) return [];
   return [
     {
       severity: "info",
       what: `iptables-legacy has ${legacyTables.length === 1 ? "the table" : "tables"} ${legacyTables.join(", ")}`,
-      why: "what is in there is not seen here; a FORWARD policy DROP stops packets of pods",
+      why: `its rules are not checked (${legacyRules.unseen}); a FORWARD policy DROP stops packets of pods`,
       way: "iptables-legacy-save; and iptables-legacy -P FORWARD ACCEPT, where it is DROP",
     },
   ];
+}
+
+function legacyProgram(family: string): string {
+  return family === "ip6" ? "ip6tables-legacy" : "iptables-legacy";
 }
 
 type Owner = "firewalld" | "ufw" | "Docker" | "iptables" | "Calico" | undefined;
@@ -88,12 +97,14 @@ function ownerOf({ table, base }: LostFlows): Owner {
 function ownerHint(lost: LostFlows): string {
   const owner = ownerOf(lost);
   if (owner === undefined) return "";
+  if (owner === "iptables" && lost.table.isLegacy === true) return " (Docker sets a policy DROP in FORWARD)";
   return owner === "iptables" ? " (iptables-nft; Docker sets a policy DROP in FORWARD)" : ` (${owner})`;
 }
 
 function wayOut(lost: LostFlows, bridge: string): string {
   const { table, base } = lost;
-  const program = table.family === "ip6" ? "ip6tables" : "iptables";
+  const program =
+    table.isLegacy === true ? legacyProgram(table.family) : table.family === "ip6" ? "ip6tables" : "iptables";
   const isTunnel = lost.flows.some(({ need }) => need === "node to node by the tunnel");
   switch (ownerOf(lost)) {
     case "firewalld": {

@@ -20,6 +20,11 @@ const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [
 const LINKS = seen(HEALTHY.links) ?? [];
 const RECORDS = seen(HEALTHY.records) ?? { records: [], unreadable: [] };
 
+const LEGACY_UNREAD = {
+  legacyTables: ["ip filter"],
+  legacyRules: { unseen: "iptables-legacy-save is not there: install it, or run the doctor where it is" },
+};
+
 function settings(...changed: readonly (readonly [string, string])[]): Partial<NodeFacts> {
   return { settings: new Map([...HEALTHY.settings, ...changed]) };
 }
@@ -131,7 +136,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ["tables", ruleset({ chains: RULESET.chains.slice(1) }), "error", /does not hook into/],
   ...FOREIGN_DROP_CASES,
   ...ROUTE_CASES,
-  ["foreign-drops", { legacyTables: ["ip filter"] }, "info", /iptables-legacy has the table ip filter/],
+  ["foreign-drops", LEGACY_UNREAD, "info", /iptables-legacy has the table ip filter/],
   ["kube-proxy", links([9, "kube-ipvs0"]), "warning", /kube-ipvs0/],
   ["priorities", foreignChain("nat", "prerouting", -101), "warning", /at -101, before Services at -100/],
   [
@@ -304,7 +309,7 @@ describe("cli/node: doctor", () => {
   const BROKEN = nodeFacts({
     ...settings(["net/ipv4/ip_forward", "0"]),
     ...foreignForward("drop", []),
-    legacyTables: ["ip filter"],
+    ...LEGACY_UNREAD,
     records: { unseen: "cannot list /run/drawbridge/attachments: permission denied (EACCES); run as root" },
   });
 
@@ -386,7 +391,7 @@ describe("cli/node: doctor", () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
       (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) })).code;
     assert.equal(await codeOf(HEALTHY), 0);
-    assert.equal(await codeOf(nodeFacts({ legacyTables: ["ip filter"] })), 0);
+    assert.equal(await codeOf(nodeFacts(LEGACY_UNREAD)), 0);
     assert.equal(await codeOf(BROKEN, "--only", "attachments"), 3);
     assert.equal(await codeOf(BROKEN, "--only", "clock,ipv6"), 0);
     assert.equal(await codeOf(BROKEN, "--only", "fowarding"), 2);

@@ -1,0 +1,146 @@
+import { addressToBytes, tryParseAddress } from "../ip/address.ts";
+import type { ExtensionTest, PortRange } from "../nftables/foreign/extension.ts";
+import { UNTRACKED } from "../nftables/foreign/extension.ts";
+import type { Step } from "../nftables/foreign/step.ts";
+import { unknown } from "./header_option.ts";
+import type { Option } from "./option.ts";
+
+/** XT_CONNTRACK_STATE_*. */
+const STATES: Readonly<Record<string, number | undefined>> = {
+  INVALID: 1,
+  ESTABLISHED: 2,
+  RELATED: 4,
+  NEW: 8,
+  SNAT: 64,
+  DNAT: 128,
+  UNTRACKED,
+};
+const TCP_FLAGS: Readonly<Record<string, number | undefined>> = {
+  NONE: 0,
+  FIN: 1,
+  SYN: 2,
+  RST: 4,
+  PSH: 8,
+  ACK: 16,
+  URG: 32,
+  ALL: 63,
+};
+/** RTN_*, by their places. */
+const ADDRESS_TYPES =
+  "UNSPEC UNICAST LOCAL BROADCAST ANYCAST MULTICAST BLACKHOLE UNREACHABLE PROHIBIT THROW NAT XRESOLVE".split(" ");
+const PACKET_TYPES = ["unicast", "broadcast", "multicast"];
+const ANY: readonly PortRange[] = [[0, 65_535]];
+/** Matches of which no option is about what a packet is. */
+const NOTING = ["comment"];
+/** Matches of headers that no sample packet has. */
+const OF_OTHERS = ["icmp", "icmp6", "ipv6-icmp", "sctp", "dccp", "esp", "ah", "frag", "rt", "mh", "hbh", "dst"];
+
+/** The steps of a match (`-m NAME`) with its options. One that is not known here may match. */
+export function matchSteps(name: string, options: readonly Option[]): readonly Step[] {
+  if (NOTING.includes(name)) return [];
+  if (OF_OTHERS.includes(name)) return [{ kind: "test", test: { kind: "never" } }];
+  const of = TESTS[name];
+  if (of === undefined) return [unknown(`match ${name}`)];
+  // A match without an option, as "-m tcp", only says that the packet has such a header.
+  return options.map((option): Step => {
+    const test = of(option);
+    return test === undefined ? unknown(`match ${name} ${option.name}`) : { kind: "test", test };
+  });
+}
+
+const TESTS: Readonly<Record<string, ((option: Option) => ExtensionTest | undefined) | undefined>> = {
+  tcp: (option) => ports("tcp", option) ?? flags(option),
+  udp: (option) => ports("udp", option),
+  multiport: (option) => ports(undefined, option),
+  conntrack: state,
+  state,
+  addrtype: addressType,
+  mark: (option) => mark("packet", option),
+  connmark: (option) => mark("connection", option),
+  iprange: addressRange,
+  pkttype: ({ name, values: [value = ""], isNegated }) => {
+    const type = PACKET_TYPES.indexOf(value);
+    return name !== "--pkt-type" || type < 0 ? undefined : { kind: "packet type", type, isNegated };
+  },
+};
+
+function ports(
+  protocol: "tcp" | "udp" | undefined,
+  { name, values: [value = ""], isNegated }: Option,
+): ExtensionTest | undefined {
+  const isSource = name === "--sport" || name === "--sports";
+  const isDestination = name === "--dport" || name === "--dports";
+  if (!isSource && !isDestination && name !== "--ports") return undefined;
+  const ranges = value.split(",").map((range): PortRange => {
+    const [first = "0", last = first] = range.split(":");
+    return [Number(first === "" ? 0 : first), Number(last === "" ? 65_535 : last)];
+  });
+  if (ranges.flat().some((port) => Number.isNaN(port))) return undefined;
+  return {
+    kind: "ports",
+    protocol,
+    source: isDestination ? ANY : ranges,
+    destination: isSource ? ANY : ranges,
+    isEither: name === "--ports",
+    isSourceNegated: isNegated && !isDestination,
+    isDestinationNegated: isNegated && !isSource,
+  };
+}
+
+function flags({ name, values: [mask = "", value = ""], isNegated }: Option): ExtensionTest | undefined {
+  if (name !== "--tcp-flags") return undefined;
+  const [of, wanted] = [mask, value].map((text) => sumOf(text, TCP_FLAGS));
+  if (of === undefined || wanted === undefined) return undefined;
+  return { kind: "flags", mask: of, value: wanted, isNegated, ports: { kind: "always" } };
+}
+
+function state({ name, values: [value = ""], isNegated }: Option): ExtensionTest | undefined {
+  const states = name === "--ctstate" || name === "--state" ? sumOf(value, STATES) : undefined;
+  return states === undefined ? undefined : { kind: "state", mask: states, isNegated };
+}
+
+function addressType({ name, values: [value = ""], isNegated }: Option): ExtensionTest | undefined {
+  const bits = Object.fromEntries(ADDRESS_TYPES.map((type, i) => [type, 1 << i]));
+  const types = sumOf(value, bits);
+  const isSource = name === "--src-type";
+  if (types === undefined || (!isSource && name !== "--dst-type")) return undefined;
+  return {
+    kind: "address type",
+    source: isSource ? types : 0,
+    destination: isSource ? 0 : types,
+    isSourceNegated: isSource && isNegated,
+    isDestinationNegated: !isSource && isNegated,
+    isOfLink: false,
+  };
+}
+
+function mark(
+  of: "packet" | "connection",
+  { name, values: [text = ""], isNegated }: Option,
+): ExtensionTest | undefined {
+  const [value = Number.NaN, mask = 0xffff_ffff] = text.split("/").map(Number);
+  if (name !== "--mark" || Number.isNaN(value) || Number.isNaN(mask)) return undefined;
+  return { kind: "mark", of, value, mask, isNegated };
+}
+
+function addressRange({ name, values: [value = ""], isNegated }: Option): ExtensionTest | undefined {
+  const [first, last] = value.split("-").map((text) => tryParseAddress(text));
+  const isSource = name === "--src-range";
+  if (first === undefined || last === undefined || (!isSource && name !== "--dst-range")) return undefined;
+  const range = [addressToBytes(first), addressToBytes(last)] as const;
+  return {
+    kind: "addresses",
+    source: isSource ? range : undefined,
+    destination: isSource ? undefined : range,
+    isSourceNegated: isSource && isNegated,
+    isDestinationNegated: !isSource && isNegated,
+  };
+}
+
+/** The sum of the bits of names with commas between them; undefined where one is not known. */
+function sumOf(text: string, bits: Readonly<Record<string, number | undefined>>): number | undefined {
+  return text.split(",").reduce<number | undefined>((sum, name) => {
+    const bit = bits[name];
+    return sum === undefined || bit === undefined ? undefined : sum | bit;
+  }, 0);
+}
