@@ -24,6 +24,7 @@ const FAMILIES: ReadonlyMap<number, ForeignFamily> = new Map([
   [1, "inet"],
   [2, "ip"],
   [5, "netdev"],
+  [7, "bridge"],
   [10, "ip6"],
 ]);
 /** NFT_TABLE_F_DORMANT: no chain of the table sees packets. */
@@ -31,7 +32,7 @@ const DORMANT = 0x1;
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting", "ingress"] as const;
 const NETDEV_HOOKS = ["ingress", "egress"] as const;
 
-export type ForeignFamily = "inet" | "ip" | "ip6" | "netdev";
+export type ForeignFamily = "inet" | "ip" | "ip6" | "netdev" | "bridge";
 export type ForeignHook = (typeof HOOKS)[number] | (typeof NETDEV_HOOKS)[number];
 
 /** A rule of another program. */

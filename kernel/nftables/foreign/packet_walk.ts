@@ -1,8 +1,17 @@
 import type { ChainEnd, Doubt } from "./chain_walk.ts";
 import { eitherState, walkBaseChain } from "./chain_walk.ts";
 import type { ForeignChain, ForeignHook, ForeignTable } from "./foreign_ruleset.ts";
-import type { PacketState, SamplePacket } from "./sample_packet.ts";
+import type { FrameSide, PacketState, SamplePacket } from "./sample_packet.ts";
 import { initialState, packetFamily } from "./sample_packet.ts";
+
+/**
+ * The hooks of the bridge family that a frame passes: pods are routed, so it ends at the bridge or begins there, and pods have no part in
+ * the frames that a bridge forwards from port to port (br_handle_frame, br_dev_xmit).
+ */
+const FRAME_HOOKS: Readonly<Record<FrameSide["direction"], readonly ForeignHook[]>> = {
+  "from a port": ["prerouting", "input"],
+  "to a port": ["output", "postrouting"],
+};
 
 /** The hooks that a packet passes, in order. */
 const HOOKS: Readonly<Record<SamplePacket["path"], readonly ForeignHook[]>> = {
@@ -32,7 +41,7 @@ interface Place {
 export function cutsOf(tables: readonly ForeignTable[], packet: SamplePacket): readonly Cut[] {
   const cuts: Cut[] = [];
   let state: PacketState = initialState(packet);
-  for (const hook of HOOKS[packet.path]) {
+  for (const hook of packet.frame === undefined ? HOOKS[packet.path] : FRAME_HOOKS[packet.frame.direction]) {
     for (const { table, base } of chainsAt(tables, hook, packet)) {
       const { ends, doubts } = walkBaseChain(table, base, hook, packet, state);
       const passed = ends.filter(({ kind }) => kind === "pass" || kind === "unknown");
@@ -47,9 +56,8 @@ export function cutsOf(tables: readonly ForeignTable[], packet: SamplePacket): r
 }
 
 function chainsAt(tables: readonly ForeignTable[], hook: ForeignHook, packet: SamplePacket): readonly Place[] {
-  const family = packetFamily(packet) === 4 ? "ip" : "ip6";
   const places = tables.flatMap((table) =>
-    table.family === family || table.family === "inet" || table.family === "netdev"
+    seesFamily(table, packet)
       ? [...table.chains.values()].flatMap((chain): readonly Place[] =>
           chain.base?.hook === hook && seesLink(chain.base.devices, hook, packet)
             ? [{ table, base: { ...chain, base: chain.base } }]
@@ -58,6 +66,11 @@ function chainsAt(tables: readonly ForeignTable[], hook: ForeignHook, packet: Sa
       : [],
   );
   return places.sort((a, b) => a.base.base.priority - b.base.base.priority);
+}
+
+function seesFamily({ family }: ForeignTable, packet: SamplePacket): boolean {
+  if (packet.frame !== undefined) return family === "bridge";
+  return family === "inet" || family === "netdev" || family === (packetFamily(packet) === 4 ? "ip" : "ip6");
 }
 
 function seesLink(devices: readonly string[], hook: ForeignHook, packet: SamplePacket): boolean {

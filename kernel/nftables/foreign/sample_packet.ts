@@ -15,6 +15,13 @@ export interface SampleLink {
 /** RTN_*, of an address as the node sees it. */
 export const AddressType = { UNICAST: 1, LOCAL: 2 } as const;
 
+/** A frame at a port of a bridge, on its way from the port to the node or the other way. */
+export interface FrameSide {
+  readonly direction: "from a port" | "to a port";
+  readonly port: SampleLink;
+  readonly bridge: SampleLink;
+}
+
 /** A packet that others' rules are asked about. */
 export interface SamplePacket {
   readonly path: "forward" | "input" | "output";
@@ -33,6 +40,8 @@ export interface SamplePacket {
   readonly isDestinationLocal: boolean;
   /** The link by which the node would send to the source; undefined where that is not known. */
   readonly reverseLink: SampleLink | undefined;
+  /** Present where rules of the bridge family are asked about the packet's frame. */
+  readonly frame?: FrameSide;
 }
 
 /** The properties of a packet that rules change on its way. */
@@ -49,6 +58,7 @@ export const ConnectionState = { ESTABLISHED: 2, NEW: 8, UNTRACKED: 64 } as cons
 const PROTOCOLS = { tcp: 6, udp: 17 } as const;
 const ETHERTYPES = { 4: 0x0800, 6: 0x86dd } as const;
 const NFPROTO = { 4: 2, 6: 10 } as const;
+const NFPROTO_BRIDGE = 7;
 const NAME_LENGTH = 16;
 /** IPS_SEEN_REPLY, IPS_ASSURED, IPS_CONFIRMED. */
 const REPLIED = 0x0e;
@@ -57,7 +67,9 @@ const TRANSLATIONS = 0x30;
 const DESTINATION_TRANSLATED = 0x20;
 
 /** The state in which a packet comes to the node. */
-export function initialState({ isReply }: SamplePacket): PacketState {
+export function initialState({ isReply, frame }: SamplePacket): PacketState {
+  // Whether connections are tracked at a bridge depends on the kernel.
+  if (frame !== undefined) return { mark: unknownBytes(4), connectionMark: unknownBytes(4), isTracked: undefined };
   return {
     mark: [0, 0, 0, 0],
     connectionMark: isReply ? unknownBytes(4) : [0, 0, 0, 0],
@@ -96,8 +108,15 @@ function readPayload(
   packet: SamplePacket,
   { base, offset, length }: { readonly base: number; readonly offset: number; readonly length: number },
 ): KnownBytes {
-  const header = base === 1 ? networkHeader(packet) : base === 2 ? transportHeader(packet) : [];
+  const header = base === 1 ? networkHeader(packet) : base === 2 ? transportHeader(packet) : frameHeader(packet);
   return Array.from({ length }, (_, i) => header[offset + i]);
+}
+
+/** MAC addresses are not known, and where there is no frame nothing is. */
+function frameHeader(packet: SamplePacket): KnownBytes {
+  if (packet.frame === undefined) return [];
+  const type = ETHERTYPES[familyOf(packet.source)];
+  return [...unknownBytes(12), type >> 8, type & 0xff];
 }
 
 function networkHeader({ source, destination, protocol }: SamplePacket): KnownBytes {
@@ -154,19 +173,33 @@ function readMeta(packet: SamplePacket, { mark }: PacketState, hook: ForeignHook
       return nameBytes(outgoing);
     case 10:
     case 11:
-      // Only what the node itself sends has a socket.
-      return packet.path === "output" ? unknownBytes(4) : undefined;
+      return socketOwner(packet);
     case 15:
-      return [NFPROTO[family]];
+      return [protocolFamily(packet)];
     case 16:
       return [PROTOCOLS[packet.protocol]];
     case 19:
-      return [0];
     case 25:
       return [0];
     default:
-      return unknownBytes(NAME_LENGTH);
+      return readBridgeMeta(packet, key);
   }
+}
+
+/** Only what the node itself sends has a socket. */
+function socketOwner({ path }: SamplePacket): KnownBytes | undefined {
+  return path === "output" ? unknownBytes(4) : undefined;
+}
+
+/** NFPROTO_*, as rules see it. */
+function protocolFamily({ source, frame }: SamplePacket): number {
+  return frame === undefined ? NFPROTO[familyOf(source)] : NFPROTO_BRIDGE;
+}
+
+/** NFT_META_BRI_*: the bridge of the port by which a frame comes or goes; all else that rules may ask is not known. */
+function readBridgeMeta({ frame }: SamplePacket, key: number): KnownBytes | undefined {
+  if (key !== 17 && key !== 18) return unknownBytes(NAME_LENGTH);
+  return frame?.direction === (key === 17 ? "from a port" : "to a port") ? nameBytes(frame.bridge) : undefined;
 }
 
 /** The links as a hook sees them: "unknown" where kernels differ. */
@@ -174,6 +207,12 @@ function linksAt(
   packet: SamplePacket,
   hook: ForeignHook,
 ): { readonly incoming: SampleLink | "unknown" | undefined; readonly outgoing: SampleLink | undefined } {
+  if (packet.frame !== undefined) {
+    const { direction, port } = packet.frame;
+    return direction === "from a port"
+      ? { incoming: port, outgoing: undefined }
+      : { incoming: undefined, outgoing: port };
+  }
   const isBeforeRouting = hook === "prerouting" || hook === "ingress";
   const outgoing = isBeforeRouting || hook === "input" ? undefined : packet.out;
   const isAfterRouting = hook === "postrouting" || hook === "egress";
@@ -254,6 +293,7 @@ function readFib(
   packet: SamplePacket,
   { result, flags }: { readonly result: number; readonly flags: number },
 ): KnownBytes {
+  if (packet.frame !== undefined) return unknownBytes(NAME_LENGTH);
   const isSource = (flags & 1) !== 0;
   if (result === 3) {
     const isLocal = isSource ? packet.isSourceLocal : packet.isDestinationLocal;

@@ -1,6 +1,4 @@
 import { ruleNumber } from "../../../../kernel/iptables/save_text.ts";
-import type { ChainOverview } from "../../../../kernel/nftables/overview.ts";
-import { isOurName } from "../../ours.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
@@ -16,7 +14,7 @@ export const foreignDrops: Check = {
   examine: (facts) => {
     const tables = [...(seen(facts.foreignTables) ?? []), ...(seen(facts.legacyRules) ?? [])];
     const lost = tables.length === 0 ? [] : lostFlows(tables, samplePackets(facts));
-    return [...lost.map((one) => remarkOf(one, facts)), ...bridgeDrops(facts), ...legacyRemarks(facts)];
+    return [...lost.map((one) => remarkOf(one, facts)), ...legacyRemarks(facts)];
   },
 };
 
@@ -39,29 +37,13 @@ function remarkOf(lost: LostFlows, { place }: NodeFacts): Remark {
   const rules = deciding.map(({ chain: name, handle }) =>
     handle === undefined ? `policy of ${name}` : ruleText(handle, name),
   );
+  const isOfFrames = table.family === "bridge";
   return {
-    severity: isOfCluster(flows) ? "error" : "warning",
+    severity: isOfCluster(flows) && !isOfFrames ? "error" : "warning",
     what: `${where} ${verb} what pods need${ownerHint(lost)}: ${flowsText(flows)}`,
-    why: `packets are lost there, whatever Drawbridge's rules say: ${listed(rules)}`,
+    why: `${isOfFrames ? "frames of pods that take the bridge (bypassBridge)" : "packets"} are lost there, whatever Drawbridge's rules say: ${listed(rules)}`,
     way: wayOut(lost, place.bridge),
   };
-}
-
-/** Rules of the bridge family see only what does not go around the bridge, and are not evaluated. */
-function bridgeDrops({ ruleset, place }: NodeFacts): readonly Remark[] {
-  const chains = (seen(ruleset)?.chains ?? []).filter(({ family, table }) => !isOurName(family, table));
-  return chains.flatMap(({ family, table, name, base }: ChainOverview): readonly Remark[] => {
-    const isForwarding = base?.hook === "forward" || base?.hook === "prerouting" || base?.hook === "postrouting";
-    if (family !== "bridge" || base?.policy !== "drop" || !isForwarding) return [];
-    return [
-      {
-        severity: "warning",
-        what: `chain bridge ${table} ${name} hooks into ${base.hook} with policy drop`,
-        why: "frames of pods that take the bridge and that none of its rules accepts are dropped there; its rules are not evaluated here",
-        way: `nft chain bridge ${table} ${name} '{ policy accept; }', or rules there that accept the ports of ${place.bridge}`,
-      },
-    ];
-  });
 }
 
 /** The remark where the rules could not be read: else they are among the tables that sample packets are tried on. */
@@ -87,7 +69,7 @@ type Owner = "firewalld" | "ufw" | "Docker" | "iptables" | "Calico" | undefined;
 function ownerOf({ table, base }: LostFlows): Owner {
   if (table.name === "firewalld") return "firewalld";
   const names = [...table.chains.keys()];
-  if (table.family === "inet" || table.name !== "filter") return undefined;
+  if (table.family === "inet" || table.family === "bridge" || table.name !== "filter") return undefined;
   if (names.some((name) => name.startsWith("cali-"))) return "Calico";
   if (names.some((name) => name.startsWith("ufw-") || name.startsWith("ufw6-"))) return "ufw";
   if (names.some((name) => name.startsWith("DOCKER")) && base.name === "FORWARD") return "Docker";
@@ -120,6 +102,10 @@ function wayOut(lost: LostFlows, bridge: string): string {
     case "iptables":
       return `${program} -P ${base.name} ACCEPT, or rules there that accept -i ${bridge} and -o ${bridge}; of Docker: "ip-forward-no-drop": true in /etc/docker/daemon.json`;
     default:
+      if (table.family === "bridge") {
+        const isFromPods = base.base?.hook === "prerouting" || base.base?.hook === "input";
+        return `nft insert rule bridge ${table.name} ${base.name} ${isFromPods ? "iifname" : "oifname"} '"dbv*"' accept`;
+      }
       return `nft insert rule ${table.family} ${table.name} ${base.name} iifname ${bridge} accept, and the same with oifname`;
   }
 }

@@ -58,8 +58,19 @@ interface Flow {
 /** The packets by which others' rules are judged, of the families that the node has. */
 export function samplePackets(facts: NodeFacts): readonly Sample[] {
   return flowSurroundings(facts).flatMap((surroundings) =>
-    flowsOf(facts, surroundings).flatMap((flow) => packetsOf(flow, surroundings)),
+    flowsOf(facts, surroundings)
+      .flatMap((flow) => packetsOf(flow, surroundings))
+      .flatMap((sample) => [sample, ...framesOf(sample, surroundings)]),
   );
+}
+
+/** The frames of a packet at the ports of the pods that send and get it, where it takes the bridge. */
+function framesOf({ packet, ...sample }: Sample, { bridge, port }: FlowSurroundings): readonly Sample[] {
+  const isOfBridge = (link: SampleLink | undefined): boolean => link !== undefined && link.name === bridge.name;
+  return [
+    ...(isOfBridge(packet.in) ? (["from a port"] as const) : []),
+    ...(isOfBridge(packet.out) ? (["to a port"] as const) : []),
+  ].map((direction) => ({ ...sample, packet: { ...packet, frame: { direction, port, bridge } } }));
 }
 
 function flowsOf(facts: NodeFacts, around: FlowSurroundings): readonly Flow[] {

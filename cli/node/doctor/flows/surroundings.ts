@@ -9,10 +9,15 @@ import { TUNNEL } from "../../../../policyd/routes/names.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 
+/** How the plugin names pods' ports (cni/names.ts). */
+const PORT_PREFIX = "dbv";
+
 /** Where packets of pods go on a node, in one family. */
 export interface FlowSurroundings {
   readonly family: Family;
   readonly bridge: SampleLink;
+  /** A pod's port of the bridge; what one could be called where there is none yet. */
+  readonly port: SampleLink;
   /** Two pods of the node; what they could have as addresses where there are none yet. */
   readonly pods: readonly [Address, Address];
   /** The node's address on the bridge, which is what pods reach it by. */
@@ -47,6 +52,7 @@ function surroundingsOf(facts: NodeFacts, family: Family): FlowSurroundings | un
   return {
     family,
     bridge: links.find((one) => one.name === name) ?? { index: 0, name },
+    port: links.find((one) => one.name.startsWith(PORT_PREFIX)) ?? { index: 0, name: `${PORT_PREFIX}000000000000` },
     pods,
     gateway: addressOn(facts, name, family),
     uplink,
