@@ -9,12 +9,15 @@ import type { DaemonProcess } from "../../support/policyd.ts";
 import { PolicydNode } from "../../support/policyd_node.ts";
 import { nodeObject } from "../../support/routes/route_lab.ts";
 import type { ServicesRow } from "../services/row.ts";
+import { imageStart } from "./image_start.ts";
 import { found, measured } from "../services/row.ts";
 import { nanoseconds } from "./processor_time.ts";
 
 const IDLE_GOAL = 0.2;
-/** Milliseconds after the last pod and after each repair, in which the daemon comes to rest: V8 collects garbage when there is time. */
+/** Milliseconds after a start, the last pod and each repair, in which the daemon comes to rest: V8 collects garbage when there is time. */
 const REST_MILLISECONDS = 5000;
+/** The same after the last pod: 15 s after its ADD the bridge notifies of a port once more. */
+const BRIDGE_MILLISECONDS = 20_000;
 const REPAIR_MILLISECONDS = 1500;
 const REPAIRS = 3;
 
@@ -37,7 +40,9 @@ export async function idleNode(
   const policyd = new PolicydNode(lab, wired);
   const { node } = wired;
   policyd.put("node.json", JSON.stringify(nodeObject(node.name, wired.addresses, wired.podCidrs.map(formatCidr))));
-  const daemon = await policyd.start(["--log-level=error"]);
+  const { nodeOptions, environment } = imageStart();
+  Object.assign(process.env, environment);
+  const daemon = await policyd.start(["--log-level=error"], nodeOptions);
   try {
     await wait(REST_MILLISECONDS);
     progress(`${seconds} s without pods`);
@@ -47,7 +52,7 @@ export async function idleNode(
       const { error } = add(wired, lab.pod(`idle${number}`), policyd.overrides);
       assert.equal(error, undefined, JSON.stringify(error));
     }
-    await wait(REST_MILLISECONDS);
+    await wait(BRIDGE_MILLISECONDS);
     progress(`${seconds} s with ${pods} idle pods`);
     const idle = await shareOf(daemon, seconds);
     const rows = [
