@@ -109,6 +109,7 @@ describe("cli/node doctor and rules of the bridge family, with packets", functio
       socket: `${lab.scratch}/policyd.sock`,
       bridge: "cni0",
       serverDirectory: `${lab.scratch}/plugin`,
+      flowDirectory: `${lab.scratch}/flows`,
       networkNamespace: undefined,
     };
     const expected = { ...expectation(readConfiguration(undefined, flags)), trialTables: [] };
