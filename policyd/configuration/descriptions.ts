@@ -131,7 +131,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
     meaning:
       "Whether the connections of this node's pods are counted in a [ledger](guides/flows.md), which `drawbridge flows` reads; with `dropLog` also what policies drop.",
   },
-  flowLedgerDirectory: { meaning: "Where the ledger is kept over restarts, at most some 40 MB." },
+  flowLedgerDirectory: { meaning: "Where the ledger is kept over restarts, in at most 60 MB." },
   minSyncPeriod: {
     meaning:
       "The least time between two changes of the Services' tables: a duration, or [`adaptive`](#when-a-change-of-a-service-is-in-force), which is at most 10 ms while the daemon keeps up.",

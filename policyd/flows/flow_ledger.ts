@@ -11,6 +11,7 @@ import { KeptSubscription } from "../kept_subscription.ts";
 import { printableUpTo } from "../log/line.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LoggedFlow } from "../policy/drop_log/logged_flow.ts";
+import type { Slices } from "../slices.ts";
 import type { FlowEnds } from "./flow_ends.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
@@ -37,8 +38,9 @@ export interface FlowLedgerCounts extends LedgerLosses {
 /** A crash loses what has changed since the last writing. */
 const INTERVAL_MILLISECONDS = 60_000;
 const RETRY_MILLISECONDS = 30_000;
-/** After this number of files with changes all rows are written. */
+/** After this number of files with changes, or as soon as they have more rows than the ledger and than these, all rows are written. */
 const MOST_CHANGES = 60;
+const FEW_ROWS = 1000;
 /** Rows of which the text is made between two turns of the event loop. */
 const ROWS_AT_ONCE = 200;
 /** A few ten thousand events: a second of a busy node. */
@@ -59,6 +61,8 @@ export class FlowLedger implements Dataplane {
   #overruns = 0;
   #last = 0;
   #changes = 0;
+  /** Rows in the files with changes. */
+  #changedRows = 0;
   #needsAll = false;
   #writing: Promise<void> | undefined;
   #timer: Cancel | undefined;
@@ -88,7 +92,7 @@ export class FlowLedger implements Dataplane {
 
   /** Reads what an earlier daemon has written, and counts from here on. */
   async start(events: KernelEvents): Promise<void> {
-    this.#load();
+    await this.#load();
     this.#plan();
     await this.#subscription.start(events);
   }
@@ -134,12 +138,13 @@ export class FlowLedger implements Dataplane {
     return { ...ledger.losses(), size: ledger.size, overruns: this.#overruns };
   }
 
-  #load(): void {
+  /** Other things have their turns meanwhile: a full ledger takes most of a second. */
+  async #load(): Promise<void> {
     const { ledger, place, logger } = this.#parts;
     try {
-      const { rows, problems, last } = readLedger(place);
+      const { rows, problems, last } = await inTurns(readLedger(place));
       for (const problem of problems) logger.warn("a file of the flow ledger is not used", { reason: problem });
-      ledger.load(rows);
+      await inTurns(ledger.load(rows));
       ledger.takeChanged();
       this.#last = last;
       this.#needsAll = problems.length > 0;
@@ -220,16 +225,19 @@ export class FlowLedger implements Dataplane {
   async #writeNow(): Promise<void> {
     const { ledger, place } = this.#parts;
     const changed = ledger.takeChanged();
-    const needsAll = this.#needsAll || this.#changes >= MOST_CHANGES;
+    const isMuch = this.#changes >= MOST_CHANGES || this.#changedRows > Math.max(FEW_ROWS, ledger.size);
+    const needsAll = this.#needsAll || isMuch;
     if (changed.length === 0 && !needsAll) return;
     // Changes that are not written now are missing in every later file.
     this.#needsAll = true;
     if (needsAll) {
       writeAll(place, ++this.#last, await this.#allText());
       this.#changes = 0;
+      this.#changedRows = 0;
     } else {
       writeChanges(place, ++this.#last, changed);
       this.#changes++;
+      this.#changedRows += changed.length;
     }
     this.#needsAll = false;
   }
@@ -246,6 +254,15 @@ export class FlowLedger implements Dataplane {
       await turn();
     }
     return text + endLine(rows.length);
+  }
+}
+
+/** Does work with other things in between. @returns (by the promise), @throws as it does */
+async function inTurns<T>(work: Slices<T>): Promise<T> {
+  for (;;) {
+    const step = work.next();
+    if (step.done === true) return step.value;
+    await turn();
   }
 }
 

@@ -41,13 +41,21 @@ export function rowLine(row: FlowRow): string {
 }
 
 /** The object of {@link rowLine}. */
-export function rowObject({ from, to, firstSeen, lastSeen, ...rest }: FlowRow): object {
+export function rowObject(row: FlowRow): object {
+  const { from, to, protocol, port, verdict, observedAt, firstSeen, lastSeen, count: times, open, bytes, reason } = row;
+  const seen = { firstSeen: new Date(firstSeen).toISOString(), lastSeen: new Date(lastSeen).toISOString() };
   return {
     from: endObject(from),
     to: endObject(to),
-    ...rest,
-    firstSeen: new Date(firstSeen).toISOString(),
-    lastSeen: new Date(lastSeen).toISOString(),
+    protocol,
+    port,
+    verdict,
+    observedAt,
+    ...seen,
+    count: times,
+    open,
+    bytes,
+    reason,
   };
 }
 

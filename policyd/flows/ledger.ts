@@ -1,6 +1,9 @@
+import type { Slices } from "../slices.ts";
+import { each } from "../slices.ts";
 import type { SeenEnd } from "./flow_ends.ts";
 import { joinedRange, seenEnd } from "./flow_ends.ts";
 import type { FlowEnd, FlowRow, FlowVerdict } from "./row.ts";
+import { endText } from "./row.ts";
 
 /** A flow between two ends, one of which is a pod of this node. */
 export interface SeenFlow {
@@ -118,15 +121,24 @@ export class Ledger {
   }
 
   /** Takes over rows that were written; none of their connections is known. */
-  load(rows: Iterable<FlowRow>): void {
-    for (const row of rows) {
-      const ends = { from: seenEnd(row.from, row.observedAt === "from"), to: seenEnd(row.to, row.observedAt === "to") };
-      const flow = { ...ends, protocol: row.protocol, port: row.port ?? 0 };
-      const held = this.#seen(flow, row.verdict, row.lastSeen);
-      const { firstSeen, lastSeen, count, bytes, reason } = row;
-      Object.assign(held, { firstSeen, lastSeen, count, bytes, reason });
-      this.#bytes += reason?.length ?? 0;
-    }
+  *load(rows: Iterable<FlowRow>): Slices<void> {
+    // Rows of one end share it, as they did when they were seen.
+    const ends = new Map<string, SeenEnd>();
+    const sharedEnd = (end: FlowEnd, isLocal: boolean): SeenEnd => {
+      const key = `${endText(end)} ${isLocal}`;
+      const shared = ends.get(key) ?? seenEnd(end, isLocal);
+      ends.set(key, shared);
+      return shared;
+    };
+    yield* each(
+      rows,
+      ({ from, to, protocol, port = 0, verdict, observedAt, firstSeen, lastSeen, count, bytes, reason }) => {
+        const [source, server] = [sharedEnd(from, observedAt === "from"), sharedEnd(to, observedAt === "to")];
+        const held = this.#seen({ from: source, to: server, protocol, port }, verdict, lastSeen);
+        Object.assign(held, { firstSeen, lastSeen, count, bytes, reason });
+        this.#bytes += reason?.length ?? 0;
+      },
+    );
     this.#makeRoom();
   }
 

@@ -1,5 +1,7 @@
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Slices } from "../slices.ts";
+import { each } from "../slices.ts";
 import { rowKey } from "./flow_ends.ts";
 import { LONGEST_LINE, parseRow, rowLine } from "./journal.ts";
 import type { FlowRow } from "./row.ts";
@@ -38,7 +40,7 @@ export function isLedgerFile(name: string): boolean {
  * A file ends with a line that says how many rows it has. One that does not, as after a loss of power, is reported and left out: it had
  * the changes of one interval.
  */
-export function readLedger({ files, read, directory }: LedgerPlace): WrittenLedger {
+export function* readLedger({ files, read, directory }: LedgerPlace): Slices<WrittenLedger> {
   const problems: string[] = [];
   const rows = new Map<string, FlowRow>();
   const found = files
@@ -54,12 +56,13 @@ export function readLedger({ files, read, directory }: LedgerPlace): WrittenLedg
   );
   for (const { name } of found.slice(first)) {
     try {
-      for (const row of rowsIn(read(`${directory}/${name}`, LARGEST_FILE) ?? "")) {
+      const own = yield* rowsIn(read(`${directory}/${name}`, LARGEST_FILE) ?? "");
+      yield* each(own, (row) => {
         const key = `${row.observedAt} ${rowKey(row)}`;
         // Those that were seen last come last.
         rows.delete(key);
         rows.set(key, row);
-      }
+      });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       problems.push(`${directory}/${name}: ${error.message}; its flows are left out`);
@@ -101,14 +104,16 @@ function write({ files, directory }: LedgerPlace, name: string, text: string): v
   files.rename(`${path}.new`, path);
 }
 
-function rowsIn(text: string): readonly FlowRow[] {
+function* rowsIn(text: string): Slices<readonly FlowRow[]> {
   const lines = text.split("\n");
   const end = lines.at(-2) ?? "";
   if (lines.at(-1) !== "" || `${end}\n` !== endLine(lines.length - 2)) {
     throw new DrawbridgeError("ERR_INPUT", "it is torn: expected a last line with the number of its rows");
   }
-  return lines.slice(0, -2).map((line, index) => {
-    if (line.length > LONGEST_LINE) throw new DrawbridgeError("ERR_INPUT", `line ${index + 1} is too long`);
-    return parseRow(line);
+  const rows: FlowRow[] = [];
+  yield* each(lines.slice(0, -2), (line) => {
+    if (line.length > LONGEST_LINE) throw new DrawbridgeError("ERR_INPUT", `line ${rows.length + 1} is too long`);
+    rows.push(parseRow(line));
   });
+  return rows;
 }

@@ -4,6 +4,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readLedger } from "../../../policyd/flows/ledger_files.ts";
+import { atOnce } from "../../../policyd/slices.ts";
 import type { FlowPlace, ReadFlows } from "./machine.ts";
 
 /** A ledger at its largest is written in less than a second. */
@@ -17,7 +18,7 @@ export function readFlows(syscalls: MachineCalls, { socket, directory }: FlowPla
     files: systemFileSystem(syscalls),
     read: (path: string, limit: number) => readTextFile(syscalls, path, limit),
   };
-  const { rows, problems } = readLedger(place);
+  const { rows, problems } = atOnce(readLedger(place));
   return {
     rows,
     problems: [...(unwritten === undefined ? [] : [`what was seen last may be missing: ${unwritten}`]), ...problems],

@@ -17,6 +17,7 @@ import { FlowEnds } from "../../../../policyd/flows/flow_ends.ts";
 import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
 import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
+import { atOnce } from "../../../../policyd/slices.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { loggedFlow } from "../../../../policyd/policy/drop_log/logged_flow.ts";
@@ -130,7 +131,7 @@ describe("policyd/flows", () => {
 
   /** The last row of each pair in the files. */
   function written(): Readonly<Record<string, readonly (number | string | undefined)[]>> {
-    const rows = readLedger(place()).rows.map(
+    const rows = atOnce(readLedger(place())).rows.map(
       ({ from, to, port, verdict, count, open, bytes }) =>
         [`${endText(from)} > ${endText(to)}:${port} ${verdict}`, [count, open, bytes]] as const,
     );
@@ -193,6 +194,28 @@ describe("policyd/flows", () => {
     assert.ok(names.length <= 61, names.join(" "));
   });
 
+  it("FLOW-04: files with changes have no more rows than twice the ledger, however many change", async () => {
+    const { events, flows } = await start();
+    for (let round = 0; round < 6; round++) {
+      // Each row is written again.
+      const all = Array.from({ length: 250 }, (_, number) =>
+        [1, 2].map((host) => tcp(number % 256, `10.0.0.${host}`, `203.0.${number}.1`, "begun")),
+      ).flat();
+      events.emit("conntrack", all);
+      events.emit(
+        "conntrack",
+        all.map((_, number) => tcp(number % 256, "10.0.0.1", "10.0.1.1", "ended")),
+      );
+      await flows.write();
+    }
+    const names = readdirSync(place().directory);
+    assert.ok(
+      names.some((name) => name.startsWith("all-")),
+      names.join(" "),
+    );
+    assert.ok(names.length <= 5, names.join(" "));
+  });
+
   it("FLOW-04: what cannot be written is a problem, and is written as a whole when that is possible again", async () => {
     const { events, clock, flows, logger } = await start();
     writeFileSync(place().directory, "in the way");
@@ -231,7 +254,7 @@ describe("policyd/flows", () => {
       "shop/deployment/web > shop/db:22 denied": [2, 0, 0],
       "shop/deployment/web > 192.0.2.9/32:22 would be denied": [1, 0, 0],
     });
-    const reasons = readLedger(place()).rows.map(({ reason }) => reason);
+    const reasons = atOnce(readLedger(place())).rows.map(({ reason }) => reason);
     assert.deepEqual([reasons[0], reasons[1]?.length], ["isolated by shop/web", 1001]);
   });
 

@@ -5,6 +5,7 @@ import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { seenEnd } from "../../../../policyd/flows/flow_ends.ts";
 import type { SeenFlow } from "../../../../policyd/flows/ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
+import { atOnce } from "../../../../policyd/slices.ts";
 import type { FlowRow } from "../../../../policyd/flows/row.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
 
@@ -88,7 +89,7 @@ describe("policyd/flows ledger", () => {
     before.begun(2, flow(WEB, outside("192.0.2.3")), 2);
     before.denied(flow(DB, WEB), "denied", "isolated", 3);
     const after = new Ledger(LIMITS);
-    after.load(before.rows());
+    atOnce(after.load(before.rows()));
     after.listed(2, flow(WEB, outside("192.0.2.3")), 5);
     after.listed(2, flow(WEB, outside("192.0.2.3")), 5);
     after.listed(9, flow(WEB, DB), 6);

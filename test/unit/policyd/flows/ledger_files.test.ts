@@ -17,6 +17,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
 import { readLedger, textOf, writeAll, writeChanges } from "../../../../policyd/flows/ledger_files.ts";
+import { atOnce } from "../../../../policyd/slices.ts";
 import type { FlowRow } from "../../../../policyd/flows/row.ts";
 
 const ROW: FlowRow = {
@@ -63,18 +64,18 @@ describe("policyd/flows files", () => {
   });
 
   it("FLOW-04: changes come after all rows, and all rows make the files before them superfluous", () => {
-    assert.deepEqual(readLedger(place()), { rows: [], problems: [], last: 0 });
+    assert.deepEqual(atOnce(readLedger(place())), { rows: [], problems: [], last: 0 });
     writeChanges(place(), 1, [ROW]);
     writeChanges(place(), 2, [{ ...ROW, count: 4 }]);
     assert.deepEqual(
-      readLedger(place()).rows.map(({ count }) => count),
+      atOnce(readLedger(place())).rows.map(({ count }) => count),
       [4],
     );
     writeFileSync(path.join(place().directory, "changes-9.jsonl.new"), "left by a crash");
     writeAll(place(), 3, textOf([{ ...ROW, count: 4 }]));
     writeChanges(place(), 4, [PING]);
     assert.deepEqual(readdirSync(place().directory).toSorted(), ["all-3.jsonl", "changes-4.jsonl"]);
-    const { rows, last } = readLedger(place());
+    const { rows, last } = atOnce(readLedger(place()));
     assert.deepEqual([rows.map(({ protocol }) => protocol), last], [["TCP", "ICMP"], 4]);
     assert.equal(statSync(place().directory).mode & 0o777, 0o700);
   });
@@ -91,7 +92,7 @@ describe("policyd/flows files", () => {
     for (let length = 0; length < whole.length; length++) {
       writeFileSync(torn, whole);
       truncateSync(torn, length);
-      const { rows, problems, last } = readLedger(place());
+      const { rows, problems, last } = atOnce(readLedger(place()));
       assert.deepEqual(
         rows.map(({ port }) => port),
         [443, undefined],
