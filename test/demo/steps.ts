@@ -13,7 +13,7 @@ import type { Difference, Expected, Party, Seen } from "./matrix.ts";
 import { compareMatrices, expectedMatrix } from "./matrix.ts";
 import { measureQuestions } from "./measure.ts";
 import type { CutResult } from "./policies/cut.ts";
-import { cutLiveFlows, isCut } from "./policies/cut.ts";
+import { cutLiveFlows, isCut, isForetold, isInForceEverywhere } from "./policies/cut.ts";
 import type { PoliciesResult } from "./policies/result.ts";
 import { checkPolicies, publishPolicies } from "./policies/result.ts";
 import type { Progress } from "./progress.ts";
@@ -182,6 +182,8 @@ export function isAsExpected(result: DemoResult): boolean {
     result.services.differences.length === 0 &&
     result.policies.differences.length === 0 &&
     isCut(result.cut) &&
+    isForetold(result.cut) &&
+    isInForceEverywhere(result.cut) &&
     result.daemons.every(isDaemonGood) &&
     result.refused.length === 0 &&
     result.sameNode.every(({ differences, followed }) => differences.length === 0 && followed.length === 0) &&

@@ -16,6 +16,8 @@ export interface Connection {
   /** The address and port that answer. */
   readonly destination: Address;
   readonly port: number | undefined;
+  /** Whether the table only remembers it: a TCP connection that both ends have closed. */
+  readonly hasEnded?: boolean;
   /** The range of which the end outside is one address, where all of it is meant. */
   readonly outside?: Cidr;
 }

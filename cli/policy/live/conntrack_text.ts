@@ -91,7 +91,7 @@ function readPlain(line: string): Connection | typeof OTHER | undefined {
     const key = word.slice(0, Math.max(0, end));
     if (key === "src" || key === "dst" || key === "sport" || key === "dport") values[key].push(word.slice(end + 1));
   }
-  return connectionOf(protocol, values);
+  return asRead(connectionOf(protocol, values), words.some(isEndState));
 }
 
 /** `<flow><meta direction="original"><layer3 …><src>…</src><dst>…</dst></layer3><layer4 … protoname="tcp"><sport>…` */
@@ -101,12 +101,22 @@ function readXml(text: string): Connection | typeof OTHER | undefined {
   if (protocol === undefined) return undefined;
   const values = (tag: string): readonly string[] =>
     [...text.matchAll(new RegExp(`<${tag}>([^<]*)</${tag}>`, "g"))].map(([, value = ""]) => value);
-  return connectionOf(protocol, {
+  const read = connectionOf(protocol, {
     src: values("src"),
     dst: values("dst"),
     sport: values("sport"),
     dport: values("dport"),
   });
+  return asRead(read, values("state").some(isEndState));
+}
+
+/** Of TCP, when both ends have closed or one has reset. */
+function isEndState(word: string): boolean {
+  return word === "TIME_WAIT" || word === "CLOSE";
+}
+
+function asRead<T>(read: Connection | T, hasEnded: boolean): Connection | T {
+  return hasEnded && typeof read === "object" && read !== null ? { ...read, hasEnded } : read;
 }
 
 /** Each the value of the original direction and that of the reply, in this order. */

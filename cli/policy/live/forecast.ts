@@ -35,15 +35,28 @@ export interface Forecast {
   /** Those that policies deny already, and that a node cuts or has cut. */
   readonly deniedBefore: number;
   readonly cuts: readonly Cut[];
+  readonly openings: readonly Opening[];
 }
 
-/** Returns which of some connections are allowed by the policies before a change and denied by those after it. */
-export function forecast({ before, after }: Sides, connections: readonly Connection[]): Forecast {
+/** Flows of one workload to another by one protocol and port that policies deny, and that a change would allow. */
+export type Opening = Omit<Cut, "connections" | "denials">;
+
+/**
+ * Returns which of the connections that exist a change would cut, and which flows that policies deny it would allow.
+ *
+ * @param denied flows that were seen, and that policies denied
+ */
+export function forecast(
+  { before, after }: Sides,
+  connections: readonly Connection[],
+  denied: readonly Connection[] = [],
+): Forecast {
   const wasAllowed = remembered((connection) => isAllowed(before, flowOf(connection)));
   const denialsAfter = remembered((connection) => denialsOf(after, connection));
   const cuts = new Map<string, Cut & { readonly connections: Connection[] }>();
   let deniedBefore = 0;
-  for (const connection of connections) {
+  const existing = connections.filter(({ hasEnded = false }) => !hasEnded);
+  for (const connection of existing) {
     if (!wasAllowed(connection)) {
       deniedBefore++;
       continue;
@@ -58,7 +71,16 @@ export function forecast({ before, after }: Sides, connections: readonly Connect
     cuts.set(key, cut);
   }
   const ordered = [...cuts.values()].sort((a, b) => b.connections.length - a.connections.length || compare(a, b));
-  return { judged: connections.length, deniedBefore, cuts: ordered };
+  const isOpened = (connection: Connection): boolean =>
+    !wasAllowed(connection) && denialsAfter(connection) === undefined;
+  const openings = new Map(
+    [...existing, ...denied].filter(isOpened).map((connection): [string, Opening] => {
+      const { protocol, port } = connection;
+      const [source, destination] = [endName(before, connection.source), endName(before, connection.destination)];
+      return [[source, destination, protocol, port ?? ""].join(" "), { source, destination, protocol, port }];
+    }),
+  );
+  return { judged: existing.length, deniedBefore, cuts: ordered, openings: [...openings.values()] };
 }
 
 /** The workload, the node or the address outside that an address belongs to. */

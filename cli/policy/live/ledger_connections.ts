@@ -9,6 +9,8 @@ import type { Connection } from "./connection.ts";
 /** The connections that stand for the rows of a ledger. */
 export interface LedgerConnections {
   readonly connections: readonly Connection[];
+  /** Those that stand for rows that policies denied. */
+  readonly denied: readonly Connection[];
   /** Rows of protocols that policies do not judge. */
   readonly others: number;
   /** Names of ends that no pod and no node has now: their rows are not judged. */
@@ -24,16 +26,17 @@ const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
 ]);
 
 /**
- * Returns connections that stand for the allowed rows of a ledger, between the pods that workloads have now: one pod stands for its
+ * Returns connections that stand for the rows of a ledger, between the pods that workloads have now: one pod stands for its
  * workload, and the first and the last address of a range outside for the range.
  */
 export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]): LedgerConnections {
   const ends = endsIn(index);
-  const connections: Connection[] = [];
+  const found = { connections: [] as Connection[], denied: [] as Connection[] };
   const gone = new Set<string>();
   let others = 0;
   for (const { from, to, protocol: name, port, verdict } of rows) {
-    if (verdict !== "allowed") continue;
+    // A flow that one in shadow would deny goes through, and has a row of its own for that.
+    if (verdict === "would be denied") continue;
     const protocol = PROTOCOLS.get(name);
     if (protocol === undefined) {
       others++;
@@ -43,7 +46,7 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
     for (const end of [from, to]) {
       if (isUnknown(ends, end)) gone.add(`${end.type} ${end.name}`);
     }
-    connections.push(
+    found[verdict === "allowed" ? "connections" : "denied"].push(
       ...pairsOf(sources, servers).map(([source, destination]) => ({
         protocol,
         source,
@@ -56,7 +59,7 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
       })),
     );
   }
-  return { connections, others, gone: [...gone].sort() };
+  return { ...found, others, gone: [...gone].sort() };
 }
 
 /** The range outside of a row; undefined for both ends in the cluster. */

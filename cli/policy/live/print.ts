@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../policyd/log/line.ts";
 import { foldLine } from "../../output/fold.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
@@ -11,9 +11,12 @@ import type { LiveReport, ReportedCut } from "./report.ts";
 /** Of more connections of one cut only these are in the output. */
 const MOST_EXAMPLES = 3;
 
+/** More pairs that a change opens are counted. */
+const MOST_OPENINGS = 10;
+
 /** For people. */
 export function* liveText(
-  { judged, others, deniedBefore, cuts }: LiveReport,
+  { judged, others, deniedBefore, cuts, openings }: LiveReport,
   style: Style,
   columns: number,
 ): Generator<string> {
@@ -22,6 +25,11 @@ export function* liveText(
   const denied = deniedBefore === 0 ? "" : `; ${deniedBefore} are denied already`;
   const answer = count === 0 ? style.good("none would be cut") : style.bad(`${count} would be cut`);
   yield foldLine(`of ${judged} connections ${answer}${denied}${left}`, columns, 0, 2);
+  const opened = openings.map((one) => `${one.source} to ${one.destination} ${portText(one)}`);
+  if (opened.length > 0) {
+    const names = printable(shortList(opened, MOST_OPENINGS));
+    yield foldLine(`${opened.length} that policies deny would be allowed: ${names}`, columns, 0, 2);
+  }
   if (cuts.length === 0) return;
   const rows = cuts.map(({ cut, reasons }) => [
     printable(cut.source),
@@ -42,11 +50,12 @@ export function* liveText(
 }
 
 /** The object that docs/cli.md describes. */
-export function liveObject({ judged, others, deniedBefore, cuts }: LiveReport): object {
+export function liveObject({ judged, others, deniedBefore, cuts, openings }: LiveReport): object {
   return {
     judged,
     notJudged: others,
     deniedBefore,
+    openings: openings.map(({ port, ...rest }) => ({ ...rest, port: port ?? null })),
     cuts: cuts.map(({ cut, reasons, rules }) => ({
       source: cut.source,
       destination: cut.destination,

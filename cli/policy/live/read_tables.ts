@@ -5,6 +5,7 @@ import { mergedRows } from "../../flows/merge.ts";
 import { readFlowFile } from "../../flows/read_file.ts";
 import type { KubectlAccess } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
+import type { Connection } from "./connection.ts";
 import { connectionKey } from "./connection.ts";
 import type { ReadConnections } from "./conntrack_text.ts";
 import { readConntrack } from "./conntrack_text.ts";
@@ -24,6 +25,8 @@ export interface TablePlaces {
 
 /** Connections of tables and ledgers, each once. */
 export interface SeenConnections extends ReadConnections {
+  /** Flows of ledgers that policies denied. */
+  readonly denied: readonly Connection[];
   /** Sentences about what was read, and what was not. */
   readonly remarks: readonly string[];
 }
@@ -43,7 +46,7 @@ export async function readTables(
   index: PolicyIndex,
 ): Promise<SeenConnections> {
   const rows = mergedRows(ledgers.flatMap((file) => readFlowFile(io.files.read(file), file)));
-  const { gone, ...ofLedgers } = ledgerConnections(index, rows);
+  const { gone, denied, ...ofLedgers } = ledgerConnections(index, rows);
   const tables = [
     ...files.map((file) => readConntrack(io.files.read(file), file)),
     ...(isLive ? await liveTables(io.programs, { kubeconfig: access.kubeconfig, context: access.context }) : []),
@@ -53,6 +56,7 @@ export async function readTables(
   const ofTables = new Set(tables.flatMap((table) => table.connections.map(connectionKey)));
   return {
     connections: [...connections.values()],
+    denied,
     others: [...tables, ofLedgers].reduce((sum, { others }) => sum + others, 0),
     remarks: [
       ...(isLive || files.length > 0 ? [`${ofTables.size} connections of one moment were read`] : []),

@@ -1,7 +1,7 @@
 import type { Sides } from "../diff/end_class.ts";
 import type { Locate, Place } from "../diff/witness.ts";
 import { reasonOf } from "../diff/witness.ts";
-import type { ReadConnections } from "./conntrack_text.ts";
+import type { SeenConnections } from "./read_tables.ts";
 import type { Cut, Forecast } from "./forecast.ts";
 import { forecast } from "./forecast.ts";
 import type { KeepingRule, Unkeepable } from "./keeping_rule.ts";
@@ -22,8 +22,8 @@ export interface LiveReport extends Omit<Forecast, "cuts"> {
 }
 
 /** Returns what a change would do to connections. @param locate where the policies after the change stand */
-export function liveReport(sides: Sides, locate: Locate, { connections, others }: ReadConnections): LiveReport {
-  const { cuts, ...counts } = forecast(sides, connections);
+export function liveReport(sides: Sides, locate: Locate, { connections, others, denied }: SeenConnections): LiveReport {
+  const { cuts, ...counts } = forecast(sides, connections, denied);
   return { ...counts, others, cuts: cuts.map((cut) => reportedCut(cut, keepingRules(sides.after, cut), locate)) };
 }
 

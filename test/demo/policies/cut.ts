@@ -3,6 +3,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { receivedBytes, Streams } from "../../lab/stream.ts";
 import type { DemoPod, World } from "../world.ts";
+import { foretellCuts, nodesInForce } from "./forecast.ts";
 import { setPolicies } from "./result.ts";
 
 /** What a UDP sender is asked for. */
@@ -30,11 +31,31 @@ export interface CutResult {
   /** From when the denial was in force for new flows to the while in which nothing came any more. */
   readonly deniedAfterMilliseconds: number;
   readonly flows: readonly CutFlow[];
+  /** The connections that `policy dry-run --live` said the denial would cut: source and target with the protocol. */
+  readonly foretold: readonly string[];
+  /** The nodes on which the denial was in force, as `policy status` says. */
+  readonly inForceOn: readonly string[];
+  readonly nodes: number;
 }
 
 /** Whether every flow went, stopped and went on. */
 export function isCut({ flows }: Pick<CutResult, "flows">): boolean {
   return flows.every(({ before, denied, after }) => before > FLOWS && denied === 0 && after > FLOWS);
+}
+
+/** Whether all flows were foretold to be cut. */
+export function isForetold({ flows, foretold }: CutResult): boolean {
+  return flows.every((flow) => foretold.includes(flowName(flow)));
+}
+
+/** Whether every node said that the denial was in force. */
+export function isInForceEverywhere({ inForceOn, nodes }: CutResult): boolean {
+  return inForceOn.length === nodes;
+}
+
+/** A flow as a forecast names it. */
+export function flowName({ protocol, source, target }: Pick<CutFlow, "protocol" | "source" | "target">): string {
+  return `${source} → ${target} ${protocol}`;
 }
 
 /**
@@ -59,9 +80,12 @@ export async function cutLiveFlows(world: World, onPhase: (text: string) => void
     await untilFlowing(targets);
     onPhase("flowing");
     const before = await measure(targets);
-    await setPolicies(world, [denyFrom(source)]);
+    const denial = denyFrom(source);
+    const cuts = await foretellCuts(world, denial);
+    await setPolicies(world, [denial]);
     onPhase("denied");
     const { denied, deniedAfterMilliseconds } = await measureStopped(targets);
+    const inForceOn = nodesInForce(world, `${source.podNamespace}/${nameOfDenial(source)}`);
     await setPolicies(world, []);
     await untilFlowing(targets);
     onPhase("allowed again");
@@ -69,6 +93,15 @@ export async function cutLiveFlows(world: World, onPhase: (text: string) => void
     return {
       windowMilliseconds: WINDOW_MILLISECONDS,
       deniedAfterMilliseconds,
+      foretold: cuts.map((cut) =>
+        flowName({
+          protocol: cut.protocol === "TCP" ? "tcp" : "udp",
+          source: podName(cut.source),
+          target: podName(cut.target),
+        }),
+      ),
+      inForceOn,
+      nodes: world.cluster.nodes.length,
       flows: flows.map(({ protocol, target }, i) => ({
         protocol,
         source: source.name,
@@ -83,13 +116,23 @@ export async function cutLiveFlows(world: World, onPhase: (text: string) => void
   }
 }
 
+function nameOfDenial({ name }: DemoPod): string {
+  return `not-from-${name}`;
+}
+
+/** The last part of a workload's name: the demo's pods have no controllers. */
+function podName(workload: string): string {
+  return workload.slice(workload.lastIndexOf("/") + 1);
+}
+
 /** Isolates all pods of the namespace but for what the others send. */
-function denyFrom({ name, podNamespace: namespace }: DemoPod): RawObject {
+function denyFrom(pod: DemoPod): RawObject {
+  const { name, podNamespace: namespace } = pod;
   const others = { matchExpressions: [{ key: "app", operator: "NotIn", values: [name] }] };
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
-    metadata: { name: `not-from-${name}`, namespace },
+    metadata: { name: nameOfDenial(pod), namespace },
     spec: { podSelector: {}, ingress: [{ from: [{ podSelector: others }] }] },
   };
 }

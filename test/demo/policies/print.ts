@@ -1,7 +1,7 @@
 import type { Paint } from "../table.ts";
 import { verdict } from "../table.ts";
 import type { CutResult } from "./cut.ts";
-import { isCut } from "./cut.ts";
+import { isCut, isForetold, isInForceEverywhere } from "./cut.ts";
 import type { PoliciesResult } from "./result.ts";
 
 /** What each policy lets its pod do, a line each. */
@@ -30,6 +30,16 @@ export function cutLines(cut: CutResult, paint: Paint): readonly string[] {
       const sizes = [before, denied, after].map(sizeText).join(", ");
       return `    ${source} → ${target} ${protocol}: ${sizes}`;
     }),
+    verdict(
+      paint,
+      isForetold(cut),
+      `policy dry-run --live, before it: ${cut.foretold.length} connections would be cut, both of these among them`,
+    ),
+    verdict(
+      paint,
+      isInForceEverywhere(cut),
+      `policy status, after it: in force on ${cut.inForceOn.length} of ${cut.nodes} nodes`,
+    ),
   ];
 }
 

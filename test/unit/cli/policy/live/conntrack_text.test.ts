@@ -56,6 +56,26 @@ describe("cli/policy/live: what conntrack prints", () => {
     assert.deepEqual(read(`${gre}\n${unknown}\n${PLAIN}\n`).others, 2);
   });
 
+  it("LIVE-09: TCP connections that have ended are marked, in each form, and others are not", () => {
+    const line = (state: string): string =>
+      `ipv4 2 tcp 6 100 ${state} src=10.0.0.1 dst=10.0.0.2 sport=1 dport=80 src=10.0.0.2 dst=10.0.0.1 sport=80 dport=1 [ASSURED] mark=0 use=1\n`;
+    const xml = (state: string): string => {
+      const way = (direction: string, src: string, dst: string, sport: number, dport: number): string =>
+        `<meta direction="${direction}"><layer3 protonum="2" protoname="ipv4"><src>${src}</src><dst>${dst}</dst></layer3>` +
+        `<layer4 protonum="6" protoname="tcp"><sport>${sport}</sport><dport>${dport}</dport></layer4></meta>`;
+      const ways = way("original", "10.0.0.1", "10.0.0.2", 1, 80) + way("reply", "10.0.0.2", "10.0.0.1", 80, 1);
+      return `<flow>${ways}<meta direction="independent"><state>${state}</state></meta></flow>\n`;
+    };
+    for (const write of [line, xml]) {
+      const ended = (state: string) =>
+        readConntrack([Buffer.from(write(state))], "t").connections.map(({ hasEnded }) => hasEnded);
+      assert.deepEqual(
+        [ended("TIME_WAIT"), ended("CLOSE"), ended("ESTABLISHED"), ended("CLOSE_WAIT")],
+        [[true], [true], [undefined], [undefined]],
+      );
+    }
+  });
+
   it("LIVE-02: a line that cannot be an entry, has a forged address or port, or has no end is refused with its number", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ["hello\n", /^node1.txt:1: expected an entry as conntrack -L prints it$/],

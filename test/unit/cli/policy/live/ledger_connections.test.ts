@@ -200,6 +200,35 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
   });
 
+  it("LIVE-10: flows that policies deny and the change allows are named, and suggest does not learn from them", async () => {
+    const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 1), 5432]]);
+    const denied = { ...(row ?? assert.fail()), verdict: "denied", reason: "isolated" } as const;
+    const closed = { ...WORLD_CLOSED, metadata: { name: "db", namespace: "shop" } };
+    const open = { ...closed, spec: { podSelector: { matchLabels: { app: "db" } }, ingress: [{}] } };
+    const files = memoryFiles({
+      "world.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: [...WORLD, closed] }),
+      "change.json": JSON.stringify(open),
+      "open.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: WORLD }),
+      "flows.jsonl": rowLine(denied),
+    });
+    const change = ["policy", "dry-run", "-f", "change.json", "--against", "world.json", "--ledger", "flows.jsonl"];
+    const { code, out } = await runCli(change, files);
+    assert.equal(code, 0, "nothing is cut");
+    assert.match(
+      out,
+      /^1 that policies deny would be allowed: shop\/statefulset\/web to shop\/statefulset\/db 5432\/TCP$/m,
+    );
+    const json = JSON.parse((await runCli([...change, "-o", "json"], files)).out) as {
+      readonly live: { readonly openings: unknown };
+    };
+    assert.deepEqual(json.live.openings, [
+      { source: "shop/statefulset/web", destination: "shop/statefulset/db", protocol: "TCP", port: 5432 },
+    ]);
+    const asked = ["policy", "suggest", "-n", "shop", "-f", "open.json", "--ledger", "flows.jsonl"];
+    const suggested = await runCli(asked, files);
+    assert.doesNotMatch(suggested.out, /5432/);
+  });
+
   it("SUGGEST-08: suggest --ledger allows ranges outside as they were seen, and says over what time", async () => {
     const rows = rowsOf([
       [addressOf(0, 0, 0), "203.0.113.4", 443],
@@ -219,6 +248,12 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.match(err, /note: 1 flows of 90 seconds were read, .*: what happens at other times is not allowed/);
   });
 });
+
+const WORLD_CLOSED = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  spec: { podSelector: { matchLabels: { app: "db" } }, policyTypes: ["Ingress"] },
+};
 
 const CHANGE = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
