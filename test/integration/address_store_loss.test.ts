@@ -11,7 +11,8 @@ import { until } from "../support/recording_sink.ts";
 import { scrape } from "../support/scrape.ts";
 import { addressesOf } from "../support/host_ports/localhost_node.ts";
 
-const BACK_MILLISECONDS = 1000;
+/** The daemon looks once a second; a busy machine is slow, and not wrong. */
+const BACK_MILLISECONDS = 10_000;
 const NETWORK = "drawbridge";
 
 describe("the address store, removed under running pods", function () {
@@ -86,10 +87,12 @@ describe("the address store, removed under running pods", function () {
       await new Promise((resolve) => setTimeout(resolve, 1100));
       harm();
       await until(() => JSON.stringify(reservations()) === JSON.stringify(before), what, BACK_MILLISECONDS);
-      assert.match(
-        daemon.log(),
-        /another program has removed files of policyd; they are there again what="reservations of pods' addresses" restored=4/,
-      );
+      // A look may have come while only some of them were removed.
+      const restored = (): number =>
+        [
+          ...daemon.log().matchAll(/they are there again what="reservations of pods' addresses" restored=(\d+)/g),
+        ].reduce((sum, [, count]) => sum + Number(count), 0);
+      await until(() => restored() === 4, "the log says so", BACK_MILLISECONDS);
       assert.equal(scrape(wired.node).get('drawbridge_node_repairs_total{part="reservation"}'), 4);
     });
   }
