@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";
@@ -234,7 +234,9 @@ describe("host ports and masquerade of a node with policyd", function () {
   it("R7: nor does one whose address the store has given away", () => {
     const [gone, next] = [lab.pod("gone"), lab.pod("next")];
     podResult(attach(gone, everything));
-    rmSync(`${wired.node.dataDir}/drawbridge`, { recursive: true });
+    // Without its lock the store would be known as removed, and what it had would be restored (STATE-07).
+    const store = `${wired.node.dataDir}/drawbridge`;
+    for (const name of readdirSync(store).filter((one) => one !== "lock")) rmSync(`${store}/${name}`);
     const [address] = addressesIn(attach(next, everything));
     assert.equal(address && formatAddress(address), "10.244.1.2");
     assert.match(listing(), /udp \. 7000 comment "default\/next"/);
