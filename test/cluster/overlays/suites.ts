@@ -3,6 +3,7 @@ import type { Materials } from "../cluster.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningCluster } from "../state.ts";
 import type { Suite } from "../suites/suites.ts";
+import { checkFlows } from "./flows.ts";
 import { writeKustomization } from "./kustomization.ts";
 import { startKubeProxies } from "./kube_proxy.ts";
 import { checkOwnNodeStatus, makeNetworkUnavailable } from "./own_node_status.ts";
@@ -57,6 +58,12 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     manifests: ["base", "components/seccomp", "components/kubelet-conf-file"],
     prepare: copySeccompProfile,
     check: checkSeccomp,
+  },
+  {
+    name: "flow-ledger",
+    settings: DUAL_STACK,
+    manifests: ["base", "components/flow-ledger"],
+    check: checkFlows,
   },
   {
     name: "single-stack-4",

@@ -13,6 +13,9 @@ describe("ipam/policyd_messages", () => {
       { type: "register", attachment: attachmentRecord() },
       { type: "unregister", attachment: name },
       { type: "status" },
+      { type: "write flows" },
+      { type: "policies" },
+      { type: "policies", after: "NetworkPolicy shop/db" },
     ];
     for (const request of requests) assert.deepEqual(parseRequest(JSON.stringify(requestToJson(request))), request);
     const status = {
@@ -29,6 +32,8 @@ describe("ipam/policyd_messages", () => {
       { type: "done" },
       { type: "done", isDetached: true },
       { type: "status", status },
+      { type: "policies", lines: "{}\n" },
+      { type: "policies", lines: "{}\n", next: "NetworkPolicy shop/db" },
       { type: "refused", isTemporary: true, message: "no" },
       { type: "refused", isTemporary: false, message: "no", code: "ERR_HOST_PORT_TAKEN" },
     ];
@@ -43,7 +48,7 @@ describe("ipam/policyd_messages", () => {
     ['{"version":2,"type":"status"}', /version: 2; expected 1/],
     [`{"version":${deep},"type":"status"}`, /version: no number/],
     [`{"version":1,"type":${deep}}`, /type: an object or list; expected a string/],
-    ['{"version":1,"type":"stop"}', /type: "stop"; expected register, unregister or status/],
+    ['{"version":1,"type":"stop"}', /type: "stop"; expected register, unregister, status, write flows or policies/],
     ['{"version":1,"type":"register"}', /record: nothing; expected an object/],
     ['{"version":1,"type":"register","attachment":{"version":1}}', /expected/],
     [

@@ -1,0 +1,52 @@
+import { Buffer } from "node:buffer";
+import path from "node:path";
+import process from "node:process";
+import { readFlowFile } from "../../../cli/flows/read_file.ts";
+import type { FlowRow } from "../../../policyd/flows/row.ts";
+import { endText } from "../../../policyd/flows/row.ts";
+import type { Materials } from "../cluster.ts";
+import { ADMINISTRATOR, kubectl } from "../cluster.ts";
+import { enter } from "../node/processes.ts";
+import { PROJECT } from "../place.ts";
+import { ProgramError, until } from "../run.ts";
+import type { RunningCluster } from "../state.ts";
+
+const POLICY = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "flows", namespace: "kube-system" },
+  spec: { podSelector: { matchLabels: { "k8s-app": "kube-dns" } }, ingress: [{}] },
+};
+
+/**
+ * Throws unless `drawbridge flows` names those who have talked to the cluster's DNS, and `policy status --wait` ends when a policy is in
+ * force on every node.
+ */
+export async function checkFlows(cluster: RunningCluster, materials: Materials): Promise<void> {
+  await until("a flow of the cluster's DNS", () => flows(cluster, materials).find(isOfDns), 120);
+  kubectl(materials, ["apply", "--filename=-"], JSON.stringify(POLICY));
+  const text = drawbridge(cluster, materials, ["policy", "status", "kube-system/flows", "--wait", "--timeout=60s"]);
+  if (!/kube-system\/flows +1 +2 of 2 nodes /.test(text)) throw new Error(`policy status: ${text}`);
+  kubectl(materials, ["delete", "--filename=-"], JSON.stringify(POLICY));
+}
+
+function isOfDns({ from, to }: FlowRow): boolean {
+  return [from, to].some((end) => endText(end) === "kube-system/deployment/coredns");
+}
+
+/** No flows while no daemon has a ledger yet. */
+function flows(cluster: RunningCluster, materials: Materials): readonly FlowRow[] {
+  try {
+    return readFlowFile([Buffer.from(drawbridge(cluster, materials, ["flows", "-o", "jsonl"]))], "flows");
+  } catch (error) {
+    if (error instanceof ProgramError) return [];
+    throw error;
+  }
+}
+
+/** Runs the built command line as the administrator does, with kubectl in its PATH. */
+function drawbridge({ machine }: RunningCluster, materials: Materials, args: readonly string[]): string {
+  const PATH = [path.dirname(materials.program("kubectl")), process.env["PATH"]].join(":");
+  const program = [process.execPath, path.join(PROJECT, "dist/cli/drawbridge.js")];
+  return enter("machine", machine, ["env", `PATH=${PATH}`, `KUBECONFIG=${ADMINISTRATOR}`, ...program, ...args]);
+}
