@@ -5,7 +5,9 @@ import { namespaceManifest, podManifest } from "../../support/policy/lab/place.t
 import type { Place, PodPlace } from "../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import type { ServicesRow } from "../services/row.ts";
-import { measured } from "../services/row.ts";
+import { compared, measured } from "../services/row.ts";
+import type { Pair } from "../statistics.ts";
+import { median } from "../statistics.ts";
 import { nanoseconds } from "./processor_time.ts";
 
 const PODS: readonly PodPlace[] = [
@@ -17,6 +19,9 @@ const PORT = 5000;
 /** The kernel forgets a connection after this time, so that as many end as begin. */
 const UDP_SECONDS = 3;
 const STEP_MILLISECONDS = 10;
+/** ADDs and changes of a policy in each state, and the time in which connections begin beside them. */
+const TIMED = 10;
+const TIMED_SECONDS = 6;
 
 /** For how many seconds each daemon is watched, and how often. */
 export interface FlowPlan {
@@ -25,8 +30,8 @@ export interface FlowPlan {
 }
 
 /**
- * Measures what the ledger of flows takes of a processor while 5,000 connections a second begin and as many end: the daemon with the
- * ledger and without it, in turn.
+ * Measures what the ledger of flows takes of a processor while 5,000 connections a second begin and as many end, and how long ADDs and
+ * changes of policies take meanwhile: the daemon with the ledger and without it, in turn.
  */
 export async function flowCost(plan: FlowPlan, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
   const lab = await PolicyLab.create({
@@ -40,17 +45,19 @@ export async function flowCost(plan: FlowPlan, progress: (step: string) => void)
     for (const key of ["udp_timeout", "udp_timeout_stream"]) {
       node.writeSysctl(`net/netfilter/nf_conntrack_${key}`, String(UDP_SECONDS));
     }
-    const shares: Record<"on" | "off", number[]> = { on: [], off: [] };
+    const shares: Record<State, number[]> = { on: [], off: [] };
+    const adds: Record<State, number[]> = { on: [], off: [] };
+    const changes: Record<State, number[]> = { on: [], off: [] };
     for (let round = 0; round < plan.rounds; round++) {
       for (const state of ["off", "on"] as const) {
         progress(`round ${round + 1} of ${plan.rounds}, ledger ${state}`);
         await lab.restart("node1", () => {}, { flowLedger: state === "on", logLevel: "error" });
-        await lab.apply([
-          ...lab.nodeManifests(),
-          namespaceManifest("x", {}),
-          ...PODS.map(({ key, node: at }) => podManifest(lab.place(key), at)),
-        ]);
+        await lab.apply(world(lab));
         shares[state].push(await shareOf(lab, plan.seconds));
+        const load = begin(lab.place("x/client").namespace, lab.place("x/server"), TIMED_SECONDS);
+        adds[state].push(median(await timedAdds(lab)));
+        changes[state].push(median(await timedChanges(lab)));
+        await load;
       }
     }
     const differences = shares.on.map((share, round) => share - (shares.off[round] ?? 0));
@@ -58,10 +65,54 @@ export async function flowCost(plan: FlowPlan, progress: (step: string) => void)
     return [
       measured(`${title}: ledger of flows, of one processor`, "%", differences, 10),
       measured("the same without a ledger", "%", shares.off),
+      compared("an ADD meanwhile", "ms", "without a ledger", pairsOf(adds)),
+      compared("a policy until it is in force, meanwhile", "ms", "without a ledger", pairsOf(changes)),
     ];
   } finally {
     await lab.close();
   }
+}
+
+type State = "on" | "off";
+
+function pairsOf({ on, off }: Readonly<Record<State, readonly number[]>>): readonly Pair[] {
+  return on.map((ours, round) => ({ ours, peer: off[round] ?? 0 }));
+}
+
+function world(lab: PolicyLab, ...policies: readonly object[]): readonly object[] {
+  const pods = PODS.map(({ key, node }) => podManifest(lab.place(key), node));
+  return [...lab.nodeManifests(), namespaceManifest("x", {}), ...pods, ...policies];
+}
+
+/** Milliseconds of each of some ADDs. */
+async function timedAdds(lab: PolicyLab): Promise<readonly number[]> {
+  const times: number[] = [];
+  for (let number = 0; number < TIMED; number++) {
+    const start = performance.now();
+    await lab.wire({ key: "x/added", node: "node1" });
+    times.push(performance.now() - start);
+    await lab.unwire("x/added", "node1");
+  }
+  return times;
+}
+
+/** Milliseconds from each of some policies to the moment at which it is seen to be in force. */
+async function timedChanges(lab: PolicyLab): Promise<readonly number[]> {
+  const times: number[] = [];
+  for (let number = 0; number < TIMED; number++) {
+    const port = 1000 + number;
+    const start = performance.now();
+    await lab.apply(
+      world(lab, {
+        apiVersion: "networking.k8s.io/v1",
+        kind: "NetworkPolicy",
+        metadata: { name: "changed", namespace: "x" },
+        spec: { podSelector: {}, ingress: [{}, { ports: [{ port }] }] },
+      }),
+    );
+    times.push(performance.now() - start);
+  }
+  return times;
 }
 
 /** Percent of one processor, when connections end as fast as they begin. */
