@@ -5,7 +5,7 @@ import { mergedRows } from "../../cli/flows/merge.ts";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 import { endText } from "../../policyd/flows/row.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -167,6 +167,22 @@ describe("the ledger of flows, with packets", function () {
     assert.deepEqual([...new Set(rows.map(({ from }) => endText(from)))], ["x/first"]);
     assert.ok(rows.every(({ bytes }) => bytes > 0));
     await lab.apply(objects());
+  });
+
+  it("FLOW-15: a flow that a pod begins with another pod's address is in no ledger", async () => {
+    const [a, db, far] = [lab.place("x/a"), lab.place("x/db"), lab.place("y/far")];
+    const forged = formatAddress(db.addresses[4]);
+    a.namespace.exec("ip", ["address", "add", `${forged}/32`, "dev", "eth0"]);
+    const socket = ProbeSocket.open(a.namespace, 4, SocketType.DATAGRAM);
+    socket.bind({ address: db.addresses[4], port: 40_000 });
+    socket.connect({ address: far.addresses[4], port: 5007 });
+    assert.equal(socket.send(PAYLOAD), PAYLOAD.length);
+    socket.close();
+    a.namespace.exec("ip", ["address", "del", `${forged}/32`, "dev", "eth0"]);
+    // A later flow is there, so the earlier one would be, too.
+    begin(a.namespace, far.addresses[4], 5008, 1);
+    await rowsWhen(5008, (found) => found.length === 2);
+    assert.deepEqual(await rowsWhen(5007, () => true), []);
   });
 
   it("FLOW-04: a daemon that is killed and started goes on counting, and a torn file costs only its rows", async () => {
