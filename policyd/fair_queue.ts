@@ -27,7 +27,7 @@ export class FairQueue<T> {
   }
 
   /**
-   * Takes the next item; its group is the last to have a turn then.
+   * Takes the next item, and gives its group the last turn.
    *
    * @param isReady whether a group may have a turn; asked of one after the other until one may
    */

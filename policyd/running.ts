@@ -102,7 +102,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const failures = new AttachmentFailures({ recorded, clock: realClock, logger, events: clusterEvents, nodeName });
   const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };
   const networkCondition = openNetworkCondition(configuration, telling);
-  const isInForce = (): boolean => ruleset.isSynced && policies?.isWorkedOut === true;
+  const isInForce = policies && ((): boolean => ruleset.isSynced && policies.isWorkedOut);
   const progress = new PolicyProgress({ clock: realClock, isInForce });
   const others = [progress, installation, networkCondition, failures].filter((one) => one !== undefined);
   const all = [...dataplanes, ...others, health.dataplane];
@@ -116,8 +116,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     events: clusterEvents,
     clock: realClock,
     flows: node.flowLedger,
-    policyReport: (after: string | undefined) =>
-      policyReport({ progress, notices, counters: metrics.policyCounters }, after),
+    policyReport: policyReport({ progress, notices, counters: metrics.policyCounters }),
   };
   const daemon = new Daemon(parts);
   node.ended.forgetBy((attachment) => daemon.unregister(attachment));

@@ -27,7 +27,7 @@ export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row:
 
 /**
  * The ends that a text stands for: `shop` is a namespace, `shop/web` a workload or a pod, `shop/deployment/web` a workload, `own-node` the
- * node of the other end, `node/n1` another node, an address or a prefix whoever outside has addresses of it.
+ * node of the other end, `node/n1` another node, an address or a prefix the ends outside with an address in it.
  */
 export function endFilter(text: string): EndFilter {
   const range = rangeOf(text);

@@ -1,12 +1,12 @@
-import { joinedRange, rowKey } from "../../policyd/flows/flow_ends.ts";
-import type { FlowEnd, FlowRow } from "../../policyd/flows/row.ts";
+import { joinedEnd, rowKey } from "../../policyd/flows/flow_ends.ts";
+import type { FlowRow } from "../../policyd/flows/row.ts";
 
 type Counts = Readonly<Record<"count" | "open" | "bytes", number>>;
 
 /**
  * Returns the rows of some nodes' ledgers as one ledger: a row for each pair of ends, protocol, port and verdict.
  *
- * A connection between pods of two nodes is in the rows of both, so the larger number is the one of all connections. Packets that policies
+ * A connection between pods of two nodes is in the rows of both, so the larger of the two numbers is the number of them. Packets that policies
  * drop are each in one node's.
  */
 export function mergedRows(rows: Iterable<FlowRow>): readonly FlowRow[] {
@@ -33,8 +33,8 @@ function mergedRow(rows: readonly [FlowRow, ...FlowRow[]]): FlowRow {
   };
   return {
     ...newest,
-    from: joinedEnd(rows.map(({ from }) => from)),
-    to: joinedEnd(rows.map(({ to }) => to)),
+    from: rows.map(({ from }) => from).reduce(joinedEnd),
+    to: rows.map(({ to }) => to).reduce(joinedEnd),
     observedAt: rows.some(({ observedAt }) => observedAt === "from") ? "from" : "to",
     firstSeen: Math.min(...rows.map(({ firstSeen }) => firstSeen)),
     count: both("count"),
@@ -47,10 +47,4 @@ function mergedRow(rows: readonly [FlowRow, ...FlowRow[]]): FlowRow {
 function sumOf(rows: readonly FlowRow[]): Counts {
   const sum = (of: keyof Counts): number => rows.reduce((total, row) => total + row[of], 0);
   return { count: sum("count"), open: sum("open"), bytes: sum("bytes") };
-}
-
-function joinedEnd(ends: readonly FlowEnd[]): FlowEnd {
-  return ends.reduce((a, b) =>
-    a.type === "outside" && b.type === "outside" ? { type: "outside", range: joinedRange(a.range, b.range) } : a,
-  );
 }

@@ -1,8 +1,9 @@
-import { rowObject } from "../../policyd/flows/journal.ts";
+import { rowLine } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 import { endText } from "../../policyd/flows/row.ts";
 import { printable } from "../../policyd/log/line.ts";
 import { formatTable } from "../output/table.ts";
+import { timeText, trafficText } from "../output/text.ts";
 import type { Style } from "../style.ts";
 
 export const FLOW_FORMATS = ["table", "jsonl"] as const;
@@ -17,7 +18,7 @@ export function flowTable(rows: readonly FlowRow[], style: Style, columns: numbe
   const cells = bySeen(rows).map((row) => [
     printable(endText(row.from)),
     printable(endText(row.to)),
-    portText(row),
+    trafficText(row),
     verdictText(row, style),
     `${row.count}`,
     `${row.open}`,
@@ -32,24 +33,18 @@ export function flowTable(rows: readonly FlowRow[], style: Style, columns: numbe
 /** Returns a line for a row that has changed, for those who look on. @param news connections or packets since it was printed last */
 export function flowLine(row: FlowRow, news: number, style: Style): string {
   const { from, to, lastSeen, reason } = row;
-  const ends = `${printable(endText(from))} > ${printable(endText(to))} ${portText(row)}`;
+  const ends = `${printable(endText(from))} > ${printable(endText(to))} ${trafficText(row)}`;
   const because = reason === undefined ? "" : `: ${printable(reason)}`;
   return `${timeText(lastSeen)} ${verdictText(row, style)} ${ends} +${news}${because}\n`;
 }
 
 /** Returns the rows as lines of JSON. */
 export function flowJson(rows: readonly FlowRow[]): string {
-  return bySeen(rows)
-    .map((row) => `${JSON.stringify(rowObject(row))}\n`)
-    .join("");
+  return bySeen(rows).map(rowLine).join("");
 }
 
 function bySeen(rows: readonly FlowRow[]): readonly FlowRow[] {
   return rows.toSorted((a, b) => b.lastSeen - a.lastSeen);
-}
-
-function portText({ protocol, port }: FlowRow): string {
-  return port === undefined ? protocol : `${port}/${protocol}`;
 }
 
 function verdictText({ verdict }: FlowRow, style: Style): string {
@@ -60,9 +55,4 @@ function bytesText(bytes: number): string {
   let [value, unit] = [bytes, 0];
   while (value >= KIBIBYTE && unit < UNITS.length - 1) [value, unit] = [value / KIBIBYTE, unit + 1];
   return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
-}
-
-/** In UTC, to the second. */
-function timeText(milliseconds: number): string {
-  return new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19);
 }

@@ -4,6 +4,7 @@ const numbers = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
 /** A protocol above IP: by name where it has one here, so that each has one form, by its IANA number otherwise. */
 export type IpProtocol = keyof typeof numbers | number;
 
+const TEXTS = { tcp: "TCP", udp: "UDP", sctp: "SCTP", icmp: "ICMP", icmpv6: "ICMPv6" } as const;
 const named: ReadonlyMap<number, IpProtocol> = new Map<number, IpProtocol>([
   [numbers.icmp, "icmp"],
   [numbers.tcp, "tcp"],
@@ -11,6 +12,11 @@ const named: ReadonlyMap<number, IpProtocol> = new Map<number, IpProtocol>([
   [numbers.icmpv6, "icmpv6"],
   [numbers.sctp, "sctp"],
 ]);
+
+/** Returns a protocol for people: `TCP`, `ICMPv6`, `protocol 47`. */
+export function protocolText(protocol: IpProtocol): string {
+  return typeof protocol === "number" ? `protocol ${protocol}` : TEXTS[protocol];
+}
 
 /** The protocol of an IANA number, in its one form: 6 is "tcp". */
 export function protocolFromNumber(number: number): IpProtocol {

@@ -1,4 +1,5 @@
 import { addressToBytes, tryParseAddress } from "../ip/address.ts";
+import type { ExtensionTest } from "../nftables/foreign/extension.ts";
 import type { Step } from "../nftables/foreign/step.ts";
 import type { Option } from "./option.ts";
 
@@ -64,16 +65,21 @@ export function addressStep({ name, values: [value = ""], isNegated }: Option, f
   const length = mask === undefined ? bits : prefixLength(mask);
   if (address === undefined || length === undefined || length > bits) return unknown(`${name} ${value}`);
   const range = rangeOf(addressToBytes(address), length);
-  const isSource = name === "-s";
+  return { kind: "test", test: addressesTest(range, name === "-s", isNegated) };
+}
+
+/** Returns the test of a packet's source, or of its destination, for a range from its first address to its last. */
+export function addressesTest(
+  range: readonly [Uint8Array, Uint8Array],
+  isSource: boolean,
+  isNegated: boolean,
+): ExtensionTest {
   return {
-    kind: "test",
-    test: {
-      kind: "addresses",
-      source: isSource ? range : undefined,
-      destination: isSource ? undefined : range,
-      isSourceNegated: isSource && isNegated,
-      isDestinationNegated: !isSource && isNegated,
-    },
+    kind: "addresses",
+    source: isSource ? range : undefined,
+    destination: isSource ? undefined : range,
+    isSourceNegated: isSource && isNegated,
+    isDestinationNegated: !isSource && isNegated,
   };
 }
 

@@ -2,7 +2,7 @@ import { addressToBytes, tryParseAddress } from "../ip/address.ts";
 import type { ExtensionTest, PortRange } from "../nftables/foreign/extension.ts";
 import { UNTRACKED } from "../nftables/foreign/extension.ts";
 import type { Step } from "../nftables/foreign/step.ts";
-import { unknown } from "./header_option.ts";
+import { addressesTest, unknown } from "./header_option.ts";
 import type { Option } from "./option.ts";
 
 /** XT_CONNTRACK_STATE_*. */
@@ -127,14 +127,7 @@ function addressRange({ name, values: [value = ""], isNegated }: Option): Extens
   const [first, last] = value.split("-").map((text) => tryParseAddress(text));
   const isSource = name === "--src-range";
   if (first === undefined || last === undefined || (!isSource && name !== "--dst-range")) return undefined;
-  const range = [addressToBytes(first), addressToBytes(last)] as const;
-  return {
-    kind: "addresses",
-    source: isSource ? range : undefined,
-    destination: isSource ? undefined : range,
-    isSourceNegated: isSource && isNegated,
-    isDestinationNegated: !isSource && isNegated,
-  };
+  return addressesTest([addressToBytes(first), addressToBytes(last)], isSource, isNegated);
 }
 
 /** The sum of the bits of names with commas between them; undefined where one is not known. */

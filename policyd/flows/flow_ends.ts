@@ -17,7 +17,7 @@ export interface SeenEnd {
 
 /** The prefix lengths of the blocks by which addresses outside are put together. */
 const BLOCK_BITS = { 4: 24, 6: 64 } as const;
-/** Addresses outside whose ends are remembered. */
+/** Nodes whose ends are remembered, and addresses outside. */
 const MOST_REMEMBERED = 4096;
 
 /** The names of flows' ends, by who has their addresses now. */
@@ -25,6 +25,7 @@ export class FlowEnds {
   readonly #nodeName: string;
   readonly #holderOf: (address: Address) => AddressHolder | undefined;
   readonly #pods = new WeakMap<Pod, SeenEnd>();
+  readonly #nodes = new Map<string, SeenEnd>();
   readonly #outside = new Map<Address, SeenEnd>();
 
   constructor(nodeName: string, holderOf: (address: Address) => AddressHolder | undefined) {
@@ -36,13 +37,7 @@ export class FlowEnds {
   at(address: Address): SeenEnd {
     const holder = this.#holderOf(address);
     if (holder === undefined) return this.#outsideAt(address);
-    if (holder.type === "node") {
-      // A flow of this node is in its ledger only where the other end is one of its pods.
-      return seenEnd(
-        holder.name === this.#nodeName ? { type: "own node" } : { type: "node", name: holder.name },
-        false,
-      );
-    }
+    if (holder.type === "node") return this.#nodeAt(holder.name);
     const { pod } = holder;
     const known = this.#pods.get(pod);
     if (known !== undefined) return known;
@@ -52,14 +47,25 @@ export class FlowEnds {
     return found;
   }
 
-  #outsideAt(address: Address): SeenEnd {
-    const known = this.#outside.get(address);
-    if (known !== undefined) return known;
-    if (this.#outside.size >= MOST_REMEMBERED) this.#outside.clear();
-    const found = seenEnd({ type: "outside", range: hostCidr(address) }, false);
-    this.#outside.set(address, found);
-    return found;
+  #nodeAt(name: string): SeenEnd {
+    return remembered(this.#nodes, name, () =>
+      // A flow of this node is in its ledger only where the other end is one of its pods.
+      seenEnd(name === this.#nodeName ? { type: "own node" } : { type: "node", name }, false),
+    );
   }
+
+  #outsideAt(address: Address): SeenEnd {
+    return remembered(this.#outside, address, () => seenEnd({ type: "outside", range: hostCidr(address) }, false));
+  }
+}
+
+function remembered<K>(ends: Map<K, SeenEnd>, key: K, make: () => SeenEnd): SeenEnd {
+  const known = ends.get(key);
+  if (known !== undefined) return known;
+  if (ends.size >= MOST_REMEMBERED) ends.clear();
+  const made = make();
+  ends.set(key, made);
+  return made;
 }
 
 /** Returns an end with its key. */
@@ -79,8 +85,15 @@ export function rowKey({ from, to, protocol, port, verdict }: FlowRow): string {
   return [keyOf(from), keyOf(to), protocol, port ?? 0, verdict].join(" ");
 }
 
+/** Returns one end for two with the same key: of two outside the smallest prefix that holds both. */
+export function joinedEnd(known: FlowEnd, seen: FlowEnd): FlowEnd {
+  if (known.type !== "outside" || seen.type !== "outside") return known;
+  const range = joinedRange(known.range, seen.range);
+  return range === known.range ? known : { type: "outside", range };
+}
+
 /** Returns the smallest prefix that holds two of one family. */
-export function joinedRange(a: Cidr, b: Cidr): Cidr {
+function joinedRange(a: Cidr, b: Cidr): Cidr {
   if (a.prefixLength === b.prefixLength && a.address === b.address) return a;
   let prefixLength = Math.min(a.prefixLength, b.prefixLength);
   const networkOf = (cidr: Cidr): Address => networkAddress({ address: cidr.address, prefixLength });

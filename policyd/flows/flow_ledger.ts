@@ -3,7 +3,7 @@ import type { FlowEvent } from "../../kernel/conntrack/flow_event.ts";
 import { parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
-import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
+import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
@@ -45,7 +45,6 @@ const FEW_ROWS = 1000;
 const ROWS_AT_ONCE = 200;
 /** A few ten thousand events: a second of a busy node. */
 const RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024;
-const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP", icmp: "ICMP", icmpv6: "ICMPv6" } as const;
 const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
 
 /**
@@ -172,8 +171,7 @@ export class FlowLedger implements Dataplane {
     const { ends } = this.#parts;
     const [from, to] = [ends.at(source), ends.at(server)];
     if (!from.isLocal && !to.isLocal) return undefined;
-    const known = protocolFromNumber(protocol);
-    return { from, to, port, protocol: typeof known === "number" ? `protocol ${known}` : PROTOCOLS[known] };
+    return { from, to, port, protocol: protocolText(protocolFromNumber(protocol)) };
   }
 
   #overrun(): void {

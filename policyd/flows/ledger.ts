@@ -1,7 +1,7 @@
 import type { Slices } from "../slices.ts";
 import { each } from "../slices.ts";
 import type { SeenEnd } from "./flow_ends.ts";
-import { joinedRange, seenEnd } from "./flow_ends.ts";
+import { joinedEnd, seenEnd } from "./flow_ends.ts";
 import type { FlowEnd, FlowRow, FlowVerdict } from "./row.ts";
 import { endText } from "./row.ts";
 
@@ -115,8 +115,10 @@ export class Ledger {
 
   /** Forgets which connections exist: the table of connections is read from here on. */
   forgetConnections(): void {
-    for (const row of this.#connections.values()) row.open = 0;
-    for (const row of this.#connections.values()) if (row.isHeld) this.#changed.add(row);
+    for (const row of this.#connections.values()) {
+      row.open = 0;
+      if (row.isHeld) this.#changed.add(row);
+    }
     this.#connections.clear();
   }
 
@@ -216,10 +218,4 @@ export class Ledger {
     this.#size--;
     this.#bytes -= row.key.length + ROW_BYTES + (row.reason?.length ?? 0);
   }
-}
-
-function joinedEnd(known: FlowEnd, seen: FlowEnd): FlowEnd {
-  if (known.type !== "outside" || seen.type !== "outside") return known;
-  const range = joinedRange(known.range, seen.range);
-  return range === known.range ? known : { type: "outside", range };
 }

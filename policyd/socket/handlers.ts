@@ -2,7 +2,6 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName, PolicydReply, PolicydRequest, PolicydStatus } from "../../ipam/policyd_messages.ts";
 import { refusalCode } from "../../ipam/policyd_messages.ts";
 import type { DrawbridgeError } from "../../kernel/error.ts";
-
 import type { ReportPage } from "../policy/status/policy_report.ts";
 
 /** Who does what is asked for over the socket. A DrawbridgeError becomes a refusal; anything else is a bug. */

@@ -4,7 +4,7 @@ import type { FileSight } from "../../kernel/file.ts";
 export type Seen = "missing" | "same" | "changed" | "remade";
 
 /**
- * The last sight of a directory, by which its content is read only after a change.
+ * Remembers when a directory was changed last, so that its content is read again only after a change.
  *
  * A change shortly after a look may have the same time as one before it, since the kernel's clock ticks every few milliseconds. So a
  * directory counts as changed until two looks in a row have seen the same time.

@@ -39,7 +39,7 @@ const MESSAGES = [
   "NetworkPolicy not in force as it is",
 ];
 
-describe("log lines that tenants' objects bring about", function () {
+describe("log lines that tenants' objects cause", function () {
   this.timeout(120_000);
   let node: ApiNode;
 

@@ -97,7 +97,7 @@ describe("a policy from a draft over a shadow into force, as the guide has it", 
     }
   }
 
-  it("ROLLOUT-01: dry-run --ledger names what the draft forgot, the shadow shows it without a cut, and enforced it cuts nothing that is allowed", async () => {
+  it("ROLLOUT-01: dry-run --ledger names the flows that a draft would cut, its shadow shows them without a cut, and the mended policy cuts none", async () => {
     await lab.apply(world());
     assert.deepEqual([await asks("shop/web"), await asks("shop/report")], [true, true]);
 

@@ -22,7 +22,7 @@ const LONGEST_WAIT = 30_000;
  * Of a kind with several versions the newest one that the server has is read.
  *
  * @param take what to keep of an object
- * @param forbidden what to go on with where the user may not list them; an error without it
+ * @param forbidden the result where the user may not list them; without it that is an error
  * @returns empty for an optional kind that the server does not have
  * @throws DrawbridgeError ERR_INPUT naming server and resource; a part of a list is never returned
  */

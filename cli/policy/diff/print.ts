@@ -3,11 +3,11 @@ import { csvLine } from "../../output/csv.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
 import { formatTable } from "../../output/table.ts";
+import { trafficText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
 import type { PairChange } from "./pair_change.ts";
 import type { Reason, Witness } from "./witness.ts";
-import { trafficText } from "./witness.ts";
 
 /** A change with its witness, merged or of two groups. */
 export interface ToldChange {

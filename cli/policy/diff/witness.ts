@@ -130,11 +130,6 @@ function oneSidedEnds(
   });
 }
 
-/** `80/TCP`, `ICMP`. */
-export function trafficText({ protocol, port }: Traffic): string {
-  return port === undefined ? protocol : `${port}/${protocol}`;
-}
-
 /** As {@link Place}, for people: `NetworkPolicy shop/web ingress[0] (shop.yaml:12)`. */
 export function placeText({ name, file, line }: Place): string {
   return file === undefined || line === undefined ? name : `${name} (${locationText(file, line)})`;

@@ -63,10 +63,9 @@ export function forecast(
     }
     const denials = denialsAfter(connection);
     if (denials === undefined) continue;
-    const { protocol, port } = connection;
-    const [source, destination] = [endName(before, connection.source), endName(before, connection.destination)];
-    const key = [source, destination, protocol, port ?? "", ...denials.map(denialKey)].join(" ");
-    const cut = cuts.get(key) ?? { source, destination, protocol, port, denials, connections: [] };
+    const flow = namedFlow(before, connection);
+    const key = [flowKey(flow), ...denials.map(denialKey)].join(" ");
+    const cut = cuts.get(key) ?? { ...flow, denials, connections: [] };
     cut.connections.push(connection);
     cuts.set(key, cut);
   }
@@ -75,12 +74,19 @@ export function forecast(
     !wasAllowed(connection) && denialsAfter(connection) === undefined;
   const openings = new Map(
     [...existing, ...denied].filter(isOpened).map((connection): [string, Opening] => {
-      const { protocol, port } = connection;
-      const [source, destination] = [endName(before, connection.source), endName(before, connection.destination)];
-      return [[source, destination, protocol, port ?? ""].join(" "), { source, destination, protocol, port }];
+      const flow = namedFlow(before, connection);
+      return [flowKey(flow), flow];
     }),
   );
   return { judged: existing.length, deniedBefore, cuts: ordered, openings: [...openings.values()] };
+}
+
+function namedFlow(index: PolicyIndex, { source, destination, protocol, port }: Connection): Opening {
+  return { source: endName(index, source), destination: endName(index, destination), protocol, port };
+}
+
+function flowKey({ source, destination, protocol, port }: Opening): string {
+  return [source, destination, protocol, port ?? ""].join(" ");
 }
 
 /** The workload, the node or the address outside that an address belongs to. */

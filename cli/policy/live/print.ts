@@ -3,6 +3,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { printable, shortList } from "../../../policyd/log/line.ts";
 import { foldLine } from "../../output/fold.ts";
 import { formatTable } from "../../output/table.ts";
+import { trafficText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";
 import type { Connection } from "./connection.ts";
 import type { Cut } from "./forecast.ts";
@@ -25,7 +26,7 @@ export function* liveText(
   const denied = deniedBefore === 0 ? "" : `; ${deniedBefore} are denied already`;
   const answer = count === 0 ? style.good("none would be cut") : style.bad(`${count} would be cut`);
   yield foldLine(`of ${judged} connections ${answer}${denied}${left}`, columns, 0, 2);
-  const opened = openings.map((one) => `${one.source} to ${one.destination} ${portText(one)}`);
+  const opened = openings.map((one) => `${one.source} to ${one.destination} ${trafficText(one)}`);
   if (opened.length > 0) {
     const names = printable(shortList(opened, MOST_OPENINGS));
     yield foldLine(`${opened.length} that policies deny would be allowed: ${names}`, columns, 0, 2);
@@ -34,7 +35,7 @@ export function* liveText(
   const rows = cuts.map(({ cut, reasons }) => [
     printable(cut.source),
     printable(cut.destination),
-    portText(cut),
+    trafficText(cut),
     `${cut.connections.length}`,
     printable(reasons.map(({ direction, text }) => `${direction}: ${text}`).join("; ")),
   ]);
@@ -80,10 +81,6 @@ function connectionObject({ source, sourcePort, asked, askedPort, destination, p
   };
 }
 
-function portText({ protocol, port }: Pick<Cut, "protocol" | "port">): string {
-  return port === undefined ? protocol : `${port}/${protocol}`;
-}
-
 /** Each rule once, by the policy and the list that it goes to. */
 function rulesByPolicy(
   cuts: readonly ReportedCut[],
@@ -105,7 +102,7 @@ function rulesByPolicy(
 function unkeepable(cut: Cut, rules: ReportedCut["rules"]): readonly string[] {
   return rules.flatMap((one) =>
     "reason" in one
-      ? [`no rule keeps ${cut.source} to ${cut.destination} ${portText(cut)} (${one.direction}): ${one.reason}`]
+      ? [`no rule keeps ${cut.source} to ${cut.destination} ${trafficText(cut)} (${one.direction}): ${one.reason}`]
       : [],
   );
 }

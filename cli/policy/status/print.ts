@@ -1,5 +1,6 @@
 import { printable, shortList } from "../../../policyd/log/line.ts";
 import { formatTable } from "../../output/table.ts";
+import { timeText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";
 import type { PolicyStatus, RuleCount } from "./status.ts";
 
@@ -58,9 +59,4 @@ function podsText({ selects: { pods, names } }: PolicyStatus): string {
 function unusedText(rules: readonly RuleCount[]): string {
   const unused = rules.filter(({ packets }) => packets === 0);
   return unused.map(({ direction, rule }) => `${direction}[${rule}]`).join(" ");
-}
-
-/** In UTC, to the second. */
-function timeText(milliseconds: number): string {
-  return new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19);
 }

@@ -13,10 +13,11 @@ import { askDaemons } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import type { AnyPolicy } from "../dry_run/effect.ts";
+import { podNames, selectionOf } from "../dry_run/effect.ts";
 import { STATUS_FORMATS } from "./command.ts";
 import { missingText, statusObject, statusTable } from "./print.ts";
 import type { NodeReport, PolicyStatus } from "./status.ts";
-import { policyStatus } from "./status.ts";
+import { policyId, policyStatus } from "./status.ts";
 
 const optionsSchema = v.object({
   ...accessEntries,
@@ -52,11 +53,14 @@ export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
   const all = objects.filter(
     (object): object is AnyPolicy => object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy",
   );
-  const chosen = names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace));
+  const chosen = (names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace))).map((policy) => ({
+    policy,
+    selects: podNames(index, selectionOf(index, policy)),
+  }));
   const look = async (): Promise<readonly PolicyStatus[]> => {
     const answers = await askDaemons(io.programs, access, QUESTION);
     const reports = answers.map(({ node, text }): NodeReport => ({ node, policies: policiesIn(text, node) }));
-    return chosen.map((policy) => policyStatus(index, policy, reports));
+    return chosen.map(({ policy, selects }) => policyStatus(policy, selects, reports));
   };
   let statuses = await look();
   const isDone = (): boolean => statuses.every(({ missing }) => missing.length === 0);
@@ -76,7 +80,7 @@ export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
 
 function policiesIn(text: string, node: string): NodeReport["policies"] {
   const lines = text.split("\n").filter((line) => line !== "");
-  return lines.map((line, index) => {
+  const policies = lines.map((line, index) => {
     try {
       return parseReportLine(line);
     } catch (error) {
@@ -84,6 +88,7 @@ function policiesIn(text: string, node: string): NodeReport["policies"] {
       throw new DrawbridgeError("ERR_INPUT", `node ${node}:${index + 1}: ${error.message}`);
     }
   });
+  return new Map(policies.map((policy) => [policyId(policy), policy]));
 }
 
 function policyNamed(all: readonly AnyPolicy[], name: string, namespace: string): AnyPolicy {

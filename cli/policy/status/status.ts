@@ -1,13 +1,12 @@
 import { isShadow } from "../../../policyd/cluster/shadow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { ReportedPolicy } from "../../../policyd/policy/status/policy_report.ts";
 import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
-import { podNames, selectionOf } from "../dry_run/effect.ts";
 
 /** The report of a node about its policies. */
 export interface NodeReport {
   readonly node: string;
-  readonly policies: readonly ReportedPolicy[];
+  /** By {@link policyId}. */
+  readonly policies: ReadonlyMap<string, ReportedPolicy>;
 }
 
 /** A rule by its place in the policy's list, with its packets on all nodes. */
@@ -34,13 +33,16 @@ export interface PolicyStatus {
   readonly problems: readonly string[];
 }
 
-/** Returns the status of a policy. @param index the cluster in which its pods are looked up */
-export function policyStatus(index: PolicyIndex, policy: AnyPolicy, reports: readonly NodeReport[]): PolicyStatus {
+/** Returns the name by which reports have a policy. */
+export function policyId({ kind, key }: Pick<AnyPolicy, "kind" | "key">): string {
+  return `${kind} ${key}`;
+}
+
+/** Returns the status of a policy. @param selects the pods that it selects */
+export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: readonly NodeReport[]): PolicyStatus {
   const { kind, key, generation } = policy;
-  const found = reports.map(({ node, policies }) => ({
-    node,
-    reported: policies.find((one) => one.kind === kind && one.key === key),
-  }));
+  const id = policyId(policy);
+  const found = reports.map(({ node, policies }) => ({ node, reported: policies.get(id) }));
   const isTried = kind === "NetworkPolicy" && isShadow(policy);
   const isThere = (one: ReportedPolicy | undefined): boolean =>
     one?.inForce === generation && one.state !== "off" && (one.state === "shadow") === isTried;
@@ -51,7 +53,7 @@ export function policyStatus(index: PolicyIndex, policy: AnyPolicy, reports: rea
     key,
     generation,
     isShadow: isTried,
-    selects: podNames(index, selectionOf(index, policy)),
+    selects,
     nodes: reports.length,
     missing: missing.map(({ node, reported }) => ({ node, inForce: reported?.inForce })),
     since: missing.length === 0 && times.length > 0 ? Math.max(...times) : undefined,

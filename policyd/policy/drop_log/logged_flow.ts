@@ -1,4 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import { protocolText } from "../../../kernel/ip/protocol.ts";
 import type { LoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { LogOrigin } from "../compile/log_prefix.ts";
 import { parseLogPrefix } from "../compile/log_prefix.ts";
@@ -9,14 +10,13 @@ export interface LoggedFlow {
   readonly origin: LogOrigin;
   readonly source: Address;
   readonly destination: Address;
-  /** For people: `TCP`, `ICMPv6`, `protocol 47`. */
+  /** As {@link protocolText}. */
   readonly protocol: string;
   /** As policies see it: what has no ports of theirs is to them as ICMP is. */
   readonly traffic: Traffic;
 }
 
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
-const NAMES = { ...PROTOCOLS, icmp: "ICMP", icmpv6: "ICMPv6" } as const;
 const WITHOUT_PORTS: Traffic = Object.freeze({ protocol: "ICMP" });
 
 /**
@@ -34,7 +34,7 @@ export function loggedFlow({ prefix, ip }: Pick<LoggedPacket, "prefix" | "ip">):
     origin,
     source,
     destination,
-    protocol: isNamed ? NAMES[protocol] : `protocol ${protocol}`,
+    protocol: protocolText(protocol),
     traffic: hasPort ? { protocol: PROTOCOLS[protocol], port: destinationPort } : WITHOUT_PORTS,
   };
 }

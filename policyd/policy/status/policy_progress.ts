@@ -17,8 +17,8 @@ export interface Progress {
 
 export interface PolicyProgressParts {
   readonly clock: Clock;
-  /** Whether the kernel has the rules of all policies that the daemon knows. */
-  readonly isInForce: () => boolean;
+  /** Whether the kernel has the rules of all policies that the daemon knows; undefined where it enforces none. */
+  readonly isInForce: (() => boolean) | undefined;
 }
 
 /** How soon after a change it is noticed that it is in force. */
@@ -28,6 +28,8 @@ const LOOK_MILLISECONDS = 20;
 export class PolicyProgress implements Dataplane {
   readonly #parts: PolicyProgressParts;
   readonly #policies = new Map<string, Progress>();
+  /** Those whose generation is not in force: with thousands of policies a change of a pod finds none of them to look at. */
+  readonly #pending = new Set<string>();
   #isSynced = false;
   #look: Cancel | undefined;
 
@@ -45,8 +47,13 @@ export class PolicyProgress implements Dataplane {
       const { kind, key } = change;
       if (kind !== "NetworkPolicy" && kind !== "ClusterNetworkPolicy") continue;
       const id = idOf(kind, key);
-      if (change.type === "delete") this.#policies.delete(id);
-      else if (change.object.kind === kind) this.#policies.set(id, this.#changed(change.object));
+      if (change.type === "delete") {
+        this.#policies.delete(id);
+        this.#pending.delete(id);
+      } else if (change.object.kind === kind) {
+        this.#policies.set(id, this.#changed(change.object));
+        this.#pending.add(id);
+      }
     }
     this.#plan();
   }
@@ -82,21 +89,22 @@ export class PolicyProgress implements Dataplane {
   }
 
   #plan(): void {
-    if (!this.#isSynced || this.#look !== undefined || this.#pending().length === 0) return;
-    this.#look = this.#parts.clock.after(LOOK_MILLISECONDS, () => {
+    const { clock, isInForce } = this.#parts;
+    if (isInForce === undefined || !this.#isSynced || this.#look !== undefined || this.#pending.size === 0) return;
+    this.#look = clock.after(LOOK_MILLISECONDS, () => {
       this.#look = undefined;
-      if (this.#parts.isInForce()) {
-        const since = this.#parts.clock.time();
-        for (const [id, progress] of this.#pending()) {
-          this.#policies.set(id, { ...progress, inForce: progress.generation, since });
-        }
-      }
+      if (isInForce()) this.#enter(clock.time());
       this.#plan();
     });
   }
 
-  #pending(): readonly (readonly [string, Progress])[] {
-    return [...this.#policies].filter(([, { generation, inForce }]) => inForce !== generation);
+  /** Notes that the generations of all policies are in force. */
+  #enter(since: number): void {
+    for (const id of this.#pending) {
+      const progress = this.#policies.get(id);
+      if (progress !== undefined) this.#policies.set(id, { ...progress, inForce: progress.generation, since });
+    }
+    this.#pending.clear();
   }
 }
 

@@ -51,19 +51,23 @@ export interface ReportParts {
   readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<PolicyRuleSeries> } };
 }
 
-/** Returns the part of the report of a node after a policy; with the first part the counters of rules are read. */
-export async function policyReport(
-  { progress, notices, counters }: ReportParts,
-  after: string | undefined,
-): Promise<ReportPage> {
-  if (after === undefined) await counters.refresh();
+/** Returns the function that answers for the part of a node's report after a policy; all parts are of what was read for the first. */
+export function policyReport(parts: ReportParts): (after: string | undefined) => Promise<ReportPage> {
+  let policies: readonly ReportedPolicy[] | undefined;
+  return async (after) => {
+    if (after === undefined || policies === undefined) policies = await reportedPolicies(parts);
+    return reportPage(policies, after);
+  };
+}
+
+async function reportedPolicies({ progress, notices, counters }: ReportParts): Promise<readonly ReportedPolicy[]> {
+  await counters.refresh();
   const packets = packetsByPolicy(counters.sums.rules());
   const stateOf = notices.stateReader();
-  const policies = progress.all().map((one): ReportedPolicy => {
+  return progress.all().map((one): ReportedPolicy => {
     const { state, problems } = stateOf(one.kind, one.key);
     return { ...one, state, problems, rules: packets.get(one.key) ?? [] };
   });
-  return reportPage(policies, after);
 }
 
 /** Returns the part of a report after a policy. @param after as a part before says it; undefined for the first */

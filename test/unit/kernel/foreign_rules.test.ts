@@ -1,31 +1,15 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { ForeignChain, ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import type { ForeignSet } from "../../../kernel/nftables/foreign/foreign_set.ts";
 import { foreignSet, lookUp, MOST_ELEMENTS } from "../../../kernel/nftables/foreign/foreign_set.ts";
 import { cutsOf } from "../../../kernel/nftables/foreign/packet_walk.ts";
-import type { SamplePacket } from "../../../kernel/nftables/foreign/sample_packet.ts";
 import type { ForeignEnd, Step } from "../../../kernel/nftables/foreign/step.ts";
 import { decodeSteps } from "../../../kernel/nftables/foreign/step_decoder.ts";
 import type { KnownBytes, Ternary } from "../../../kernel/nftables/foreign/ternary.ts";
 import { equals, isAbove, isAtLeast, isBetween, masked } from "../../../kernel/nftables/foreign/ternary.ts";
+import { POD_TO_POD } from "../../support/nftables/sample_packet.ts";
 
-const PACKET: SamplePacket = {
-  path: "forward",
-  protocol: "tcp",
-  source: parseAddress("10.244.1.2"),
-  destination: parseAddress("10.244.1.3"),
-  sourcePort: 45_000,
-  destinationPort: 8080,
-  in: { index: 3, name: "drawbridge0" },
-  out: { index: 3, name: "drawbridge0" },
-  isReply: false,
-  translation: "none",
-  isSourceLocal: false,
-  isDestinationLocal: false,
-  reverseLink: { index: 3, name: "drawbridge0" },
-};
 const UNKNOWN: Step = { kind: "doubt", name: "numgen" };
 const META_MARK = { kind: "load", target: 0, field: { kind: "meta", key: 3 } } as const;
 
@@ -55,7 +39,7 @@ function table(
 
 /** "passes", or what happens to the packet: for certain, or maybe. */
 function verdict(...tables: readonly ForeignTable[]): string {
-  const cuts = cutsOf(tables, PACKET);
+  const cuts = cutsOf(tables, POD_TO_POD);
   return cuts.length === 0
     ? "passes"
     : cuts.map(({ end: one, doubts }) => `${doubts.length > 0 ? "maybe " : ""}${one.kind}`).join(", ");
@@ -129,7 +113,7 @@ describe("kernel/nftables/foreign", () => {
     const hands: ForeignEnd = { kind: "hand over", to: "queue" };
     assert.deepEqual(decodeSteps([{ name, data: new Uint8Array() }]), [{ kind: "doubt", name }]);
     assert.deepEqual(decodeSteps([{ name: "queue", data: new Uint8Array() }]), [{ kind: "end", end: hands }]);
-    const [cut] = cutsOf([table("accept", { base: [[{ kind: "end", end: hands }]] })], PACKET);
+    const [cut] = cutsOf([table("accept", { base: [[{ kind: "end", end: hands }]] })], POD_TO_POD);
     assert.deepEqual([cut?.end.kind, cut?.doubts[0]?.about], ["unknown", ["queue"]]);
   });
 
@@ -160,7 +144,7 @@ describe("kernel/nftables/foreign", () => {
       a: [[to("jump", "b")], [to("jump", "b")]],
       b: [[to("jump", "a")], [to("jump", "a")]],
     });
-    const [cut] = cutsOf([rounds], PACKET);
+    const [cut] = cutsOf([rounds], POD_TO_POD);
     assert.equal(cut?.end.kind, "unknown");
     assert.match(cut?.doubts[0]?.about[0] ?? "", /more than 100000 rules/);
   });

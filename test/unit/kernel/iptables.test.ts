@@ -1,25 +1,9 @@
 import assert from "node:assert/strict";
 import { words } from "../../../kernel/iptables/words.ts";
 import { parseSaveText, ruleNumber } from "../../../kernel/iptables/save_text.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
 import { cutsOf } from "../../../kernel/nftables/foreign/packet_walk.ts";
 import type { SamplePacket } from "../../../kernel/nftables/foreign/sample_packet.ts";
-
-const PACKET: SamplePacket = {
-  path: "forward",
-  protocol: "tcp",
-  source: parseAddress("10.244.1.2"),
-  destination: parseAddress("10.244.1.3"),
-  sourcePort: 45_000,
-  destinationPort: 8080,
-  in: { index: 3, name: "drawbridge0" },
-  out: { index: 3, name: "drawbridge0" },
-  isReply: false,
-  translation: "none",
-  isSourceLocal: false,
-  isDestinationLocal: false,
-  reverseLink: { index: 3, name: "drawbridge0" },
-};
+import { POD_TO_POD } from "../../support/nftables/sample_packet.ts";
 
 /** The text that `iptables-save` prints of a table with these rules. */
 function saved(rules: readonly string[], policy = "ACCEPT", chains: readonly string[] = []): string {
@@ -37,7 +21,7 @@ function saved(rules: readonly string[], policy = "ACCEPT", chains: readonly str
 }
 
 /** "passes", or by which rule of which chain the packet is lost, with a question mark where that is not certain. */
-function verdict(text: string, packet: SamplePacket = PACKET): string {
+function verdict(text: string, packet: SamplePacket = POD_TO_POD): string {
   const cuts = cutsOf(parseSaveText(text, "ip"), packet).map(({ end, doubts }) => {
     const where = end.handle === undefined ? "policy" : `${end.chain} ${ruleNumber(end.handle)}`;
     return `${end.kind} by ${where}${doubts.length > 0 ? "?" : ""}`;
@@ -124,7 +108,7 @@ describe("kernel/iptables: what iptables-save prints", () => {
     ];
     const chains = ["mark", "inner"];
     assert.equal(verdict(saved(rules, "ACCEPT", chains)), "reject by inner 1");
-    assert.equal(verdict(saved(rules, "ACCEPT", chains), { ...PACKET, protocol: "udp" }), "drop by FORWARD 4");
+    assert.equal(verdict(saved(rules, "ACCEPT", chains), { ...POD_TO_POD, protocol: "udp" }), "drop by FORWARD 4");
     assert.equal(verdict(saved([], "DROP")), "drop by policy");
     assert.equal(verdict(saved(["-A FORWARD -j ACCEPT"], "DROP")), "passes");
     assert.equal(verdict(saved(["-A FORWARD -j NFQUEUE --queue-num 1"])), "unknown by FORWARD 1?");

@@ -15,7 +15,7 @@ describe("setup: the daemon's bundle in memory", () => {
     assert.throws(() => slimBundle('"\\é"'), SetupFailure);
   });
 
-  it("takes Node's modules without reading all of them, wherever and by whatever names they are imported", () => {
+  it("replaces each import of Node's modules by getBuiltinModule, wherever and by whatever names they are imported", () => {
     const code =
       'use(a,b);import a from"node:http";import{createServer as b,get}from"http";import*as d from"timers/promises";import c from"koffi";';
     const taken =
@@ -29,7 +29,7 @@ describe("setup: the daemon's bundle in memory", () => {
     assert.equal(slimBundle('import x from"fs-extra";'), 'import x from"fs-extra";');
   });
 
-  it("refuses an import of them that it does not know", () => {
+  it("refuses an import of Node's modules in a form that it does not know", () => {
     assert.throws(() => slimBundle('import http,{get}from"node:http";'), SetupFailure);
     assert.throws(() => slimBundle('export*from"http";'), SetupFailure);
     assert.throws(() => slimBundle('export{join}from"node:path";'), SetupFailure);

@@ -59,6 +59,28 @@ describe("policyd/policy/status", () => {
     assert.deepEqual(now(), [["shop/b", 1, undefined, undefined]], "its annotations may have changed");
   });
 
+  it("PSTATUS-01: where no policies are enforced, none is ever in force, and nothing is looked at in between", () => {
+    const clock = new FakeClock();
+    const progress = new PolicyProgress({ clock, isInForce: undefined });
+    progress.apply([set(policy("a", 1))]);
+    progress.synced();
+    assert.equal(clock.pending, 0);
+    assert.deepEqual(
+      progress.all().map(({ inForce }) => inForce),
+      [undefined],
+    );
+  });
+
+  it("PSTATUS-01: no look is planned when the last policy that is not in force yet is deleted", () => {
+    const clock = new FakeClock();
+    const progress = new PolicyProgress({ clock, isInForce: () => false });
+    progress.synced();
+    progress.apply([set(policy("a", 1))]);
+    progress.apply([{ type: "delete", kind: "NetworkPolicy", key: "shop/a" }]);
+    clock.pass(100);
+    assert.equal(clock.pending, 0);
+  });
+
   const reported = (key: string, fields: Partial<ReportedPolicy> = {}): ReportedPolicy => ({
     kind: "NetworkPolicy",
     key,
@@ -127,14 +149,24 @@ describe("policyd/policy/status", () => {
         sums: { rules: () => series },
       },
     };
-    const { lines } = await policyReport(parts, undefined);
+    const report = policyReport(parts);
+    const { lines } = await report(undefined);
     const [a, b] = lines.split("\n").slice(0, -1).map(parseReportLine);
     assert.deepEqual(a?.rules, [
       { direction: "ingress", rule: 0, packets: 5 },
       { direction: "egress", rule: 1, packets: 0 },
     ]);
     assert.deepEqual([b?.state, b?.problems, b?.rules], ["restricted", ["too large"], []]);
-    await policyReport(parts, "NetworkPolicy shop/a");
+    await report("NetworkPolicy shop/a");
     assert.equal(refreshed, 1);
+    const { lines: rest } = await policyReport(parts)("NetworkPolicy shop/a");
+    assert.deepEqual(
+      rest
+        .split("\n")
+        .slice(0, -1)
+        .map((line) => parseReportLine(line).key),
+      ["shop/b"],
+      "a daemon that has started again in between answers for the rest",
+    );
   });
 });

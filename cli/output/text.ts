@@ -1,0 +1,15 @@
+/** Returns what connections are of: `80/TCP`, `ICMP`. */
+export function trafficText({
+  protocol,
+  port,
+}: {
+  readonly protocol: string;
+  readonly port?: number | undefined;
+}): string {
+  return port === undefined ? protocol : `${port}/${protocol}`;
+}
+
+/** Returns a moment, in milliseconds since 1970, in UTC and to the second: `2026-01-02 03:04:05`. */
+export function timeText(milliseconds: number): string {
+  return new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19);
+}
