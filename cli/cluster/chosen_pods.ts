@@ -8,11 +8,11 @@ import { workloadNameOf } from "../../policyd/cluster/workload_name.ts";
 export type Chosen = (pod: Pod) => boolean;
 
 /**
- * The pods by a name: `shop/db` is a pod or a workload of this name, `shop/deployment/db` a workload, `shop` or `shop/*`
- * all of a namespace.
+ * Returns the test for the pods that a name stands for: `shop/db` is a pod or a workload of this name,
+ * `shop/deployment/db` a workload, `shop` or `shop/*` a whole namespace.
  *
  * @param option for the message
- * @throws DrawbridgeError ERR_OBJECT with the nearest names for one that no pod has
+ * @throws DrawbridgeError ERR_OBJECT with the nearest names when no pod matches
  */
 export function chosenPods(pods: readonly Pod[], name: string, option: string): Chosen {
   const isChosen: Chosen = (pod) => namesOf(pod).includes(name);

@@ -11,20 +11,20 @@ import type { Manifest } from "../input/manifests.ts";
 import { storeOf } from "./policy_objects.ts";
 import { StandIns } from "./stand_ins.ts";
 
-/** The node of what files put on none. */
+/** The node of pods and endpoints for which the files name no node. */
 export const UNKNOWN_NODE = "";
 
-/** What files say of a cluster, for asking about it. */
+/** A cluster as files describe it, indexed for questions. */
 export interface Cluster {
-  /** The objects, and a Node for every name of one that only a pod or an endpoint mentions. */
+  /** The objects, and a bare Node for every name that only a pod or an endpoint mentions. */
   readonly store: ClusterStore;
   readonly index: PolicyIndex;
-  /** Where objects stand, by their kind and key: `NetworkPolicy shop/web`. */
+  /** The file and line of each object, by its kind and key: `NetworkPolicy shop/web`. */
   readonly manifests: ReadonlyMap<string, Manifest>;
   readonly standIns: StandIns;
 }
 
-/** @param options how its nodes enforce policies; policyd's defaults without them */
+/** Indexes objects. @param options how the cluster's nodes enforce policies; policyd's defaults without them */
 export function clusterOf(manifests: readonly Manifest[], options: Partial<PolicyOptions> = {}): Cluster {
   const objects = manifests.map(({ object }) => object);
   const known = new Set(objects.flatMap((object) => (object.kind === "Node" ? [object.name] : [])));
@@ -39,20 +39,20 @@ export function clusterOf(manifests: readonly Manifest[], options: Partial<Polic
   };
 }
 
-/** The address by which a pod is reached in a family: its own or, where files have none at all, one that stands in. */
+/** Returns a pod's address in a family: its own or, where the files give it no address at all, a stand-in. */
 export function podAddress(cluster: Cluster, pod: Pod, family: Family): Address | undefined {
   if (pod.hostNetwork && pod.nodeName !== undefined) return nodeAddress(cluster, pod.nodeName, family);
   return inFamily(pod.addresses, family, () => cluster.standIns.addressOf(`Pod ${pod.key}`, family));
 }
 
-/** As {@link podAddress} for a node, by its internal address if there is one. */
+/** Returns a node's address as {@link podAddress} does, preferably its internal one. */
 export function nodeAddress({ store, standIns }: Cluster, name: string, family: Family): Address | undefined {
   const all = store.nodes.get(name)?.addresses ?? [];
   const ordered = [...all.filter(({ type }) => type === "InternalIP"), ...all].map(({ address }) => address);
   return inFamily(ordered, family, () => standIns.addressOf(`Node ${name}`, family));
 }
 
-/** Whose address it is, as far as files tell or a stand-in does. */
+/** Returns the pod or node that has an address, its own or a stand-in; undefined where the files do not say. */
 export function ownerOf(
   { index, standIns }: Cluster,
   address: Address,

@@ -5,19 +5,20 @@ import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import type { Cluster } from "./cluster.ts";
 import { podAddress, UNKNOWN_NODE } from "./cluster.ts";
 
-/** What the cluster would make of a Service's selector. */
+/** The EndpointSlices that a cluster would make from a Service's selector. */
 export interface DerivedSlices {
   readonly slices: readonly EndpointSlice[];
-  /** Pods that it selects and that have no port of the name a targetPort has, by the port's name. */
+  /** Selected pods without a port of the name that `targetPort` gives, with that name. */
   readonly withoutPort: readonly { readonly pod: string; readonly targetPort: string }[];
 }
 
 /**
- * The EndpointSlices of a Service as the controller of the cluster would write them, for files that hold none: the pods
- * its selector selects in its namespace. One that runs counts as ready: readiness is known in a cluster only. The port is
- * `targetPort`, by number or as the pod's containers call it, so pods that differ in it are in different slices (EPS-01).
+ * Returns the EndpointSlices that the cluster's controller would write for a Service whose files hold none: the pods
+ * that its selector selects in its namespace. A running pod counts as ready, since only a cluster knows readiness. The
+ * port is `targetPort`, by number or by its name in the pod's containers, so pods with different ports are in different
+ * slices (EPS-01).
  *
- * @param selected of {@link selectedPods}
+ * @param selected from {@link selectedPods}
  */
 export function deriveSlices(
   cluster: Cluster,
@@ -38,7 +39,7 @@ export function deriveSlices(
   return { slices, withoutPort };
 }
 
-/** The pods that can be endpoints, by namespace and in the order of their names. */
+/** Returns the pods that can be endpoints, by namespace and sorted by name. */
 export function podsByNamespace({ store }: Cluster): ReadonlyMap<string, readonly Pod[]> {
   const running = [...store.pods.values()].filter((pod) => !isFinished(pod));
   return Map.groupBy(
@@ -47,13 +48,13 @@ export function podsByNamespace({ store }: Cluster): ReadonlyMap<string, readonl
   );
 }
 
-/** Those of some pods that a Service's selector selects. */
+/** Returns the pods that a Service's selector selects. */
 export function selectedPods(pods: readonly Pod[], selector: Labels): readonly Pod[] {
   const wanted = Object.entries(selector);
   return pods.filter(({ labels }) => wanted.every(([key, value]) => labels[key] === value));
 }
 
-/** The families of the addresses of some pods, in the order of the first of them that has any. */
+/** Returns the families of the first pod that has addresses, in the order of its addresses. */
 export function familiesOfPods(pods: readonly Pod[]): readonly Family[] {
   const first = pods.find(({ addresses }) => addresses.length > 0);
   return [...new Set((first?.addresses ?? []).map(familyOf))];
@@ -99,7 +100,7 @@ function endpointOf(cluster: Cluster, service: Service, pod: Pod, family: Family
       isReady: service.publishNotReadyAddresses || (isRunning && !pod.isTerminating),
       isServing: service.publishNotReadyAddresses || isRunning,
       isTerminating: pod.isTerminating,
-      // Pods on no node yet count as local where the sender's node is not known either.
+      // Pods that are on no node yet count as local where the sender's node is unknown, too.
       nodeName: pod.nodeName ?? UNKNOWN_NODE,
       zoneHints: undefined,
       nodeHints: undefined,

@@ -7,10 +7,10 @@ export type EndName =
   | { readonly type: "node"; readonly name: string }
   | { readonly type: "service"; readonly key: string }
   | { readonly type: "pod"; readonly key: string }
-  /** The kind in small letters and in full. */
+  /** `kind` is in lower case and not abbreviated. */
   | { readonly type: "workload"; readonly namespace: string; readonly kind: string; readonly name: string };
 
-/** The forms {@link parseEndName} takes, for messages and help. */
+/** The forms that {@link parseEndName} takes, for messages and help. */
 export const END_FORMS =
   "NS/POD, NS/deployment/NAME, service/NS/NAME, node/NAME or an IP address (8.8.8.8 or 8.8.8.8/32); without NS/ it is in the namespace of -n";
 
@@ -26,15 +26,15 @@ const KINDS: ReadonlyMap<string, string> = new Map([
 ]);
 
 const SERVICE: ReadonlySet<string> = new Set(["service", "svc"]);
-/** The words that may stand before a name without a namespace. */
+/** The kinds that may stand before a name without a namespace. */
 const WORKLOADS: ReadonlySet<string> = new Set([...KINDS.values(), "job"]);
 
 /**
- * Reads the name of an end on the command line: one of {@link END_FORMS}. A text that begins with `node/`, with `service/` or with the kind of
- * a workload, as `deployment/`, is that, also where namespaces are called so; a pod of such a namespace is `NS/pod/NAME`.
+ * Reads the name of an end on the command line: one of {@link END_FORMS}. A text that begins with `node/`, `service/`
+ * or the kind of a workload, such as `deployment/`, is read so even where a namespace has this name; a pod of such a
+ * namespace is `NS/pod/NAME`.
  *
- * @param namespace of what names none
- * @returns undefined for anything else
+ * @param namespace for names without one
  */
 export function parseEndName(text: string, namespace = "default"): EndName | undefined {
   const parts = text.split("/");
@@ -49,7 +49,7 @@ export function parseEndName(text: string, namespace = "default"): EndName | und
   return isKind(first) ? named(first, namespace, second) : named("pod", first, second);
 }
 
-/** Whether an address has no prefix after it, or that which is all of it: policies may tell others apart. */
+/** Returns whether an address has no prefix length, or the full one: policies may tell a range's addresses apart. */
 function isWholeAddress(address: Address, [length, ...more]: readonly string[]): boolean {
   return more.length === 0 && (length === undefined || length === (familyOf(address) === 4 ? "32" : "128"));
 }
@@ -65,12 +65,12 @@ function named(word: string, namespace: string, name: string): EndName {
   return kind === "pod" ? { type: "pod", key } : { type: "workload", namespace, kind, name };
 }
 
-/** A word that may be a pod's name, and not an address with a mistake in it. */
+/** Returns whether a word can be a pod's name; a mistyped address cannot. */
 function isName(text: string): boolean {
   return /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text) && /[a-z]/.test(text);
 }
 
-/** As {@link parseEndName}. @throws RangeError for what is none */
+/** Reads a name as {@link parseEndName} does. @throws RangeError for any other text */
 export function endNameOf(text: string, namespace?: string): EndName {
   const name = parseEndName(text, namespace);
   if (name === undefined) throw new RangeError(`${JSON.stringify(text)}: expected ${END_FORMS}`);

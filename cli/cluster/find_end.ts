@@ -16,7 +16,7 @@ export type Host =
   | { readonly type: "node"; readonly name: string }
   | { readonly type: "outside"; readonly address: Address };
 
-/** What a name stands for. */
+/** The hosts or the Service that a name stands for. */
 export type End = HostsEnd | ServiceEnd;
 
 export interface HostsEnd {
@@ -24,7 +24,7 @@ export interface HostsEnd {
   readonly name: string;
   /** Several for a workload. */
   readonly hosts: readonly [Host, ...Host[]];
-  /** Where it was named by one. */
+  /** The address, where the end was named by one. */
   readonly address: Address | undefined;
 }
 
@@ -36,10 +36,11 @@ export interface ServiceEnd {
 }
 
 /**
- * What is behind a name. An address is that of the pod or node that has it, else of something outside of the cluster.
+ * Returns the end that a name stands for. An address belongs to the pod or node that has it, otherwise to a host
+ * outside of the cluster.
  *
  * @param services those an address of a destination may belong to; none for a source
- * @throws DrawbridgeError ERR_OBJECT with the nearest names for what is not among the objects
+ * @throws DrawbridgeError ERR_OBJECT with the nearest names when no such object exists
  */
 export function findEnd(cluster: Cluster, name: EndName, services: ReadonlyMap<string, Service>): End {
   const { store } = cluster;
@@ -82,13 +83,13 @@ export function findEnd(cluster: Cluster, name: EndName, services: ReadonlyMap<s
   }
 }
 
-/** An end as policies are asked about it. */
+/** Returns a host in the form in which policies are evaluated. */
 export function flowEndOf(host: Host): FlowEnd {
   if (host.type === "pod") return { type: "pod", key: host.pod.key };
   return host.type === "node" ? { type: "node", name: host.name } : { type: "address", address: host.address };
 }
 
-/** Who has an address, a stand-in among them. */
+/** Returns the host that has an address, a stand-in included. */
 export function hostAt(cluster: Cluster, address: Address): Host {
   const owner = ownerOf(cluster, address);
   const pod = owner?.type === "pod" ? cluster.store.pods.get(owner.key) : undefined;
@@ -96,13 +97,13 @@ export function hostAt(cluster: Cluster, address: Address): Host {
   return owner?.type === "node" ? { type: "node", name: owner.key } : { type: "outside", address };
 }
 
-/** How a host is called: `NS/POD`, `node/NAME` or its address. */
+/** Returns the name of a host: `NS/POD`, `node/NAME` or its address. */
 export function hostName(host: Host): string {
   if (host.type === "pod") return host.pod.key;
   return host.type === "node" ? `node/${host.name}` : formatAddress(host.address);
 }
 
-/** The node a host is on; undefined where that is not known or it is on none. */
+/** Returns the node of a host; undefined where it is unknown or the host is outside of the cluster. */
 export function nodeOf(host: Host): string | undefined {
   if (host.type === "pod") return host.pod.nodeName;
   return host.type === "node" ? host.name : undefined;

@@ -3,17 +3,17 @@ import { workloadText } from "../../policyd/cluster/workload_name.ts";
 
 export const GROUPINGS = ["pod", "workload", "namespace"] as const;
 
-/** By what pods are put together. */
+/** How pods are grouped. */
 export type Grouping = (typeof GROUPINGS)[number];
 
-/** Pods that are told as one. */
+/** Pods that are reported together. */
 export interface Group {
-  /** `NAMESPACE/POD`, `NAMESPACE/KIND/NAME` with the kind in small letters, or `NAMESPACE`. */
+  /** `NAMESPACE/POD`, `NAMESPACE/KIND/NAME` with the kind in lower case, or `NAMESPACE`. */
   readonly name: string;
   readonly pods: readonly [Pod, ...Pod[]];
 }
 
-/** The pods in groups, by the groups' names. */
+/** Returns the pods in groups, sorted by the groups' names. */
 export function groupsOf(pods: Iterable<Pod>, by: Grouping): readonly Group[] {
   const groups = new Map<string, [Pod, ...Pod[]]>();
   for (const pod of pods) {
@@ -26,7 +26,7 @@ export function groupsOf(pods: Iterable<Pod>, by: Grouping): readonly Group[] {
   return all.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** What a pod's group is called. */
+/** Returns the name of a pod's group. */
 export function groupName(pod: Pod, by: Grouping): string {
   if (by === "namespace") return pod.namespace;
   return by === "pod" ? pod.key : workloadText(pod);

@@ -1,8 +1,8 @@
 const MOST_SHOWN = 3;
-/** Longer names are compared by their beginnings: what is typed wrong shows there, and the cost stays bounded. */
+/** Longer names are compared by their first characters: a typing error shows there, and the cost stays bounded. */
 const LONGEST_COMPARED = 100;
 
-/** The names most like one that does not exist, the nearest first; none where all are quite different. */
+/** Returns the existing names most like a wanted one, the nearest first; none where all differ too much. */
 export function nearestNames(wanted: string, names: Iterable<string>): readonly string[] {
   const found: { readonly name: string; readonly distance: number }[] = [];
   for (const name of names) {
@@ -13,7 +13,7 @@ export function nearestNames(wanted: string, names: Iterable<string>): readonly 
   return found.slice(0, MOST_SHOWN).map(({ name }) => name);
 }
 
-/** The right name in a wrong namespace or as a wrong kind, which is what people mix up most. */
+/** Returns whether a name is right but its namespace or kind is wrong, the most common mistake. */
 function isElsewhere(wanted: string, name: string): boolean {
   const [asked, known] = [wanted.split("/"), name.split("/")];
   if (asked.at(-1) !== known.at(-1)) return false;
@@ -21,7 +21,7 @@ function isElsewhere(wanted: string, name: string): boolean {
   return asked.filter((part, i) => part !== known[i]).length === 1;
 }
 
-/** How many characters have to be put in, taken out, changed or swapped with the next (optimal string alignment). */
+/** Returns the number of insertions, deletions, changes and swaps of neighbours (optimal string alignment). */
 function editDistance(a: string, b: string): number {
   const [from, to] = [a.slice(0, LONGEST_COMPARED), b.slice(0, LONGEST_COMPARED)];
   let before: readonly number[] = [];

@@ -1,7 +1,7 @@
 import type { ClusterObject } from "../../policyd/cluster/model.ts";
 import { ClusterStore } from "../../policyd/cluster/store.ts";
 
-/** Objects by kind and key, as the evaluators ask for them. */
+/** Returns objects in a store, as the evaluators take them. */
 export function storeOf(objects: Iterable<ClusterObject>): ClusterStore {
   const store = new ClusterStore();
   store.apply([...objects].map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));

@@ -10,24 +10,24 @@ import type { Cluster } from "./cluster.ts";
 import type { DerivedSlices } from "./derived_slices.ts";
 import { deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
 
-/** Services and their endpoints, made whole where files leave something out. */
+/** Services and their endpoints, completed where files leave something out. */
 export interface ServiceObjects {
-  /** One without a cluster IP in the files has a stand-in. */
+  /** A Service without a cluster IP in the files has a stand-in. */
   readonly services: ReadonlyMap<string, Service>;
   readonly endpointSlices: readonly EndpointSlice[];
-  /** The pods that EndpointSlices name, in the files or not, by address. */
+  /** The pods that EndpointSlices name, whether the files have them or not, by address. */
   readonly endpointPods: ReadonlyMap<Address, string>;
-  /** The Services whose endpoints come from their selectors, by key. */
+  /** The Services whose endpoints are derived from their selectors, by key. */
   readonly derived: ReadonlyMap<string, Derived>;
 }
 
 export interface Derived extends DerivedSlices {
-  /** As `app=web,tier=front`. */
+  /** Such as `app=web,tier=front`. */
   readonly selector: string;
 }
 
 /**
- * The Services of a cluster as the Service evaluator takes them.
+ * Returns the Services of a cluster as the Service evaluator takes them.
  *
  * @throws DrawbridgeError ERR_INPUT for a selector the API server would refuse
  */

@@ -1,22 +1,22 @@
 import type { EndpointSlice, Service } from "../../policyd/cluster/model.ts";
 import { servedWith } from "../../policyd/services/compile/service_size.ts";
 
-/** A Service that is too large for nodes, which the evaluator does not know of (BAD-01). */
+/** A Service that is too large for nodes. The evaluator does not know this limit (BAD-01). */
 export interface OversizedService {
-  /** As much of it as they serve. */
+  /** The part that nodes serve. */
   readonly served: Service;
-  /** That it is not all of it. */
+  /** Sentences that say what is left out. */
   readonly problems: readonly string[];
 }
 
-/** Those of some Services that nodes do not serve whole for their size, by key. */
+/** Returns the Services that are too large for nodes to serve whole, by key. */
 export function oversizedServices(
   services: Iterable<Service>,
   slices: readonly EndpointSlice[],
   refuseExternalIps: boolean,
 ): ReadonlyMap<string, OversizedService> {
   const slicesOf = Map.groupBy(slices, ({ namespace, serviceName }) => `${namespace}/${serviceName}`);
-  // What is counted depends on no node.
+  // The counts do not depend on a node.
   const context = { nodeName: "", zone: undefined, primaryAddresses: [], refuseExternalIps };
   const found = new Map<string, OversizedService>();
   for (const service of services) {

@@ -15,7 +15,7 @@ const FAMILIES: readonly Family[] = [4, 6];
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
   /** False where another program serves them. */
   readonly isServing: boolean;
-  /** Where pods have their addresses, as long as no Node says it. */
+  /** The pod networks, as long as no Node states them. */
   readonly podCidrs: readonly Cidr[];
 }
 
@@ -27,11 +27,11 @@ const DEFAULTS: ServiceSettings = Object.freeze({
   podCidrs: [],
 });
 
-/** The Services of a cluster as its nodes see them: each node by its name. */
+/** The Services of a cluster as each of its nodes sees them. */
 export class ServiceWorlds {
   readonly objects: ServiceObjects;
   readonly settings: ServiceSettings;
-  /** The Services of which nodes do not serve all, by key. */
+  /** The Services that nodes do not serve whole, by key. */
   readonly oversized: ReadonlyMap<string, OversizedService>;
   readonly #services: readonly Service[];
   readonly #cluster: Cluster;
@@ -62,12 +62,12 @@ export class ServiceWorlds {
     };
   }
 
-  /** As much of a Service as nodes serve. */
+  /** Returns the part of a Service that nodes serve. */
   servedPart(service: Service): Service {
     return this.oversized.get(service.key)?.served ?? service;
   }
 
-  /** @param nodeName one that no object has is a node about which nothing is known, and on which no pod is */
+  /** Returns a node's view. @param nodeName may be a name without an object: a node that runs no pod */
   of(nodeName: string): ServiceWorld {
     const known = this.#worlds.get(nodeName);
     if (known !== undefined) return known;
@@ -89,7 +89,7 @@ export class ServiceWorlds {
   }
 
   #podsOn(nodeName: string): readonly Pod[] {
-    // A pod that files put on no node may be on any.
+    // A pod for which the files name no node may be on any.
     return [...this.#cluster.store.pods.values()].filter(
       (pod) => !pod.hostNetwork && (pod.nodeName ?? nodeName) === nodeName,
     );
@@ -101,7 +101,7 @@ export class ServiceWorlds {
   }
 }
 
-/** The pods' addresses that no Node's podCIDRs have: from those the daemon knows who is a pod. */
+/** Returns the pods' addresses outside of all Nodes' podCIDRs; the daemon would know these as pods. */
 function podNetworks(cluster: Cluster): readonly Cidr[] {
   const { nodes, pods } = cluster.store;
   const known = [...nodes.values()].flatMap(({ podCidrs }) => podCidrs);

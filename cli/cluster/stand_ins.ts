@@ -1,12 +1,12 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { addressPlus, parseAddress } from "../../kernel/ip/address.ts";
 
-/** Reserved (RFC 1112) and discarded (RFC 6666): no cluster uses them. */
+/** The ranges 240.0.0.0/4, reserved (RFC 1112), and 100::/64, discarded (RFC 6666): no cluster uses them. */
 const FIRST = { 4: parseAddress("240.0.0.1"), 6: parseAddress("100::1") } as const;
 
 /**
- * Addresses in place of those that files do not have: pods out of templates and Services that no API server has seen go
- * through the Service evaluator with them. Policies never see one, and nobody is shown one.
+ * Assigns addresses where files have none: the Service evaluator needs them for pods from templates and for Services
+ * that no API server has seen. Policies never see one, and no output shows one.
  */
 export class StandIns {
   readonly #taken: ReadonlySet<Address>;
@@ -14,12 +14,12 @@ export class StandIns {
   readonly #addresses = new Map<string, Address>();
   readonly #owners = new Map<Address, string>();
 
-  /** @param taken what the files do have */
+  /** @param taken the addresses in the files */
   constructor(taken: ReadonlySet<Address>) {
     this.#taken = taken;
   }
 
-  /** The address that stands in for that of an object, always the same. */
+  /** Returns the stand-in for the address of an object, always the same one. */
   addressOf(owner: string, family: Family): Address {
     const key = `${family} ${owner}`;
     const known = this.#addresses.get(key);
@@ -32,7 +32,7 @@ export class StandIns {
     return address;
   }
 
-  /** Whose address it stands in for; undefined for a real one. */
+  /** Returns the object that a stand-in belongs to; undefined for a real address. */
   ownerOf(address: Address): string | undefined {
     return this.#owners.get(address);
   }
