@@ -6,10 +6,10 @@ export interface Candidate {
   readonly description: string;
 }
 
-/** What may come next on a command line. */
+/** The words that may come next on a command line. */
 export interface Completion {
   readonly candidates: readonly Candidate[];
-  /** The names of files may, too. */
+  /** Whether a file name may come next. */
   readonly takesFiles: boolean;
 }
 
@@ -17,21 +17,21 @@ const NOTHING: Completion = { candidates: [], takesFiles: false };
 const FILES: Completion = { candidates: [], takesFiles: true };
 const PROTOCOLS = ["TCP", "UDP", "SCTP"];
 
-/** What a command line is about to be behind some words. */
+/** The state of the command line after some of its words. */
 interface State {
   readonly command: Command;
   /** An option that still takes a value. */
   readonly waiting: Option | undefined;
-  /** How many arguments there are; of options there are none behind `--`. */
+  /** The number of positional arguments so far; after `--` every word is one. */
   readonly positional: number;
   readonly isBehindOptions: boolean;
 }
 
 /**
- * What the last of the words, which may be empty or begun, can become.
+ * Returns the completions of the last word, which may be empty or incomplete.
  *
- * It knows no command by itself: choices are those of the options and arguments; an option whose value is called `path` takes
- * files, and so does an argument without choices; `--port` takes ports.
+ * It knows no command by name. Choices are those of the options and arguments; an option whose value is called `path`
+ * takes files, and so does an argument without choices; `--port` takes ports.
  */
 export function complete(program: Command, words: readonly string[]): Completion {
   const last = words.at(-1) ?? "";
@@ -72,7 +72,7 @@ function valuesFor({ argChoices, flags, long }: Option, begun: string): Completi
   return /[<[]path/.test(flags) ? FILES : NOTHING;
 }
 
-/** The protocol of the last port of a list. */
+/** Completes the protocol of the last port in a list. */
 function portsFor(begun: string): Completion {
   const [, before] = /^((?:.*,)?\d+)(?:\/\w*)?$/.exec(begun) ?? [];
   return before === undefined

@@ -4,7 +4,7 @@ import type { Run } from "../program.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
-/** `completion SHELL`: the script with which a shell completes our command lines. */
+/** Returns the command `completion SHELL`, which prints the script by which a shell completes our command lines. */
 export function completionCommand(run: Run): Command {
   return new Command("completion")
     .description("print the script with which a shell completes command lines")

@@ -1,6 +1,6 @@
 import type { Completion } from "./candidates.ts";
 
-/** The first word of a command line that asks what its last word can become. */
+/** The first word of a command line that asks for the completions of its last word. */
 export const COMPLETE = "__complete";
 
 /** Cobra's ShellCompDirectiveDefault: the shell offers files. */
@@ -9,8 +9,8 @@ const WITH_FILES = 0;
 const WITHOUT_FILES = 4;
 
 /**
- * Completions as programs made with Cobra print them, which is what kubectl expects of `kubectl_complete-NAME` and our scripts
- * read: one in each line, behind a tab what it is, and at last a colon and a number.
+ * Formats completions as programs made with Cobra print them; kubectl expects this of `kubectl_complete-NAME`, and our
+ * scripts read it. Each line is a word, a tab and its description; the last line is a colon and a number.
  */
 export function formatCompletion({ candidates, takesFiles }: Completion): string {
   const lines = candidates.map(({ value, description }) => (description === "" ? value : `${value}\t${description}`));

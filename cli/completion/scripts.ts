@@ -1,12 +1,12 @@
 import type { SHELLS } from "./command.ts";
 import { COMPLETE } from "./protocol.ts";
 
-/** The script for a shell; it asks the program itself, so it fits every release. */
+/** Returns the completion script for a shell. It asks the program itself, so it fits every release. */
 export function completionScript(shell: (typeof SHELLS)[number]): string {
   return { bash: BASH, zsh: ZSH, fish: FISH }[shell];
 }
 
-/** Also for bash 3.2, which macOS has. */
+/** Works in bash 3.2, too, which macOS has. */
 const BASH = `# drawbridge in bash: source <(drawbridge completion bash)
 _drawbridge() {
   local current=\${COMP_WORDS[COMP_CWORD]} words=() count=0 previous='' word line prefix files=''

@@ -2,7 +2,7 @@ import { Command } from "commander";
 import type { Run } from "../program.ts";
 import { withFlowOptions } from "./options.ts";
 
-/** `flows`: the ledgers of flows of all nodes. */
+/** Returns the command `flows`, which prints the ledgers of flows of all nodes. */
 export function flowsCommand(run: Run): Command {
   const command = withFlowOptions(new Command("flows"))
     .description("who has talked to whom in the cluster, as the ledgers of its nodes have it")

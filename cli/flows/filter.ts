@@ -5,20 +5,20 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FlowEnd, FlowRow } from "../../policyd/flows/row.ts";
 import { OWN_NODE } from "../../policyd/flows/row.ts";
 
-/** Which flows are wanted: those that agree with every field that is given. */
+/** Chooses flows: a row has to match every field that is given. */
 export interface FlowFilter {
   readonly from?: EndFilter | undefined;
   readonly to?: EndFilter | undefined;
-  /** Only what policies drop, or would drop. */
+  /** Whether to choose only what policies drop, or would drop. */
   readonly isDenied?: boolean;
-  /** Only what exists or was seen at this time or later, in milliseconds since 1970. */
+  /** Chooses what is open, or was seen at this time or later, in milliseconds since 1970. */
   readonly since?: number | undefined;
 }
 
 /** Tells whether an end is one that a text of the command line stands for. */
 export type EndFilter = (end: FlowEnd) => boolean;
 
-/** Returns whether a row is wanted. */
+/** Returns whether a filter chooses a row. */
 export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row: FlowRow): boolean {
   if (isDenied && row.verdict === "allowed") return false;
   if (since !== undefined && row.lastSeen < since && row.open === 0) return false;
@@ -26,8 +26,9 @@ export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row:
 }
 
 /**
- * The ends that a text stands for: `shop` is a namespace, `shop/web` a workload or a pod, `shop/deployment/web` a workload, `own-node` the
- * node of the other end, `node/n1` another node, an address or a prefix the ends outside with an address in it.
+ * Returns the test for the ends that a text stands for: `shop` is a namespace, `shop/web` a workload or a pod,
+ * `shop/deployment/web` a workload, `own-node` the node of the other end, `node/n1` another node, and an address or a
+ * prefix the ends outside whose range overlaps it.
  */
 export function endFilter(text: string): EndFilter {
   const range = rangeOf(text);
@@ -48,7 +49,7 @@ export function endFilter(text: string): EndFilter {
 function rangeOf(text: string): Cidr | undefined {
   const address = tryParseAddress(text);
   if (address !== undefined) return hostCidr(address);
-  // A text with an address before its slash is a prefix, or a wrong one.
+  // A text with an address before its slash is meant as a prefix, and may be a wrong one.
   return tryParseAddress(text.split("/", 1)[0] ?? "") === undefined ? undefined : parseCidr(text);
 }
 
@@ -59,7 +60,7 @@ function overlaps(a: Cidr, b: Cidr): boolean {
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * The moment that a text names: a time before now such as `90m`, `24h` or `7d`, or a date or time of ISO 8601.
+ * Returns the moment that a text names: a time before now such as `90m`, `24h` or `7d`, or a date or time of ISO 8601.
  *
  * @returns milliseconds since 1970
  * @throws DrawbridgeError ERR_INPUT for any other text

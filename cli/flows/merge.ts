@@ -6,8 +6,8 @@ type Counts = Readonly<Record<"count" | "open" | "bytes", number>>;
 /**
  * Returns the rows of some nodes' ledgers as one ledger: a row for each pair of ends, protocol, port and verdict.
  *
- * A connection between pods of two nodes is in the rows of both, so the larger of the two numbers is the number of them. Packets that policies
- * drop are each in one node's.
+ * Both nodes of a connection between their pods have a row for it, so the larger of the two numbers counts. A packet
+ * that policies drop is in the row of one node only.
  */
 export function mergedRows(rows: Iterable<FlowRow>): readonly FlowRow[] {
   const groups = new Map<string, [FlowRow, ...FlowRow[]]>();

@@ -4,7 +4,7 @@ import { rowKey } from "../../policyd/flows/flow_ends.ts";
 import { parseRow, rowObject } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 
-/** A row with the number of connections or packets that it has more than before. */
+/** A row, with the number of connections or packets that came in since it was read before. */
 export interface News {
   readonly row: FlowRow;
   readonly count: number;
@@ -25,19 +25,19 @@ export function parseNews(line: string): News {
   return { row, count: result.output.new };
 }
 
-/** Finds the news of a ledger each time that it is read. */
+/** Finds the news of a ledger at each read. */
 export class NewsReader {
   readonly #counts = new Map<string, number>();
   #isFirst = true;
 
-  /** Returns the rows that count more than the last time; none the first time. */
+  /** Returns the rows that count more than at the last read; none at the first read. */
   news(rows: readonly FlowRow[]): readonly News[] {
     const found: News[] = [];
     for (const row of rows) {
       const key = `${row.observedAt} ${rowKey(row)}`;
       const before = this.#counts.get(key) ?? 0;
       this.#counts.set(key, row.count);
-      // A row that made room for others and came back begins at zero.
+      // A row that was evicted for others and came back begins at zero.
       const count = row.count >= before ? row.count - before : row.count;
       if (count > 0 && !this.#isFirst) found.push({ row, count });
     }

@@ -30,7 +30,7 @@ export function flowTable(rows: readonly FlowRow[], style: Style, columns: numbe
   return formatTable(hasReasons ? [...head, "because"] : head, cells, columns);
 }
 
-/** Returns a line for a row that has changed, for those who look on. @param news connections or packets since it was printed last */
+/** Returns a line for a changed row. @param news connections or packets since it was printed last */
 export function flowLine(row: FlowRow, news: number, style: Style): string {
   const { from, to, lastSeen, reason } = row;
   const ends = `${printable(endText(from))} > ${printable(endText(to))} ${trafficText(row)}`;

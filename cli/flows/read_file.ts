@@ -2,15 +2,15 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { LONGEST_LINE, parseRow } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 
-/** 20 nodes with ledgers at their largest. */
+/** Enough for 20 nodes with ledgers of the largest size. */
 const MOST_ROWS = 1_000_000;
 
 /**
  * Reads flows as `drawbridge flows -o jsonl` prints them.
  *
  * @param chunks the text in pieces, so that a file is never in memory as a whole
- * @param name what messages call it
- * @param most how many rows are read
+ * @param name the file's name in messages
+ * @param most the largest number of rows that is read
  * @throws DrawbridgeError ERR_INPUT naming the line that is not a flow, and for more rows than clusters have
  */
 export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: number = MOST_ROWS): readonly FlowRow[] {
@@ -35,7 +35,7 @@ export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: n
   return rows;
 }
 
-/** Undefined for a line that is too long. */
+/** Yields the lines, and undefined for a line that is too long. */
 function* linesOf(chunks: Iterable<Uint8Array>): Generator<string | undefined> {
   const decoder = new TextDecoder();
   let begun = "";

@@ -3,9 +3,9 @@ import { stripVTControlCharacters } from "node:util";
 const NARROWEST = 20;
 
 /**
- * A line folded at its blanks to a width, what goes on indented like its beginning. A word that is longer stays whole.
+ * Folds a line at its blanks to a width. A word that is longer stays whole.
  *
- * @param text may have colours in it, which take no room
+ * @param text may contain colour codes, which do not count
  * @param indent blanks before the first line
  * @param hanging blanks before the others
  */

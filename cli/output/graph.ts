@@ -3,17 +3,17 @@ export interface Edge {
   readonly from: string;
   readonly to: string;
   readonly label: string;
-  /** It is there for some of them only. */
+  /** Whether it holds for only some members of the two. */
   readonly isPartly: boolean;
 }
 
-/** A directed graph; the things stand in boxes by what is before the first "/" of their names. */
+/** A directed graph. Names are grouped into boxes by the part before their first "/". */
 export interface Graph {
   readonly names: readonly string[];
   readonly edges: readonly Edge[];
 }
 
-/** A graph in Graphviz' language. */
+/** Formats a graph in Graphviz' language. */
 export function formatDot({ names, edges }: Graph): string {
   const clusters = [...boxes(names)].map(([box, members], i) =>
     [
@@ -30,7 +30,7 @@ export function formatDot({ names, edges }: Graph): string {
   return ["digraph policies {", "  rankdir=LR;", "  node [shape=box];", ...clusters, ...arrows, "}", ""].join("\n");
 }
 
-/** A graph in Mermaid's language. */
+/** Formats a graph in Mermaid's language. */
 export function formatMermaid({ names, edges }: Graph): string {
   const ids = new Map(names.map((name, i) => [name, `n${i}`]));
   const clusters = [...boxes(names)].map(([box, members], i) =>

@@ -1,13 +1,13 @@
 import { printable } from "../../policyd/log/line.ts";
 
-/** A text as HTML and XML have it, in an element and in a quoted attribute; control and bidirectional characters are written out. */
+/** Escapes a text for an element or a quoted attribute; control and bidirectional characters are written out. */
 export function markupText(text: string): string {
   return printable(text).replaceAll(/[&<>"'`]/g, (sign) => `&#${sign.codePointAt(0)};`);
 }
 
 /**
- * A text as code in Markdown, where nothing in it is a link, a mention or a format: the fence is longer than any backticks in it. A
- * bar would end a cell of a table.
+ * Formats a text as code in Markdown, where nothing in it is a link, a mention or a format: the fence is longer than
+ * any run of backticks in it. Bars are escaped, since they would end a cell of a table.
  */
 export function markdownCode(text: string): string {
   const shown = printable(text).replaceAll("|", "\\|");
@@ -17,7 +17,7 @@ export function markdownCode(text: string): string {
   return `${fence}${gap}${shown}${gap}${fence}`;
 }
 
-/** A table of Markdown; every cell is Markdown already. */
+/** Formats a table of Markdown; every cell is Markdown already. */
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |\n`;
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("");

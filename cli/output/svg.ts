@@ -1,18 +1,18 @@
 import type { Edge, Graph } from "./graph.ts";
 import { markupText } from "./markup.ts";
 
-/** Pixels. */
+/** Sizes in pixels. */
 const ROW = 20;
 const GAP = 10;
 const HEAD = 26;
 const MARGIN = 16;
 const WIRES = 260;
-/** Of a letter of 13 pixels, about. */
+/** The approximate width of a letter of 13 pixels. */
 const LETTER = 7.6;
 const SHORTEST = 120;
 /** Labels are smaller than names. */
 const SMALL = 0.8;
-/** Longer names and labels are cut for the eye; the whole stands in a title. */
+/** Longer names and labels are shortened; the title element holds the whole text. */
 const MOST_LETTERS = 44;
 
 /** A name in one of the two columns. */
@@ -36,8 +36,9 @@ const STYLE =
   ".a,.l{fill:#8b949e}.l{stroke:#0d1117}.g{fill:#0d1117}}";
 
 /**
- * A graph as a picture that stands by itself, light or dark as its reader has it: on the left who sends, on the right who receives,
- * in boxes by what is before the first "/" of their names; each arrow ends in a line of its own with its label.
+ * Draws a graph as a self-contained picture, light or dark as its reader's browser asks: senders on the left and
+ * receivers on the right, in boxes by the part of their names before the first "/"; each arrow ends in a line of its
+ * own with its label.
  */
 export function formatSvg(graph: Graph): string {
   const edges = graph.edges.toSorted((a, b) => compare(a.to, b.to) || compare(a.from, b.from));
@@ -100,7 +101,7 @@ function drawColumn({ blocks, headings }: Column, x: number, width: number): rea
 }
 
 interface Place {
-  /** Of those that end at one block. */
+  /** The arrow's place among those that end at the same block. */
   readonly row: number;
   readonly x: { readonly left: number; readonly labels: number; readonly right: number };
   readonly leftWidth: number;
@@ -123,7 +124,7 @@ function drawEdge(
   ];
 }
 
-/** The text, cut where it is long, with the whole of it for whoever points at it. */
+/** Returns a text, shortened where it is long; the title element then shows the whole. */
 function titled(text: string): string {
   if (text.length <= MOST_LETTERS) return markupText(text);
   return `${markupText(`${text.slice(0, MOST_LETTERS - 1)}…`)}<title>${markupText(text)}</title>`;

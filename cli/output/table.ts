@@ -4,12 +4,12 @@ import { foldLine } from "./fold.ts";
 /** Blanks between columns. */
 export const GAP = 3;
 
-/** How wide the columns of a table are. */
+/** The widths of a table's columns. */
 export type Widths = readonly number[];
 
 /**
- * Columns as kubectl prints them: capital heads, three blanks in between, no lines. The last column is folded at its
- * blanks to what is left of the width.
+ * Formats a table as kubectl does: upper-case heads, three blanks between columns, no lines. The last column is folded
+ * at its blanks to the remaining width.
  */
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[], columns: number): string {
   const all = [head.map((text) => text.toUpperCase()), ...rows];
@@ -17,21 +17,21 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
   return all.map((row) => formatRow(row, widths, columns)).join("");
 }
 
-/** The widths that hold every text. */
+/** Returns the widths that hold every text. */
 export function widthsOf(rows: readonly (readonly string[])[]): Widths {
   const widths: number[] = [];
   for (const row of rows) for (const [i, text] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, textWidth(text));
   return widths;
 }
 
-/** One row of a table with its line end. */
+/** Returns one row of a table with its line end. */
 export function formatRow(row: readonly string[], widths: Widths, columns: number): string {
   const start = startOfRow(row.slice(0, -1), widths);
-  // A regular expression would try every run of blanks: in a wide table that is the square of the gaps.
+  // A regular expression would try every run of blanks: in a wide table that is quadratic in the gaps.
   return `${`${start}${restOfRow(row.at(-1) ?? "", start, columns)}`.trimEnd()}\n`;
 }
 
-/** The columns of a row before the last, and the gap to that. */
+/** Returns the columns of a row before the last, and the gap before that. */
 export function startOfRow(before: readonly string[], widths: Widths): string {
   let start = "";
   for (const [i, text] of before.entries()) {
@@ -40,7 +40,7 @@ export function startOfRow(before: readonly string[], widths: Widths): string {
   return start;
 }
 
-/** A row's last column with its line end. @param start what is before it: only its width counts */
+/** Returns a row's last column with its line end. @param start the row before it: only its width counts */
 export function restOfRow(text: string, start: string, columns: number): string {
   const width = textWidth(start);
   return foldLine(text, columns, width, width).slice(width);

@@ -1,4 +1,4 @@
-/** Returns what connections are of: `80/TCP`, `ICMP`. */
+/** Returns the protocol and port of connections: `80/TCP`, `ICMP`. */
 export function trafficText({
   protocol,
   port,

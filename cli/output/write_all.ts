@@ -1,9 +1,9 @@
 import type { Output } from "../io.ts";
 
-/** Characters: a system call for each line would take longer than all the rest. */
+/** Characters in a piece: a system call for each line would take longer than everything else. */
 const PIECE = 256 * 1024;
 
-/** Writes texts that are made while they are written, in large pieces. */
+/** Writes texts while they are generated, in large pieces. */
 export function writeAll(out: Pick<Output, "write">, texts: Iterable<string>): void {
   let piece = "";
   for (const text of texts) {

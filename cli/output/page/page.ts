@@ -10,18 +10,18 @@ import { PAGE_STYLE } from "./style.ts";
 /** How a cell of a heat map looks. */
 export type CellState = "all" | "ports" | "part" | "none" | "opens" | "closes" | "both";
 
-/** A cell that has something to say. */
+/** A cell that is not empty. */
 export interface HeatCell {
   readonly row: number;
   readonly column: number;
   readonly state: CellState;
   /** The connections that are allowed, or that change. */
   readonly text: string;
-  /** The explanation, with its line ends; empty where there is none. */
+  /** The explanation, with line breaks; empty where there is none. */
   readonly why: string;
 }
 
-/** Senders are rows and receivers columns; what is before the first "/" of a name is its box. */
+/** A heat map: senders are rows, receivers are columns. The part of a name before its first "/" is its box. */
 export interface Heat {
   readonly rows: readonly string[];
   readonly columns: readonly string[];
@@ -31,39 +31,39 @@ export interface Heat {
 /** The contents of a page. */
 export interface PageContent {
   readonly title: string;
-  /** Sentences below it. */
+  /** The sentences below the title. */
   readonly facts: readonly string[];
   readonly heat: Heat;
-  /** Of the states that occur. */
+  /** The meaning of each state that occurs. */
   readonly legend: readonly (readonly [state: CellState, text: string])[];
-  /** The changes, one after the other; empty for a matrix. */
+  /** The changes in order; empty for a matrix. */
   readonly changes: readonly PageChange[];
   readonly graph: Graph;
 }
 
 export interface PageChange {
   readonly state: "opens" | "closes";
-  /** Begins the head, in the state's colour. */
+  /** The first word of the head, in the state's colour. */
   readonly word: string;
   readonly head: string;
   readonly lines: readonly string[];
 }
 
-/** More arrows than these are a picture of nothing. */
+/** A picture with more arrows than this shows nothing. */
 const MOST_ARROWS = 400;
 
 /**
- * One page of HTML that needs nothing else: no network, no other file, light or dark as its reader has it.
+ * Yields one page of HTML that needs no network and no other file, light or dark as its reader's browser asks.
  *
- * Everything out of objects and names of files is escaped or, for the script, data in JSON, which the script only shows as text. Its
- * policy lets run no other script than that one, by its hash, and loads nothing.
+ * Every text from objects and file names is escaped or, for the script, data in JSON, which the script shows only as
+ * text. The page's policy allows that one script, by its hash, and loads nothing.
  */
 export function* formatPage(content: PageContent): Generator<string> {
   const { title, facts, legend, changes, graph } = content;
   const policy = [
     "default-src 'none'",
     `script-src '${hashOf(PAGE_SCRIPT)}'`,
-    // Attributes of style are the picture's and the table's own; none of them has a text of others.
+    // Only the picture and the table have style attributes; none of them contains a text from objects or files.
     "style-src 'unsafe-inline'",
     "base-uri 'none'",
     "form-action 'none'",
@@ -117,7 +117,7 @@ function graphText(graph: Graph): string {
     : `<div class="picture">${formatSvg(graph)}</div>\n`;
 }
 
-/** Equal texts stand once: most cells of a large matrix say the same. */
+/** Returns the script's data. Equal texts are stored once: most cells of a large matrix have the same. */
 function dataText({ heat: { rows, columns, cells }, changes }: PageContent): string {
   const numbers = new Map<string, number>();
   const numberOf = (text: string): number => {
@@ -137,7 +137,7 @@ function dataText({ heat: { rows, columns, cells }, changes }: PageContent): str
   return scriptData({ isChange: changes.length > 0, rows: down, columns: across, cells: numbered, texts });
 }
 
-/** JSON within a script element: nothing in it ends the element or begins a comment of HTML. */
+/** Returns JSON for a script element: nothing in it ends the element or begins a comment of HTML. */
 function scriptData(value: unknown): string {
   return JSON.stringify(value).replaceAll(
     /[<>&\u2028\u2029]/g,

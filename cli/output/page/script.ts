@@ -1,6 +1,7 @@
 /**
- * The page's script: draws the heat map out of the data in the page, by workload or by namespace, narrows it to the names that are
- * searched for, and shows the explanation of a cell that is clicked. Names and texts only ever become the text of a node.
+ * The page's script. It draws the heat map from the data in the page, by workload or by namespace, narrows it to the
+ * names in the search fields, and shows the explanation of a clicked cell. Names and texts are only ever set as the
+ * text of a node.
  */
 export const PAGE_SCRIPT = String.raw`"use strict";
 (() => {

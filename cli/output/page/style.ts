@@ -1,4 +1,4 @@
-/** How a page looks; the colours of cells differ also in the sign that stands in them. */
+/** The page's style. The states of cells differ in a sign as well as in colour. */
 export const PAGE_STYLE = `
 :root{--fg:#1f2328;--dim:#57606a;--bg:#fff;--box:#f6f8fa;--line:#d0d7de;--all:#d4470c;--ports:#0969da;--part:#9a6700;--opens:#d4470c;--closes:#0969da;--both:#8250df;--on:#fff}
 @media(prefers-color-scheme:dark){:root{--fg:#e6edf3;--dim:#8b949e;--bg:#0d1117;--box:#161b22;--line:#30363d;--all:#f0883e;--ports:#58a6ff;--part:#d29922;--opens:#f0883e;--closes:#58a6ff;--both:#bc8cff;--on:#0d1117}}
