@@ -1,12 +1,12 @@
-/** How a command ends. */
+/** The exit codes of a command. */
 export const ExitCode = {
   /** Allowed, no difference, clean. */
   YES: 0,
   /** Denied, differences, findings. */
   NO: 1,
-  /** The command line makes no sense. */
+  /** The command line is wrong. */
   USAGE: 2,
-  /** The question could not be answered: a file cannot be read, an object is invalid, the cluster is away. */
+  /** The question could not be answered: an unreadable file, an invalid object, or a cluster that does not answer. */
   ERROR: 3,
 } as const;
 

@@ -3,11 +3,11 @@ import type { ManifestFileSystem } from "./input/manifest_files.ts";
 import type { Programs } from "./input/programs/programs.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
 
-/** What the command line has of the world: files, clusters and a node to read, programs that print manifests, and two streams of text to write. */
+/** The outside world of a command: files, clusters, a node, programs that print manifests, and two streams for text. */
 export interface Io {
   readonly files: ManifestFileSystem;
   readonly clusters: ObjectInput;
-  /** The user's own programs, for those who ask for them. */
+  /** The user's own programs, run only when the user asks for them. */
   readonly programs: Programs;
   /** The machine we run on; only commands about nodes open it. */
   readonly node: NodeAccess;
@@ -19,9 +19,9 @@ export interface Io {
 
 export interface Output {
   write(text: string): void;
-  /** Whether a person looks on. */
+  /** Whether the output is a terminal, so that a person reads it as it appears. */
   readonly isTerminal: boolean;
-  /** Characters in a line; of a file or a pipe more than anybody uses. */
+  /** The characters in a line; for a file or a pipe, more than any output needs. */
   readonly columns: number;
   /** Only on terminals, and not where NO_COLOR is set (no-color.org) or TERM is `dumb`. */
   readonly hasColour: boolean;

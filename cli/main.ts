@@ -9,10 +9,10 @@ import { runProgram } from "./program.ts";
 
 completeOlderNode();
 const io = processIo();
-// kubectl runs a plugin by the name kubectl-drawbridge; what is asked for is then called as the user called it.
+// kubectl runs a plugin by the name kubectl-drawbridge. Messages then name the program as the user called it.
 const program = path.basename(process.argv[1] ?? "");
 const isPlugin = program.startsWith("kubectl");
-// And it asks kubectl_complete-drawbridge what may come next.
+// For completion, kubectl calls kubectl_complete-drawbridge.
 const completing = program.startsWith("kubectl_complete-") ? [COMPLETE] : [];
 
 try {

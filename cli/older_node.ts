@@ -11,8 +11,8 @@ function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T, index: number) => K)
 }
 
 /**
- * Adds what Node 20 lacks of the language: `Map.groupBy` came with 21. Administrators run the command line on the Node
- * they have; the daemon brings its own.
+ * Adds what the language lacks in Node 20: `Map.groupBy` came with 21. Administrators run the command line on whatever
+ * Node they have; the daemon brings its own.
  */
 export function completeOlderNode(): void {
   if (Object.hasOwn(Map, "groupBy")) return;

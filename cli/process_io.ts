@@ -11,11 +11,11 @@ import type { NodeAccess } from "./node/machine/machine.ts";
 
 const CHUNK = 1024 * 1024;
 const STANDARD_INPUT = 0;
-/** Nothing is folded for a file or a pipe, or for a terminal that does not know its size. */
+/** The width for files, pipes and terminals that do not know their size: nothing is folded. */
 const UNLIMITED_COLUMNS = 10_000;
 const WAIT_MILLISECONDS = 5;
 
-/** The files, clusters and streams of this process. */
+/** Returns the files, clusters and streams of this process. */
 export function processIo(): Io {
   return {
     files: systemFiles,
@@ -29,7 +29,7 @@ export function processIo(): Io {
 
 const networkClusters: ObjectInput = {
   async connect(access) {
-    // Only who reads a cluster waits for the network's libraries.
+    // The network's libraries are loaded only by commands that read a cluster.
     const { connect } = await import("./input/cluster/api_server.ts");
     return connect(access);
   },
@@ -53,7 +53,7 @@ const ownPrograms: Programs = {
 
 const thisNode: NodeAccess = {
   async open(networkNamespace) {
-    // The kernel's interface is native code that nobody else needs.
+    // The interface to the kernel is native code that no other command needs.
     const { openMachine } = await import("./node/machine/open.ts");
     return openMachine(networkNamespace);
   },
@@ -64,7 +64,7 @@ const systemFiles: ManifestFileSystem = {
   typeOf(path) {
     const found = attempt(path, () => statOf(path));
     if (found?.isDirectory() === true) return "directory";
-    // A pipe is what a shell makes of <(kubectl get pods -o json).
+    // A shell makes a pipe of <(kubectl get pods -o json).
     return found?.isFile() === true || found?.isFIFO() === true ? "file" : undefined;
   },
   isLink: (path) => attempt(path, () => lstatSync(path).isSymbolicLink()),
@@ -84,7 +84,7 @@ const systemFiles: ManifestFileSystem = {
   },
 };
 
-/** Undefined for nothing, and for a link that leads to itself. */
+/** @returns undefined where nothing is at the path, and for a link that leads to itself */
 function statOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -94,7 +94,7 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** Standard input may be a pipe that does not block: whoever writes to it is given time. */
+/** Reads from a descriptor and waits for data: standard input may be a non-blocking pipe. */
 function readWaiting(descriptor: number, chunk: Buffer): number {
   return untilReady(() => readSync(descriptor, chunk));
 }
@@ -118,7 +118,7 @@ function attempt<T>(path: string, read: () => T): T {
   }
 }
 
-/** What the system refuses, with where; what is no such error, as it is. */
+/** Returns an error of the system as ERR_INPUT with its place, and any other error unchanged. */
 function told(place: string, error: unknown): unknown {
   if (!(error instanceof Error) || !("code" in error)) return error;
   return new DrawbridgeError("ERR_INPUT", `${place}: ${error.message}`);
@@ -134,7 +134,7 @@ function outputTo(stream: NodeJS.WriteStream, descriptor: 1 | 2): Output {
   };
 }
 
-/** All of it before the command ends; a reader that has seen enough (`| head`) is no error. */
+/** Writes all bytes before it returns. A reader that stops early (`| head`) does not cause an error. */
 function writeAll(descriptor: number, bytes: Buffer): void {
   let rest = bytes;
   while (rest.length > 0) {

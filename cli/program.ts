@@ -19,14 +19,15 @@ import { serviceExplainCommand } from "./service/explain/command.ts";
 import { rulesCommand } from "./rules/command.ts";
 import { VERSION } from "../policyd/version.ts";
 
-/** What a command needs: the world, and where to say how it ends. */
+/** What a command works with: its inputs and outputs, and a function that sets its exit code. */
 export interface Run {
   readonly io: Io;
   end(code: ExitCode): void;
 }
 
 /**
- * The commands. What each of them does is loaded when it is called, so that help and completion need not wait for it.
+ * Returns the command line with all its commands. The code of a command is loaded when it is called, so that help and
+ * completion start fast.
  *
  * @param name as the user calls it: `drawbridge` or `kubectl drawbridge`
  */
@@ -68,12 +69,12 @@ export function createProgram(name: string, run: Run): Command {
   return program;
 }
 
-/** Commands that are added do not inherit: how they end and where they write is the program's. */
+/** Returns all commands below one. Added commands do not inherit how the program exits and where it writes. */
 function everyCommand(command: Command): readonly Command[] {
   return command.commands.flatMap((one) => [one, ...everyCommand(one)]);
 }
 
-/** `version`: what `--version` says, as other programs have it. */
+/** Returns the command `version`, which prints what `--version` prints, as other programs have it. */
 function versionCommand({ io }: Run): Command {
   return new Command("version")
     .description("the release of this program")
@@ -85,7 +86,7 @@ function versionCommand({ io }: Run): Command {
     });
 }
 
-/** Returns the whole commands for a word that stands for one within a group: `matrix` is `policy matrix`. */
+/** Returns the full names of the commands that a word names within a group: `matrix` is `policy matrix`. */
 function wholeNames(program: Command, word: string | undefined): readonly string[] {
   if (word === undefined || program.commands.some((one) => one.name() === word)) return [];
   return program.commands.flatMap((group) =>
@@ -93,7 +94,7 @@ function wholeNames(program: Command, word: string | undefined): readonly string
   );
 }
 
-/** Runs one command line. @returns the exit code; nothing is thrown but by a bug */
+/** Runs one command line. @returns the exit code; only a bug throws */
 export async function runProgram(name: string, io: Io, args: readonly string[]): Promise<ExitCode> {
   let code: ExitCode = ExitCode.YES;
   const files = new RenderedFiles(io.files);
@@ -114,7 +115,7 @@ export async function runProgram(name: string, io: Io, args: readonly string[]):
     await program.parseAsync(args, { from: "user" });
     return code;
   } catch (error) {
-    // What commander refuses it has said itself.
+    // Commander has already printed what it refuses.
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.YES : ExitCode.USAGE;
     if (!(error instanceof DrawbridgeError)) throw error;
     io.err.write(`${name}: ${error.message}\n`);

@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
 import type { Output } from "./io.ts";
 
-/** How words are set off for people; without colour they stay as they are. */
+/** Functions that set words off for a person; without colour they return the text unchanged. */
 export interface Style {
   /** Allowed, clean. */
   readonly good: (text: string) => string;
@@ -9,11 +9,11 @@ export interface Style {
   readonly bad: (text: string) => string;
   /** A name or a head. */
   readonly strong: (text: string) => string;
-  /** What is read last. */
+  /** Secondary information. */
   readonly faint: (text: string) => string;
 }
 
-/** The style of what is written to an output. */
+/** Returns the style for an output. */
 export function styleOf({ hasColour }: Pick<Output, "hasColour">): Style {
   const set = (format: Parameters<typeof styleText>[0]) => (text: string) =>
     hasColour && text !== "" ? styleText(format, text, { validateStream: false }) : text;
