@@ -20,32 +20,32 @@ import { RoutePlan } from "./route_plan.ts";
 import type { RouteOptions, Surroundings } from "./surroundings.ts";
 import { LOOPBACK, surroundingsOf } from "./surroundings.ts";
 
-/** What the kernel is to have. */
+/** The desired state of the kernel. */
 export interface Desired {
   readonly tunnel: Tunnel | undefined;
   readonly forwarding: readonly ForwardingEntry[];
   readonly neighbours: readonly DesiredNeighbour[];
   readonly routes: readonly DesiredRoute[];
   readonly rules: readonly RoutingRule[];
-  /** Of pods' packets, in bytes; undefined where this node's Node object has no InternalIP that an interface has. */
+  /** MTU of the pods, in bytes; undefined where no interface has the first InternalIP of this node's Node object. */
   readonly podMtu: number | undefined;
   readonly problems: readonly string[];
 }
 
-/** What is to be, apart from the device of the tunnel. */
+/** The desired state without the tunnel's device. */
 export type DesiredEntries = Pick<Desired, "forwarding" | "neighbours" | "routes" | "rules">;
 
-/** What is to be beside what leads to the single nodes. */
+/** The part of the desired state that does not belong to a single peer node. */
 export type Frame = Pick<Desired, "tunnel" | "routes" | "rules" | "podMtu" | "problems">;
 
 const SCOPE_UNIVERSE = 0;
 
 /**
- * The routes to other nodes' pods (POD-21) and to the Services' ranges (SVC-19) that this node is to have now.
+ * Returns the desired routes to other nodes' pods (POD-21) and to the Services' ranges (SVC-19).
  *
  * The tunnel goes between the nodes' first addresses and carries both families.
  *
- * @returns undefined with the reason where nothing can be told and so nothing may change
+ * @returns `unknown` with the reason where the desired state cannot be determined; then nothing may change
  */
 export function desiredRoutes(
   peers: Peers,
@@ -60,7 +60,7 @@ export function desiredRoutes(
   return { ...frame, ...desiredEntries(plan, frame), problems };
 }
 
-/** All that is to be but the device of the tunnel. */
+/** Returns the desired state without the tunnel's device. */
 export function desiredEntries(plan: RoutePlan, frame: Frame): DesiredEntries {
   const single = [...plan.peers()];
   return {
@@ -71,7 +71,7 @@ export function desiredEntries(plan: RoutePlan, frame: Frame): DesiredEntries {
   };
 }
 
-/** What is to lead to the pods of all others. @returns as {@link desiredRoutes} */
+/** Plans what leads to the pods of all other nodes. @returns `unknown` as {@link desiredRoutes} does */
 export function* planRoutes(
   { own, others }: Pick<Peers, "own" | "others">,
   options: RouteOptions,
@@ -87,7 +87,7 @@ export function* planRoutes(
   return plan;
 }
 
-/** What a plan needs, and what there is to be whatever the other nodes are. */
+/** Returns what a plan needs, and the part of the desired state that does not depend on the other nodes. */
 export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
   const { surroundings, use } = plan;
   const problems: string[] = [...ownProblems(surroundings)];
@@ -110,7 +110,7 @@ export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
   };
 }
 
-/** Routes of others in the way of this node's own pods. */
+/** Returns problems with other programs' routes that take packets away from this node's own pods. */
 function ownProblems({ own, links, options, containment }: Surroundings): readonly string[] {
   const bridge = links.find(({ name }) => name === options.bridge)?.index;
   return (own?.podCidrs ?? []).flatMap((cidr) =>
@@ -119,11 +119,12 @@ function ownProblems({ own, links, options, containment }: Surroundings): readon
 }
 
 /**
- * A packet of the node to a Service's address is translated once it has found a route, whichever (SVC-19). Not by the
- * bridge: rules would take it for one to a pod of this node, since the interface is looked up before the translation.
+ * Returns the route to a range of Services. The node's own packet to a Service's address is translated only after the
+ * kernel has found some route for it (SVC-19). The route must not use the bridge: the interface is looked up before the
+ * translation, so rules would take the packet for one to a pod of this node.
  */
 function routeToServices(cidr: Cidr, surroundings: Surroundings, problems: string[]): readonly DesiredRoute[] {
-  // Others' addresses in it have been refused by then: they say so themselves, and Services need their range.
+  // Addresses of other nodes in the range have already been refused and reported, since Services need their range.
   const { own, foreign, underlay } = surroundings;
   const has = (address: Address | undefined): boolean => address !== undefined && cidrContains(cidr, address);
   if (own !== undefined && (has(own.addresses[4]) || has(own.addresses[6]))) {

@@ -13,10 +13,11 @@ import type { DesiredRoute } from "./peer_routes.ts";
 import { routeKey } from "./surroundings.ts";
 
 /**
- * What makes the tunnel's device what it is to be; none when it is. Read the state anew afterwards: a device that is made
- * has an index only then.
+ * Returns the steps that bring the tunnel's device to its desired state. Read the state again after them: only then is
+ * the index of a new device known.
  *
- * One that is no VXLAN device has our name by somebody else's choice: it is left alone, see {@link refusal}.
+ * A device of the tunnel's name that is not VXLAN belongs to another program and is not touched: see
+ * {@link tunnelProblems}.
  */
 export function tunnelSteps(tunnel: Tunnel | undefined, { tunnel: found, addresses }: KernelState): readonly Step[] {
   if (tunnel === undefined || (found !== undefined && found.parameters === undefined)) return [];
@@ -50,7 +51,7 @@ function addressSteps(tunnel: Tunnel, index: number, addresses: KernelState["add
   return steps;
 }
 
-/** Why the tunnel cannot be what it is to be, or works worse than it should; empty when all is well. */
+/** Returns why the tunnel cannot reach its desired state, or what impairs it; empty without problems. */
 export function tunnelProblems(
   tunnel: Tunnel | undefined,
   { tunnel: found }: Pick<KernelState, "tunnel">,
@@ -80,14 +81,15 @@ export function tunnelProblems(
   return problems;
 }
 
-/** What of the kernel's state {@link entrySteps} asks for. */
+/** The part of the kernel's state that {@link entrySteps} needs. */
 export type EntryState = Pick<KernelState, "tunnel" | "routes" | "rules">;
 
 /**
- * What leads from the kernel's state to the desired one, apart from the device of the tunnel.
+ * Returns the steps from the kernel's state to the desired state, without the tunnel's device.
  *
- * What a route needs is there before it and goes after it, so that nobody asks for a MAC address in the tunnel. Removed is
- * only what is ours: routes and rules of our protocol, entries of our device.
+ * Forwarding and neighbour entries are added before the routes that need them and removed after them, so that no
+ * address resolution takes place in the tunnel. Only our own state is removed: routes and rules of our protocol, and
+ * entries of our device.
  */
 export function* entrySteps(desired: DesiredEntries, state: EntryState): Slices<readonly Step[]> {
   const tunnel = state.tunnel?.parameters === undefined ? undefined : state.tunnel;
@@ -97,7 +99,7 @@ export function* entrySteps(desired: DesiredEntries, state: EntryState): Slices<
   return [...entries.added, ...routes.added, ...rules.added, ...routes.removed, ...rules.removed, ...entries.removed];
 }
 
-/** What removes the tunnel's device once nothing is sent through it any more. */
+/** Returns the step that removes the tunnel's device once no route uses it. */
 export function removalSteps(desired: Pick<Desired, "tunnel">, { tunnel }: KernelState): readonly Step[] {
   const isUnused = desired.tunnel === undefined && tunnel?.parameters !== undefined;
   return isUnused ? [{ type: "delete-tunnel", index: tunnel.index }] : [];
@@ -131,7 +133,7 @@ function* deviceEntries(desired: DesiredEntries, { index, forwarding, neighbours
     if (remotes.get(entry.mac) !== entry.remote) added.push({ type: "set-forwarding", index, entry });
   });
   yield* each(forwarding, (entry) => {
-    // One that leads elsewhere is replaced.
+    // An entry with another remote has been replaced above.
     if (!wanted.has(entry.mac)) gone.push({ type: "delete-forwarding", index, entry });
   });
   const macs = new Map<number | bigint, MacAddress | undefined>();
@@ -168,7 +170,7 @@ function* routeChanges(
     const present = found.get(key) ?? [];
     found.delete(key);
     const outputInterface = device === "tunnel" ? tunnel : device;
-    // Without the device the kernel has no route by it either.
+    // While the tunnel's device does not exist, the kernel has no route through it either.
     if (outputInterface === undefined) return;
     const wanted: OwnRoute = { ...route, outputInterface };
     const others = present.filter((one) => !isSameRoute(one, wanted));
@@ -197,15 +199,15 @@ function ruleKey({ family, inputInterface, table, priority }: RoutingRule): stri
   return `${family} ${inputInterface} ${table} ${priority}`;
 }
 
-/** The route as one of ours; undefined for anybody else's. A default route never is: we make none. */
+/** Returns the route if it is ours, undefined otherwise. A default route never is: we add none. */
 export function ownRoute(route: Route): OwnRoute | undefined {
   const { table, family, destination, gateway, outputInterface, source, onLink, mtu } = route;
   if (!isOurs(route) || destination === undefined) return undefined;
-  // 0 is no link: somebody gave ours other next hops.
+  // 0 names no link: another program gave our route several next hops.
   return { table, family, destination, gateway, outputInterface: outputInterface ?? 0, source, onLink, mtu };
 }
 
-/** Whether they send packets the same way. */
+/** Whether two routes send packets the same way. */
 export function isSameRoute(a: OwnRoute, b: OwnRoute): boolean {
   return (
     a.gateway === b.gateway &&

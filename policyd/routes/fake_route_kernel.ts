@@ -6,16 +6,16 @@ import type { Slices } from "../slices.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
 import { ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 
-/** A kernel's routes in memory, for tests: it refuses what the kernel refuses. */
+/** An in-memory {@link RouteKernel} for tests, which refuses what the kernel refuses. */
 export class FakeRouteKernel implements RouteKernel {
-  /** What it has; a test may put anything in its place. */
+  /** The current state; a test may replace it. */
   state: KernelState;
-  /** Everything that was carried out, in order. */
+  /** All steps carried out, in order. */
   readonly steps: Step[] = [];
   reads = 0;
-  /** Whether the tunnel's checksum offload and its source check stay as they are, whatever is asked for. */
+  /** Whether steps for checksum offload and source check of the tunnel have no effect. */
   isStubborn = false;
-  /** What the next reading fails with. */
+  /** The error with which the next read fails. */
   failure: DrawbridgeError | undefined;
   /** Which steps are refused. */
   refuses: (step: Step) => boolean = () => false;

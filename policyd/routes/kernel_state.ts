@@ -15,7 +15,7 @@ export interface NodeLink {
   readonly name: string;
   readonly mtu: number;
   readonly up: boolean;
-  /** Whether a gateway on it is reached by a MAC address; where not, the link looks at the packets' own addresses. */
+  /** Whether the link resolves a gateway to a MAC address; without that it forwards by the packets' own addresses. */
   readonly hasLinkLayer: boolean;
 }
 
@@ -28,36 +28,36 @@ export interface TunnelNeighbour {
 /** The link that has the tunnel's name. */
 export interface TunnelState extends NodeLink {
   readonly mac: MacAddress | undefined;
-  /** undefined for a link that is no VXLAN device, and so not ours. */
+  /** Undefined for a link that is not a VXLAN device, and so not ours. */
   readonly parameters: VxlanParameters | undefined;
-  /** Whether it leaves checksums to others; undefined where the kernel cannot tell. */
+  /** Whether checksum offload is on; undefined where the kernel cannot report it. */
   readonly checksumOffload: boolean | undefined;
   /** Whether packets from addresses that are routed elsewhere are dropped (rp_filter 1, in effect). */
   readonly hasStrictSourceCheck: boolean;
-  /** Whether IPv6 is off on it alone. */
+  /** Whether IPv6 is off on this device (its own `disable_ipv6`). */
   readonly isWithoutIpv6: boolean;
   readonly forwarding: readonly ForwardingEntry[];
-  /** Permanent ones. */
+  /** Only permanent entries. */
   readonly neighbours: readonly TunnelNeighbour[];
 }
 
-/** What the kernel has, as far as it is ours or ours depends on it. */
+/** The observed state of the kernel: what is ours, and what our state depends on. */
 export interface KernelState {
   readonly links: readonly NodeLink[];
-  /** Those that answer: none that is tentative. */
+  /** Addresses in use: none that is tentative or a duplicate. */
   readonly addresses: readonly InterfaceAddress[];
-  /** Unicast routes of the main table and the table for pods, of anybody. */
+  /** Unicast routes of the main table and of the table for pods, of all programs. */
   readonly routes: readonly Route[];
-  /** Routes of the main table, of anybody, that discard packets. */
+  /** Routes of the main table that discard packets, of all programs. */
   readonly discarding?: readonly Route[];
-  /** Ours. */
+  /** Only our own rules. */
   readonly rules: readonly RoutingRule[];
   /** Whether IPv6 is on (net.ipv6.conf.all.disable_ipv6). */
   readonly hasIpv6: boolean;
   readonly tunnel: TunnelState | undefined;
 }
 
-/** A route of ours; its protocol and its metric are what {@link isOurs} says. */
+/** A route of ours; its protocol and metric are those that {@link isOurs} checks. */
 export interface OwnRoute {
   readonly table: number;
   readonly family: Family;
@@ -66,16 +66,16 @@ export interface OwnRoute {
   readonly outputInterface: number;
   readonly source: Address | undefined;
   readonly onLink: boolean;
-  /** Bytes; undefined for what the device takes. */
+  /** In bytes; undefined for the device's MTU. */
   readonly mtu?: number | undefined;
 }
 
-/** The tunnel as it is to be. */
+/** The desired tunnel. */
 export interface Tunnel {
   readonly local: Address;
   readonly mac: MacAddress;
   readonly mtu: number;
-  /** The node's own, which are what is hidden behind leaves with, and a link-local one for IPv6 inside. */
+  /** The node's own addresses, which masqueraded packets have as source, and a link-local address for IPv6 inside. */
   readonly addresses: readonly Cidr[];
 }
 
@@ -102,19 +102,19 @@ export type Step =
   | { readonly type: "add-route" | "replace-route" | "delete-route"; readonly route: OwnRoute }
   | { readonly type: "add-rule" | "delete-rule"; readonly rule: RoutingRule };
 
-/** The kernel's links and routes, as {@link ./routes_dataplane.ts} needs them. */
+/** Access to the kernel's links and routes, as {@link ./routes_dataplane.ts} needs it. */
 export interface RouteKernel {
   /**
-   * Reads all of it, in slices since there may be tens of thousands of routes. Nothing else may be asked of the kernel before
-   * the end.
+   * Reads the whole state, in slices since there may be tens of thousands of routes. Call no other method before it is
+   * done.
    *
    * @throws DrawbridgeError when the kernel does not answer
    */
   read(): Slices<KernelState>;
   /**
-   * Carries out steps in order, each of them whatever became of those before.
+   * Carries out all steps in order, also after one that fails.
    *
-   * @returns what was refused, apart from deletions of what is gone already
+   * @returns what the kernel refused, except for deletions of what is already gone
    * @throws DrawbridgeError when the kernel does not answer
    */
   apply(steps: readonly Step[]): readonly DrawbridgeError[];

@@ -1,7 +1,7 @@
 import type { Family } from "../../kernel/ip/address.ts";
 import { tunnelOverhead } from "./names.ts";
 
-/** Below this the kernel takes IPv6 from a device (RFC 8200, section 5). */
+/** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
 export const LEAST_IPV6_MTU = 1280;
 
 /** How packets get to pods of other nodes. */
@@ -10,10 +10,10 @@ export const ENCAPSULATIONS = ["auto", "always", "never"] as const;
 export type Encapsulation = (typeof ENCAPSULATIONS)[number];
 
 /**
- * Bytes of the largest packet of a pod: what the plugin's configuration has as `mtu`.
+ * Returns the MTU of pods in bytes, the `mtu` of the plugin's configuration.
  *
- * With `auto` room for the tunnel is left although some nodes, or all, are reached without it: a node behind a router may
- * join, and pods keep the MTU they were made with.
+ * `auto` leaves room for the tunnel even where all nodes are reached without it: a node behind a router may join later,
+ * and pods keep the MTU they were created with.
  *
  * @param underlay MTU of the device that has the node's own address
  * @param outer family of that address

@@ -44,19 +44,19 @@ import { atOnce } from "../slices.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
 import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 
-/** How often a list that changed meanwhile is asked for. */
+/** Attempts to read a list that changes while it is read. */
 const LIST_ATTEMPTS = 10;
-/** How often in slices, in which it takes longer and so changes more easily. */
+/** The first attempts read in slices. A slow read is more likely to be interrupted, so the later ones do not. */
 const SLICED_ATTEMPTS = 2;
 
 const STRICT = 1;
 const LOOSE = 2;
 
-/** What a deletion is answered when somebody else was faster. */
+/** Errors of a deletion whose target is already gone. */
 const GONE: readonly string[] = ["ESRCH", "ENOENT", "ENODEV", "EADDRNOTAVAIL"];
 
 /**
- * The links and routes of the namespace the calling thread is in.
+ * Returns the links and routes of the calling thread's network namespace.
  *
  * @throws SyscallError when the kernel refuses a socket
  */
@@ -67,7 +67,7 @@ export function netlinkRouteKernel(syscalls: Syscalls & FileCalls): RouteKernel 
 class NetlinkRouteKernel implements RouteKernel {
   readonly #socket: NetlinkSocket;
   readonly #sysctl: Sysctl;
-  /** undefined where the kernel has no ethtool netlink: then nothing is switched off, which is told. */
+  /** Undefined where the kernel has no ethtool netlink: then checksum offload stays on, which is reported. */
   readonly #ethtool: EthtoolSocket | undefined;
 
   constructor(syscalls: Syscalls & FileCalls) {
@@ -103,9 +103,9 @@ class NetlinkRouteKernel implements RouteKernel {
   }
 
   /**
-   * What the kernel lists. A list that it marks as interrupted is asked for anew.
+   * Reads a list, again if the kernel marks it as interrupted.
    *
-   * @param parse undefined for what does not count
+   * @param parse returns undefined for an entry to leave out
    */
   *#list<T>(request: Request, parse: (message: ReceivedMessage) => T | undefined): Slices<readonly T[]> {
     for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
@@ -116,7 +116,7 @@ class NetlinkRouteKernel implements RouteKernel {
     throw new NetlinkError(request.operation, Errno.EINTR, `changed during each of ${LIST_ATTEMPTS} lists`);
   }
 
-  /** @returns undefined when it was interrupted */
+  /** @returns undefined when the kernel marked the list as interrupted */
   *#listOnce<T>(
     request: Request,
     parse: (message: ReceivedMessage) => T | undefined,
@@ -127,7 +127,7 @@ class NetlinkRouteKernel implements RouteKernel {
     let step = datagrams.next();
     for (; step.done !== true; step = datagrams.next()) {
       try {
-        // An unread rest would keep the socket from listing anything else.
+        // The rest has to be read all the same, or the socket could not list anything else.
         if (failure === undefined) found.push(...step.value.map(parse).filter((value) => value !== undefined));
       } catch (error) {
         failure = { error };
@@ -138,7 +138,7 @@ class NetlinkRouteKernel implements RouteKernel {
     return step.value ? found : undefined;
   }
 
-  /** @returns undefined when it is gone meanwhile */
+  /** @returns undefined when the device has disappeared */
   *#readTunnel(index: number, families: readonly Family[]): Slices<TunnelState | undefined> {
     const [reply] = this.#socket.batch([getLink({ index })]);
     if (reply?.error !== undefined && !GONE.includes(reply.error.errnoName)) throw reply.error;
@@ -179,7 +179,7 @@ class NetlinkRouteKernel implements RouteKernel {
     }
   }
 
-  /** The larger one is in effect (IN_DEV_MAXCONF). */
+  /** Returns the rp_filter value in effect: the larger of `all` and the device's own (IN_DEV_MAXCONF). */
   #sourceCheck(): number {
     const values = ["all", TUNNEL.name].map((name) => Number(this.#sysctl.read(`net/ipv4/conf/${name}/rp_filter`)));
     return Math.max(...values);
@@ -192,7 +192,7 @@ class NetlinkRouteKernel implements RouteKernel {
       for (const { error, request } of this.#socket.batch(requests)) {
         if (error === undefined) continue;
         const isGone = request.operation.startsWith("delete") && GONE.includes(error.errnoName);
-        // An address that is there and not listed waits for duplicate detection.
+        // An address that exists and was not listed is waiting for duplicate address detection.
         const isWaiting = request.operation.startsWith("add address") && error.errnoName === "EEXIST";
         if (!isGone && !isWaiting) errors.push(error);
       }
@@ -211,7 +211,7 @@ class NetlinkRouteKernel implements RouteKernel {
     return errors;
   }
 
-  /** What is no request to rtnetlink. What is refused here shows when it is read back. */
+  /** Carries out a step that is not an rtnetlink request. A setting without effect shows in the next read. */
   #set(step: Step): readonly DrawbridgeError[] {
     try {
       switch (step.type) {
@@ -238,16 +238,16 @@ class NetlinkRouteKernel implements RouteKernel {
     }
   }
 
-  /** Down, with no address of the kernel's own making, and deaf to router advertisements from inside. */
+  /** Creates the device, down. It gets no automatic link-local address and ignores router advertisements. */
   #create({ tunnel }: Extract<Step, { type: "create-tunnel" }>): void {
     const { local, mac, mtu } = tunnel;
     this.#socket.request(createVxlan({ ...TUNNEL, local, mac, mtu }));
-    // Refused without IPv6 in the kernel. Where it is only off it may be switched on later.
+    // A kernel without IPv6 refuses this. Where IPv6 is only off, it may be switched on later.
     this.#socket.batch([changeLink({ name: TUNNEL.name }, { linkLocalAddress: false })]);
     try {
       this.#sysctl.write(`net/ipv6/conf/${TUNNEL.name}/accept_ra`, "0");
     } catch (error) {
-      // A node that forwards, as all of ours do, takes none by default either.
+      // A node that forwards, as all of ours do, accepts none by default either.
       if (!(error instanceof DrawbridgeError)) throw error;
     }
   }
@@ -258,7 +258,7 @@ class NetlinkRouteKernel implements RouteKernel {
   }
 }
 
-/** The requests of a step; undefined for one that is carried out otherwise. */
+/** Returns the rtnetlink requests of a step; undefined for a step that needs something else. */
 function requestsOf(step: Step): readonly Request[] | undefined {
   switch (step.type) {
     case "delete-tunnel":

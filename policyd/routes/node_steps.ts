@@ -10,15 +10,15 @@ import type { PeerRoutes } from "./peer_routes.ts";
 import { peerOf } from "./peers.ts";
 import type { PlanUse, RoutePlan } from "./route_plan.ts";
 
-/** With more at once a look, which goes on in slices, keeps the thread for less time. */
+/** For more nodes at once a full pass, which works in slices, blocks the thread for less time. */
 const MOST_NODES = 32;
 
 /**
- * What makes the kernel's state, which is as a plan says, follow some nodes; the plan follows them, too.
+ * Updates a plan for some nodes, and returns the steps that bring the kernel from the old plan to the new one.
  *
  * @param nodes what is believed of all nodes
  * @param tunnel the tunnel's device
- * @returns undefined where more than what leads to these nodes depends on them: then the plan is to be made anew
+ * @returns undefined where the change affects more than the routes to these nodes: then build the plan again
  */
 export function nodeSteps(
   names: ReadonlySet<string>,
@@ -32,7 +32,7 @@ export function nodeSteps(
   if (names.size > MOST_NODES || names.has(nodeName) || plan.hasTwins) return undefined;
   const use = plan.use;
   const before = [...names].map((name) => plan.of(name));
-  // All first: an address may have gone from one of them to another.
+  // All are deleted before any is added: an address may have moved from one node to another.
   for (const name of names) plan.delete(name);
   for (const name of names) {
     const node = nodes.get(name);
@@ -60,7 +60,7 @@ function joined(peers: readonly PeerRoutes[]): Omit<DesiredEntries, "rules"> {
   };
 }
 
-/** What the kernel has of that. */
+/** Returns the kernel's state for these entries, assuming that it has them. */
 function stateOf(
   { forwarding, neighbours, routes }: Omit<DesiredEntries, "rules">,
   tunnel: TunnelState | undefined,

@@ -6,11 +6,11 @@ import type { FoundRoute, Route } from "../../kernel/route/route.ts";
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import { shortList } from "../log/line.ts";
 
-/** RTPROT_KERNEL: a route that comes with an address of a link. */
+/** RTPROT_KERNEL: a route that the kernel adds with an address of a link. */
 const PROTOCOL_KERNEL = 2;
-/** Metrics of the routes that the kernel makes for a bridge's address. */
+/** Metrics of the routes that the kernel adds for a bridge's address. */
 const KERNEL_METRIC = { 4: 0, 6: 256 } as const;
-/** The most that are named for one prefix. */
+/** The largest number of obstacles named for one prefix. */
 const MOST_NAMED = 3;
 
 /** A route with its first address. */
@@ -21,19 +21,19 @@ interface Entry {
 }
 
 /**
- * Routes of other programs by where they lead, to find those inside of a prefix: the kernel takes the longest prefix, so that
- * each of these comes before a route to the whole.
+ * Finds the routes of other programs inside of a prefix. The kernel takes the longest prefix, so each of these comes
+ * before a route to the whole prefix.
  */
 export class RouteContainment {
   readonly #routes: readonly FoundRoute[];
   #sorted: Readonly<Record<Family, readonly Entry[]>> | undefined;
 
-  /** @param routes of the main table; those of protocol 107 are ours and not looked at */
+  /** @param routes of the main table; those of protocol 107 are ours and are ignored */
   constructor(routes: readonly FoundRoute[]) {
     this.#routes = routes;
   }
 
-  /** The routes to a part of a prefix, or to all of it. */
+  /** Returns the routes to a part of a prefix, or to all of it. */
   within(cidr: Cidr): readonly FoundRoute[] {
     const entries = this.#entries[cidrFamily(cidr)];
     const [first, last] = [networkAddress(cidr), lastAddress(cidr)];
@@ -46,7 +46,7 @@ export class RouteContainment {
     return found;
   }
 
-  /** Sorted when somebody first asks: most nodes have a handful. */
+  /** Sorted at the first use. */
   get #entries(): Readonly<Record<Family, readonly Entry[]>> {
     if (this.#sorted !== undefined) return this.#sorted;
     const all = this.#routes.flatMap((found): readonly Entry[] => {
@@ -63,7 +63,7 @@ export class RouteContainment {
   }
 }
 
-/** The place of the first entry that does not come before an address. */
+/** Returns the index of the first entry whose first address is not below an address. */
 function lowerBound(entries: readonly Entry[], address: Address): number {
   let [from, to] = [0, entries.length];
   while (from < to) {
@@ -76,9 +76,10 @@ function lowerBound(entries: readonly Entry[], address: Address): number {
 }
 
 /**
- * Returns the routes that keep packets from pods of this node (WAY-01): each one that discards, and those by another link than the
- * bridge. The kernel's own, of a link's address, are judged elsewhere, and a route to one address by a link is that of a pod which
- * another plugin has wired without a bridge; those to addresses of our pods are found by looking these up.
+ * Returns the routes that keep packets from pods of this node (WAY-01): each one that discards, and those by another
+ * link than the bridge. The kernel's own routes, of a link's address, are checked elsewhere. A route to a single
+ * address by a link is that of a pod that another plugin has wired without a bridge; where it is an address of one of
+ * our pods, the lookup of that address finds it.
  *
  * @param bridge its index; undefined without it
  */
@@ -96,7 +97,8 @@ export function ownObstacles(
 }
 
 /**
- * Returns the routes that keep packets from pods of another node: longer than our route to all of them, and leading elsewhere.
+ * Returns the routes that keep packets from pods of another node: those that are longer than our route and discard
+ * packets or lead elsewhere.
  *
  * @param isOnWay whether a route leads where ours does
  */
@@ -115,12 +117,12 @@ export function peerObstacles(
 
 const INSIDE = "has routes of other programs inside";
 
-/** Whether a line of the daemon's status is about such routes, which the doctor looks at itself. */
+/** Whether a line of the daemon's status is about such routes, which the doctor checks itself. */
 export function isOfObstacles(problem: string): boolean {
   return problem.includes(INSIDE);
 }
 
-/** One line for all obstacles of a prefix; none without any. @param whose pods are cut off */
+/** Returns one line about all obstacles of a prefix, or none. @param whose the pods that are cut off */
 export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
   if (obstacles.length === 0) return [];
   const named = shortList(obstacles, MOST_NAMED, obstacleWords);
@@ -132,7 +134,7 @@ export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly 
   ];
 }
 
-/** A route in words: where it leads to, who made it, and where its packets go. */
+/** Describes a route: its destination, its protocol, and where its packets go. */
 export function obstacleWords({ route, discards }: FoundRoute): string {
   const to = route.destination === undefined ? "default" : formatCidr(route.destination);
   return `${to} (protocol ${route.protocol}${discards ? ", discards packets" : `, by link ${route.outputInterface ?? "unknown"}`})`;

@@ -10,7 +10,7 @@ import { netlinkRouteKernel } from "./netlink_kernel.ts";
 import { RoutesDataplane } from "./routes_dataplane.ts";
 
 /**
- * The routes of this thread's network namespace. Nothing is written before everything has been read.
+ * Opens the routes of this thread's network namespace. Nothing is written before all objects have been read.
  *
  * @throws SyscallError when the kernel refuses a socket
  */

@@ -1,21 +1,21 @@
 import type { Clock } from "../clock.ts";
 
-/** What one program does in several steps is looked at once. */
+/** The debounce time: several changes by one program cost one pass. */
 export const SETTLE_MILLISECONDS = 20;
-/** What another program undoes again and again is put right again less often, but within a second. */
+/** The longest wait before a pass that repairs what another program undoes again and again. */
 const LONGEST_PAUSE = 500;
 const STREAK_MILLISECONDS = 1000;
 const UNPACED_CHANGES = 5;
-/** Between two looks the thread is for others, so many times as long as the last one took. */
+/** The rest after a pass, as a multiple of the time it took: it leaves the thread to other work. */
 const REST_SHARE = 4;
-/** What the kernel refused is tried again. */
+/** The back-off of a retry after the kernel refused a step. */
 const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
 
-/** When to look at the routes again. */
+/** Decides when the next pass over the routes begins. */
 export class Pace {
   readonly #clock: Clock;
-  /** Looks in a row, each shortly after the one before, that had to change something. */
+  /** Passes in a row that had to change something, each shortly after the one before. */
   #streak = 0;
   #changedAt = Number.NEGATIVE_INFINITY;
   #restUntil = Number.NEGATIVE_INFINITY;
@@ -25,14 +25,14 @@ export class Pace {
     this.#clock = clock;
   }
 
-  /** Milliseconds to wait with a look there is a reason for. */
+  /** Milliseconds to wait before a pass that a change has caused. */
   get pause(): number {
     const extra = Math.max(0, this.#streak - UNPACED_CHANGES);
     const settling = Math.min(SETTLE_MILLISECONDS * 2 ** extra, LONGEST_PAUSE);
     return Math.max(settling, Math.ceil(this.#restUntil - this.#clock.now()));
   }
 
-  /** Something had to be changed. @returns whether so often in a row that it is told only to those who look for faults */
+  /** Notes that a pass changed something. @returns whether this happens so often that only the debug log reports it */
   changed(): boolean {
     const now = this.#clock.now();
     this.#streak = now - this.#changedAt < STREAK_MILLISECONDS ? this.#streak + 1 : 1;
@@ -41,11 +41,11 @@ export class Pace {
   }
 
   /**
-   * A look has ended.
+   * Notes that a pass has ended.
    *
-   * @param spent how many milliseconds of the thread it took
-   * @param isRefused whether the kernel did not take all of it
-   * @returns in how many milliseconds to look again without another reason
+   * @param spent the thread's time it took, in milliseconds
+   * @param isRefused whether the kernel refused a step
+   * @returns milliseconds until the next pass, if nothing else causes one before
    */
   ended(spent: number, isRefused: boolean, syncPeriod: number): number {
     this.#restUntil = this.#clock.now() + REST_SHARE * spent;

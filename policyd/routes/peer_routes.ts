@@ -17,11 +17,11 @@ import type { Surroundings } from "./surroundings.ts";
 import { routeKey } from "./surroundings.ts";
 import { tunnelMac } from "./tunnel_address.ts";
 
-/** A route of ours whose device may be the tunnel, which may not be there yet. */
+/** A route of ours whose device may be the tunnel, which may not exist yet. */
 export type DesiredRoute = Omit<OwnRoute, "outputInterface"> & {
   /** The index of a link, or the tunnel. */
   readonly device: number | "tunnel";
-  /** Whether somebody else has a route to the same destination, so that ours must not be put there. */
+  /** Whether another program has a route to the same destination, so that ours is not added. */
   readonly isTaken: boolean;
 };
 
@@ -30,24 +30,24 @@ export interface DesiredNeighbour {
   readonly mac: MacAddress;
 }
 
-/** What leads to the pods of one node. */
+/** The desired entries that lead to the pods of one node. */
 export interface PeerRoutes {
-  /** One at most. */
+  /** At most one. */
   readonly forwarding: readonly ForwardingEntry[];
   readonly neighbours: readonly DesiredNeighbour[];
   readonly routes: readonly DesiredRoute[];
   readonly problems: readonly string[];
-  /** Its node's addresses to which no router is on the way. */
+  /** The node's addresses that are reached without a router. */
   readonly onLink: readonly Address[];
-  /** Whether another node is in its way, so that it depends on that one. */
+  /** Whether another node has its MAC address in the tunnel, so that this result depends on that node. */
   readonly hasTwin: boolean;
 }
 
 /**
- * What is to lead to the pods of a node (POD-21): for each pod CIDR a route to its node's address of the same family where
- * this node's routes say that this is on the link, otherwise into the tunnel.
+ * Returns the entries that lead to the pods of a node (POD-21): for each pod CIDR a route by the node's address of the
+ * same family where this node's routes have that address on a link, otherwise a route into the tunnel.
  *
- * @param remoteOf to which other node's address a MAC address of the tunnel leads already
+ * @param remoteOf returns the other node's address to which a MAC address of the tunnel already leads
  */
 export function peerRoutes(
   peer: Peer,
@@ -114,15 +114,16 @@ class Builder {
     } else if (gateway === undefined) {
       this.#problems.push(`Node ${name}: no InternalIP of IPv${family}; no route to its pods ${formatCidr(cidr)}`);
     }
-    // Otherwise packets go the way of all others: with "never" the network behind the router knows pods by configuration, and others' routes
-    // to a part of them, as of a BGP daemon, are that way.
+    // Otherwise these packets take the node's other routes: with "never" the routers are configured for the pods, and
+    // routes to a part of the pod CIDR, as of a BGP daemon, are expected.
     else this.#report(cidr, () => true);
   }
 
   /**
-   * Of a route that leads to pods on the link. A datagram of a pod that netfilter has put together from fragments of IPv6 would
-   * otherwise leave in one piece where the device takes it, though the pods at the other end do not: that it was in pieces is
-   * forgotten where bridged packets pass the IP hooks (ip6_rcv_core clears IP6CB after br_netfilter; ip6_finish_output).
+   * Returns the MTU of a direct route. Netfilter reassembles a pod's IPv6 fragments, and where bridged packets pass the
+   * IP hooks the kernel forgets that there were fragments (ip6_rcv_core clears IP6CB after br_netfilter;
+   * ip6_finish_output). Without this MTU such a datagram would leave in one piece that the device takes and the pods at
+   * the other end do not.
    */
   #directMtu(family: Family): number | undefined {
     const { underlay, podMtu: mtu } = this.#surroundings;
@@ -131,8 +132,9 @@ class Builder {
   }
 
   /**
-   * The device of a direct route to an address. A link without a link layer takes no gateway for it: WireGuard and its like look at the
-   * addresses of pods, which they do not know, and drop the packets; with "never" the administrator has seen to that.
+   * Returns the device of a direct route to an address. A link without a link layer, as of WireGuard, ignores the
+   * gateway: it forwards by the packets' own addresses, does not know those of pods, and drops the packets. With
+   * "never" that is left to the administrator's configuration.
    */
   #direct(address: Address): number | undefined {
     const { links, options } = this.#surroundings;
@@ -142,7 +144,7 @@ class Builder {
     return links.find(({ index }) => index === device)?.hasLinkLayer === true ? device : undefined;
   }
 
-  /** The device by which an address is reached without a router. */
+  /** Returns the device by which an address is reached without a router. */
   #onLink(address: Address): number | undefined {
     const { foreign, links, options } = this.#surroundings;
     const route = foreign.of(address);
@@ -170,16 +172,16 @@ class Builder {
     const family = cidrFamily(cidr);
     const mac = this.#forwarding?.mac ?? tunnelMac(remote);
     const twin = this.#remoteOf(mac);
-    // A hash of 46 bits: who may choose an IPv6 address can find one with another node's.
+    // The hash has only 46 bits: whoever chooses an IPv6 address can find one with another node's MAC address.
     const hasTwin = twin !== undefined && twin !== remote;
     this.#hasTwin ||= hasTwin;
     if (mac === ownMac || hasTwin) {
       return lack(
-        `the MAC address of its InternalIP ${formatAddress(remote)} is another node's too; give it another one`,
+        `its InternalIP ${formatAddress(remote)} has the same MAC address in the tunnel as another node's; give it another InternalIP`,
       );
     }
     const node = addresses[family];
-    // IPv6 takes no gateway that another device's route has, so there it is the other end's link-local address.
+    // IPv6 refuses a gateway that is reached by another device's route, so use the other end's link-local address.
     const gateway = family === 6 ? linkLocalAddress(mac) : (node ?? networkAddress(cidr));
     this.#forwarding = { mac, remote };
     this.#neighbours.set(gateway, mac);
@@ -191,7 +193,7 @@ class Builder {
     this.#routes.set(routeKey(PODS_TABLE, host), toNode);
   }
 
-  /** @param isOnWay whether another program's route leads where packets are to go */
+  /** @param isOnWay whether another program's route leads where these packets have to go */
   #report(cidr: Cidr, isOnWay: (route: Route) => boolean): void {
     const found = peerObstacles(this.#surroundings.containment, cidr, isOnWay);
     this.#problems.push(...obstacleProblems(`pods of Node ${this.#peer.name}`, cidr, found));
@@ -205,7 +207,11 @@ class Builder {
   }
 }
 
-/** A route of ours, and what is said where another program's is in its place and leads elsewhere. @param whose it leads to */
+/**
+ * Returns a desired route, and the problem where another program's route takes its place and leads elsewhere.
+ *
+ * @param whose what the route leads to, in words
+ */
 export function ownOrTaken(
   route: Omit<DesiredRoute, "source" | "isTaken">,
   whose: string,
@@ -213,7 +219,7 @@ export function ownOrTaken(
 ): { readonly desired: DesiredRoute; readonly problem: string | undefined } {
   const key = routeKey(route.table, route.destination);
   const [taken, blocking] = [takenBy.get(key), discarding.get(key)];
-  // The kernel takes no two of one metric.
+  // The kernel refuses a second route with the same destination and metric.
   const isTaken = taken !== undefined || blocking?.priority === ROUTE_PRIORITY;
   const desired = { ...route, source: sources[route.family], isTaken };
   if (blocking !== undefined) {
@@ -225,7 +231,7 @@ export function ownOrTaken(
   if (taken === undefined || leadsTheSameWay(taken, route)) return { desired, problem: undefined };
   const problem =
     `${whose}: another program's route (protocol ${taken.protocol}) to ${formatCidr(route.destination)} is in the way ` +
-    "of ours and left alone; delete it with `ip route` unless it leads there";
+    "of ours and is not changed; delete it with `ip route` unless it leads there";
   return { desired, problem };
 }
 

@@ -14,15 +14,15 @@ import type { RoutePlan } from "./route_plan.ts";
 import { routeKey } from "./surroundings.ts";
 
 const SCOPE_LINK = 253;
-/** Every link has a route of it. */
+/** Every link has a route to this prefix. */
 const LINK_LOCAL = parseCidr("fe80::/10");
 
 /**
- * Whether a notification may mean that routes are not what they should be. Most are about pods that come and go and about
- * neighbours that are looked for, and mean nothing here.
+ * Whether a notification may mean that routes differ from the desired state. Most notifications are about pods that
+ * come and go and about address resolution, and are not relevant here.
  *
- * @param state what was read last
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read: then it may have meant anything
+ * @param state the last state read
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed: then treat it as relevant
  */
 export function isRelevant(message: ReceivedMessage, state: KernelState): boolean {
   switch (message.type) {
@@ -48,7 +48,7 @@ export function isRelevant(message: ReceivedMessage, state: KernelState): boolea
   }
 }
 
-/** What there is to be, as far as notifications tell of it. */
+/** The desired state that notifications are compared with. */
 export interface Expected {
   readonly plan: Pick<RoutePlan, "route" | "remoteOf" | "macOf">;
   /** Routes beside those of the plan. */
@@ -58,9 +58,9 @@ export interface Expected {
 }
 
 /**
- * Whether a notification tells that something is as it is to be: most often it is about what we have just done ourselves.
+ * Whether a notification reports something that agrees with the desired state, as those about our own changes do.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed
  */
 export function isExpected(message: ReceivedMessage, expected: Expected): boolean {
   switch (message.type) {
@@ -101,12 +101,12 @@ function isExpectedNeighbour(message: ReceivedMessage, { plan }: Expected): bool
   const entry = parseNeighbour(message);
   if (entry === undefined) return false;
   const mac = plan.macOf(entry.address);
-  // One that goes is told of as failed before.
+  // Before the kernel deletes an entry, it reports it as failed.
   if (mac === undefined) return message.type === Notification.DELNEIGH || !entry.permanent;
   return message.type === Notification.NEWNEIGH && entry.permanent && mac === entry.mac;
 }
 
-/** The tunnel, and links with addresses or routes of the node that go or change; not the ends of pods. */
+/** Whether it is about the tunnel, or about a change of a link with routes or addresses of the node. */
 function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addresses }: KernelState): boolean {
   const { index, name } = linkIdentity(message);
   if (name === TUNNEL.name || index === tunnel?.index) return true;

@@ -5,13 +5,13 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Route } from "../../kernel/route/route.ts";
 
-/** Which route an address takes: that of the longest prefix, of several such the one with the lowest metric. */
+/** Finds the route that an address takes: the longest prefix, and among equal prefixes the lowest metric. */
 export class RouteLookup {
   readonly #routes = new Map<number, Map<number | bigint, Route>>();
-  /** Prefix lengths there are, by family, the longest first. */
+  /** The prefix lengths in use, by family, the longest first. */
   readonly #lengths = new Map<4 | 6, readonly number[]>();
 
-  /** @param routes without a destination they are default routes */
+  /** @param routes a route without a destination is a default route */
   constructor(routes: readonly Route[]) {
     const lengths = { 4: new Set<number>(), 6: new Set<number>() };
     for (const route of routes) {
@@ -32,12 +32,12 @@ export class RouteLookup {
       );
   }
 
-  /** The route of an address; undefined where there is none. */
+  /** Returns the route of an address; undefined without one. */
   of(address: Address): Route | undefined {
     return this.#find(address, bitsOf(familyOf(address)));
   }
 
-  /** The longest route that holds for all of a prefix; undefined where there is none. */
+  /** Returns the longest route that covers all of a prefix; undefined without one. */
   ofAll(cidr: Cidr): Route | undefined {
     return this.#find(cidr.address, cidr.prefixLength);
   }

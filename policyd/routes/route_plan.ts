@@ -8,7 +8,7 @@ import type { Peer } from "./peers.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { routeKey } from "./surroundings.ts";
 
-/** What all routes together need of the tunnel's device and of rules. */
+/** The use of the tunnel's device and of rules by all routes of a plan. */
 export interface PlanUse {
   /** Whether a route goes into the tunnel. */
   readonly hasTunnel: boolean;
@@ -19,7 +19,7 @@ export interface PlanUse {
 
 const NOTHING: PeerRoutes = { forwarding: [], neighbours: [], routes: [], problems: [], onLink: [], hasTwin: false };
 
-/** What is to lead to the pods of each other node, so that a node that changes costs what leads to it. */
+/** The desired entries by node, so that a change of one node costs only the entries that lead to it. */
 export class RoutePlan {
   readonly surroundings: Surroundings;
   readonly #peers = new Map<string, PeerRoutes>();
@@ -34,22 +34,20 @@ export class RoutePlan {
     this.surroundings = surroundings;
   }
 
-  /** Of a node; nothing where none is known. */
+  /** Returns the entries of a node; empty where the node is unknown. */
   of(name: string): PeerRoutes {
     return this.#peers.get(name) ?? NOTHING;
   }
 
-  /** All of them. */
   peers(): Iterable<PeerRoutes> {
     return this.#peers.values();
   }
 
-  /** Addresses of nodes to which no router is on the way. */
+  /** The addresses of nodes that are reached without a router. */
   get onLink(): ReadonlySet<Address> {
     return new Set([...this.#peers.values()].flatMap(({ onLink }) => onLink));
   }
 
-  /** Takes a node out of it. */
   delete(name: string): void {
     const { forwarding, neighbours, routes } = this.of(name);
     for (const route of routes) this.#routes.delete(routeKey(route.table, route.destination));
@@ -60,7 +58,7 @@ export class RoutePlan {
     this.#problemsOf.delete(name);
   }
 
-  /** Takes a node in, after {@link delete} where it was in before. */
+  /** Adds a node. Call {@link delete} first for a node that the plan has. */
   add(peer: Peer): void {
     const found = peerRoutes(peer, this.surroundings, (mac) => this.#remotes.get(mac));
     for (const route of found.routes) this.#routes.set(routeKey(route.table, route.destination), route);
@@ -72,7 +70,7 @@ export class RoutePlan {
     if (found.problems.length > 0) this.#problemsOf.set(peer.name, found.problems);
   }
 
-  /** Whether some node was in another's way, so that what leads to one depends on others and on their order. */
+  /** Whether two nodes had the same MAC address in the tunnel, so that entries depend on the order of nodes. */
   get hasTwins(): boolean {
     return this.#hasTwins;
   }
@@ -82,22 +80,22 @@ export class RoutePlan {
     return { hasTunnel: tunnel > 0, hasIpv6InTunnel: tunnel6 > 0, podsTable: { 4: pods4 > 0, 6: pods6 > 0 } };
   }
 
-  /** What keeps pods of nodes from being reached, in words, by the names of the nodes. */
+  /** Problems that keep pods of a node from being reached, in words, by the node's name. */
   get problemsOf(): ReadonlyMap<string, readonly string[]> {
     return this.#problemsOf;
   }
 
-  /** The route to a destination ({@link routeKey}). */
+  /** Returns the route with a key ({@link routeKey}). */
   route(key: string): DesiredRoute | undefined {
     return this.#routes.get(key);
   }
 
-  /** To which node's address a MAC address of the tunnel leads. */
+  /** Returns the node's address to which a MAC address of the tunnel leads. */
   remoteOf(mac: MacAddress): Address | undefined {
     return this.#remotes.get(mac);
   }
 
-  /** The MAC address of a next hop in the tunnel. */
+  /** Returns the MAC address of a next hop in the tunnel. */
   macOf(address: Address): MacAddress | undefined {
     return this.#neighbours.get(addressKey(address));
   }

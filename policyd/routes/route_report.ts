@@ -10,7 +10,7 @@ export interface RouteReportParts {
   readonly nodeName: string;
 }
 
-/** Tells people what was done to the routes, and each problem once for as long as it lasts. */
+/** Logs changes of the routes, and reports each problem once as long as it lasts. */
 export class RouteReport {
   readonly #parts: RouteReportParts;
   readonly #pace: Pace;
@@ -22,12 +22,12 @@ export class RouteReport {
     this.#pace = pace;
   }
 
-  /** What is not as it should be, as last told. */
+  /** The problems last reported. */
   get problems(): readonly string[] {
     return this.#problems;
   }
 
-  /** Tells what was changed in the kernel. */
+  /** Logs the steps that changed the kernel. */
   done(steps: readonly Step[]): void {
     const { logger } = this.#parts;
     if (steps.length === 0) return;
@@ -38,12 +38,12 @@ export class RouteReport {
     else logger.info("routes changed", fields);
   }
 
-  /** Tells what is not as it should be now, all of it. */
+  /** Reports the new ones among all current problems. */
   tell(problems: readonly string[]): void {
     const { logger, events, nodeName } = this.#parts;
     for (const problem of problems) {
       if (this.#told.has(problem)) continue;
-      logger.warn("routes are not all as they should be", { reason: problem });
+      logger.warn("routes are not all in the desired state", { reason: problem });
       events.tell({ regarding: nodeNamed(nodeName), reason: "RoutesProblem", note: problem });
     }
     this.#problems = problems;

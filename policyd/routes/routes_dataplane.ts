@@ -24,13 +24,13 @@ import type { RouteOptions } from "./surroundings.ts";
 import type { View } from "./view.ts";
 import { isReason, standingProblems, viewOf } from "./view.ts";
 
-/** For so many milliseconds at a time the thread looks at routes. */
+/** The longest time in milliseconds that a pass takes the thread before it yields. */
 const SLICE_MILLISECONDS = 8;
-/** So many changes of the kernel take a millisecond or two. */
+/** Changes sent to the kernel between two yields; they take a millisecond or two. */
 const STEPS_AT_ONCE = 64;
-/** Making the tunnel, giving it what needs its index, and seeing that it is as it should be. */
+/** Enough rounds to create the tunnel, to set what needs its index, and to check the result. */
 const TUNNEL_ROUNDS = 3;
-/** After so many milliseconds a subscription that was refused is tried again. */
+/** Milliseconds until a refused subscription is tried again. */
 const SUBSCRIPTION_RETRY = 5000;
 
 const GROUPS = [
@@ -52,19 +52,19 @@ export interface RoutesDataplaneParts {
   readonly nodeName: string;
   readonly judge: NodeJudge;
   readonly options: RouteOptions;
-  /** Milliseconds between two looks without any reason. */
+  /** Milliseconds between two resyncs. */
   readonly syncPeriod: number;
-  /** Takes the addresses of all nodes to which no router is on the way, whenever routes have been looked at. */
+  /** Receives the addresses of all nodes that are reached without a router, after each pass. */
   readonly setOnLink?: (addresses: ReadonlySet<Address>) => void;
 }
 
 /**
- * Routes to the pods of other nodes and to the Services' ranges, and the tunnel some of them need.
+ * Reconciles the routes to the pods of other nodes and to the Services' ranges, and the tunnel that some of them need.
  *
- * A look compares what there should be with what there is: when ServiceCIDRs or this node's own Node change, when the kernel
- * tells of a change that may concern routes, and every sync period. It goes on in slices. Of another Node that changes only
- * what leads to it is changed. Nothing is written before everything has been read once, and all of it stays when the daemon
- * ends.
+ * A pass compares the desired with the observed state: when ServiceCIDRs or this node's own Node change, when the
+ * kernel reports a change that may concern routes, and every sync period. It works in slices. A change of another Node
+ * changes only the entries that lead to it. Nothing is written before all objects have been read once, and everything
+ * stays in the kernel when the daemon ends.
  */
 export class RoutesDataplane implements Dataplane {
   readonly #parts: RoutesDataplaneParts;
@@ -72,19 +72,20 @@ export class RoutesDataplane implements Dataplane {
   readonly #pace: Pace;
   readonly #report: RouteReport;
   readonly #subscription: KeptSubscription;
-  /** Whose routes are not as the verdict on the Nodes says. */
+  /** Names of the nodes whose routes do not follow the last verdict yet. */
   readonly #changed = new Set<string>();
   #serviceCidrs: readonly Cidr[] = [];
-  /** undefined before anything has been read. */
+  /** Undefined before the first read. */
   #view: View | undefined;
-  /** Whether the kernel has what there is to be, but for changes that it tells of. */
+  /** Whether the kernel has the desired state, apart from changes that it still has to report. */
   #isInForce = false;
   #podMtu: number | undefined;
   #mtuFollower: () => void = () => {};
   #isSynced = false;
   #isStopped = false;
-  /** The look under way, which has taken so many milliseconds. */
+  /** The pass in progress. */
   #look: Slices<boolean> | undefined;
+  /** Milliseconds that it has taken so far. */
   #spent = 0;
   #isAgain = false;
   #pending: Cancel | undefined;
@@ -102,9 +103,10 @@ export class RoutesDataplane implements Dataplane {
       source: { kind: "route", groups: GROUPS },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookSoon() },
       retryMilliseconds: SUBSCRIPTION_RETRY,
-      onRefused: (error) => parts.logger.error("changes of routes are not told; it is tried again", { error }),
+      onRefused: (error) =>
+        parts.logger.error("no notifications about routes; subscribing again until it succeeds", { error }),
       onOpen: (wasRefused) => {
-        if (wasRefused) parts.logger.info("changes of routes are told after all");
+        if (wasRefused) parts.logger.info("notifications about routes arrive again");
         this.#lookSoon();
       },
     });
@@ -134,29 +136,29 @@ export class RoutesDataplane implements Dataplane {
     this.#begin();
   }
 
-  /** Has changes by other programs told from now on; while that is refused the periodic look remains, and it is tried again. */
+  /** Subscribes to the kernel's notifications; while that is refused it is tried again, and only the resyncs remain. */
   async start(events: KernelEvents): Promise<void> {
     await this.#subscription.start(events);
   }
 
-  /** Whether the kernel has what there is to be, which is known once an interface has this node's first InternalIP. */
+  /** Whether the kernel has the desired state; false until an interface has this node's first InternalIP. */
   get areInForce(): boolean {
     return this.#isInForce && this.#view?.made?.podMtu !== undefined;
   }
 
-  /** Bytes of the largest packet of a pod, as last known; undefined while it was never known. */
+  /** The last known MTU of pods in bytes; undefined until it is first known. */
   get podMtu(): number | undefined {
     return this.#podMtu;
   }
 
-  /** The names of the links that have default routes, as last read. */
+  /** Returns the names of the links with default routes, as of the last read. */
   uplinks(): readonly string[] {
     const { routes = [], links = [] } = this.#view?.state ?? {};
     const indexes = new Set(routes.flatMap((route) => (route.destination === undefined ? route.outputInterface : [])));
     return links.flatMap(({ index, name }) => (indexes.has(index) ? [name] : []));
   }
 
-  /** Has changes of {@link podMtu} told; there is one follower. */
+  /** Sets the one function that is called when {@link podMtu} changes. */
   followPodMtu(follower: () => void): void {
     this.#mtuFollower = follower;
   }
@@ -190,7 +192,7 @@ export class RoutesDataplane implements Dataplane {
   }
 
   #isReason(message: ReceivedMessage): boolean {
-    // A look that has read nothing yet sees what is told of; one under way may not.
+    // A first pass that has not begun will read the change; one in progress may have read too early.
     if (this.#view === undefined) return this.#look !== undefined;
     return isReason(message, this.#view);
   }
@@ -201,11 +203,11 @@ export class RoutesDataplane implements Dataplane {
     else this.#pending ??= this.#parts.clock.after(this.#pace.pause, () => this.#begin());
   }
 
-  /** Has what leads to the Nodes that changed follow them. */
+  /** Updates the entries that lead to changed Nodes. */
   #follow(): void {
     this.#following?.();
     this.#following = undefined;
-    // What changes while a look is under way is followed after it.
+    // Changes during a pass are handled after it.
     if (this.#look !== undefined || this.#changed.size === 0) return;
     const steps = this.#nodeSteps(this.#changed);
     this.#changed.clear();
@@ -272,7 +274,7 @@ export class RoutesDataplane implements Dataplane {
     this.#follow();
   }
 
-  /** One comparison and what follows from it. @returns whether the kernel refused something */
+  /** Compares and reconciles everything once. @returns whether the kernel refused something */
   *#pass(): Slices<boolean> {
     const { kernel, judge, nodeName, options } = this.#parts;
     try {
@@ -321,13 +323,13 @@ export class RoutesDataplane implements Dataplane {
     if (plan !== undefined) this.#parts.setOnLink?.(plan.onLink);
   }
 
-  /** @param refused is told what the kernel did not take. @throws DrawbridgeError when it does not answer */
+  /** @param refused receives what the kernel refused. @throws DrawbridgeError when the kernel does not answer */
   #carryOut(steps: readonly Step[], refused: Set<string>): void {
     if (steps.length === 0) return;
     for (const { message } of this.#parts.kernel.apply(steps)) refused.add(message);
   }
 
-  /** One that cannot be told now stays: pods go on being made while an interface is down. */
+  /** Sets the pods' MTU. An unknown one keeps the last: pods are still created while an interface is down. */
   #setPodMtu(mtu: number | undefined): void {
     if (mtu === undefined || mtu === this.#podMtu) return;
     this.#podMtu = mtu;

@@ -20,10 +20,10 @@ export interface RouteOptions {
   readonly bridge: string;
 }
 
-/** What routes to others depend on, of this node and of its kernel. */
+/** This node's Node object and the state of its kernel, as far as routes to other nodes depend on them. */
 export interface Surroundings {
   readonly own: Peer | undefined;
-  /** That of this node's end of the tunnel. */
+  /** The MAC address of this node's end of the tunnel. */
   readonly ownMac: MacAddress | undefined;
   readonly options: RouteOptions;
   /** Whether IPv6 is on. */
@@ -32,26 +32,26 @@ export interface Surroundings {
   readonly addresses: KernelState["addresses"];
   /** The link of this node's first address. */
   readonly underlay: NodeLink | undefined;
-  /** Of pods' packets, in bytes; undefined without {@link underlay}. */
+  /** MTU of pods in bytes; undefined without {@link underlay}. */
   readonly podMtu: number | undefined;
-  /** Others' routes: where packets would go without ours. */
+  /** Other programs' routes: where packets would go without ours. */
   readonly foreign: RouteLookup;
-  /** The same by their destinations ({@link routeKey}). */
+  /** The same routes by their destinations ({@link routeKey}). */
   readonly takenBy: ReadonlyMap<string, Route>;
-  /** What comes before our routes and discards packets, by destination. */
+  /** Routes that discard packets and come before ours, by destination. */
   readonly discarding: ReadonlyMap<string, Route>;
-  /** Others' routes, and those that discard, by what they are inside of. */
+  /** Other programs' routes, and those that discard, to find the ones inside of a prefix. */
   readonly containment: RouteContainment;
-  /** The networks this node is on. */
+  /** The networks that this node is on. */
   readonly connected: readonly Cidr[];
-  /** This node's addresses, where an interface has them. */
+  /** This node's first address of each family, if an interface has it. */
   readonly sources: Readonly<Record<Family, Address | undefined>>;
 }
 
-/** The kernel's own routes, which come with an interface's address (RTPROT_KERNEL, linux/rtnetlink.h). */
+/** The protocol of routes that the kernel adds with an interface's address (RTPROT_KERNEL, linux/rtnetlink.h). */
 const PROTOCOL_KERNEL = 2;
 
-/** An address on it is the node's, but no packet goes there: its MTU says nothing. */
+/** The loopback link. An address on it is the node's, but packets do not leave by it: its MTU does not matter. */
 export const LOOPBACK = "lo";
 
 export function surroundingsOf(own: Peer | undefined, options: RouteOptions, state: KernelState): Surroundings {
@@ -90,7 +90,7 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
   };
 }
 
-/** Routes of the main table; a default route is no destination's. */
+/** Returns routes of the main table by their destination, without default routes. */
 function byDestination(routes: readonly Route[]): ReadonlyMap<string, Route> {
   return new Map(
     routes.flatMap((route) =>
@@ -99,18 +99,18 @@ function byDestination(routes: readonly Route[]): ReadonlyMap<string, Route> {
   );
 }
 
-/** Identifies a route of ours: there is one for each destination of a table. */
+/** Returns the key of a route of ours: we have one for each destination in a table. */
 export function routeKey(table: number, destination: Cidr): string {
   return `${table} ${formatCidr(destination)}`;
 }
 
-/** The links that are up and have an address; the tunnel, which has a copy of it, aside. */
+/** Returns the links that are up and have an address, without the tunnel, which has a copy of it. */
 function linksWith(address: Address, { addresses, links }: KernelState): readonly NodeLink[] {
   const indexes = addresses.filter((one) => one.address.address === address).map(({ index }) => index);
   return links.filter(({ index, name, up }) => up && name !== TUNNEL.name && indexes.includes(index));
 }
 
-/** The link by which packets leave with an address: that which has it, and where loopback alone has it, the default route's. */
+/** Returns the link that has an address, or the default route's link where only loopback has it. */
 function underlayOf(address: Address, state: KernelState): NodeLink | undefined {
   const having = linksWith(address, state);
   const link = having.find(({ name }) => name !== LOOPBACK);

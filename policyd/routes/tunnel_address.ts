@@ -5,8 +5,8 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { macFromBytes } from "../../kernel/ip/mac.ts";
 
 /**
- * The MAC address of a node's end of the tunnel: a hash of the node's own address, so that every node knows it without
- * being told. Locally administered, of one station.
+ * Returns the MAC address of a node's end of the tunnel. It is a hash of the node's own address, so that every other
+ * node can compute it: locally administered and unicast.
  */
 export function tunnelMac(address: Address): MacAddress {
   const digest = createHash("sha256").update("drawbridge.vx").update(addressToBytes(address)).digest();

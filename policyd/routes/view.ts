@@ -8,34 +8,34 @@ import { isOurs } from "./names.ts";
 import { isExpected, isRelevant } from "./relevance.ts";
 import type { RoutePlan } from "./route_plan.ts";
 
-/** What there is to be: the routes of each Node, and what they share. */
+/** The desired state: the routes of each Node, and what they share. */
 export type Made = Frame & { readonly plan: RoutePlan };
 
-/** What a look at the routes has found. */
+/** The result of a pass, with which notifications are compared. */
 export interface View {
-  /** Without what is ours. */
+  /** The state of the kernel without our own routes and entries. */
   readonly state: KernelState;
-  /** Undefined where that cannot be told, and before the first look has found it out. */
+  /** Undefined where it cannot be determined, and before the first pass has computed it. */
   readonly made: Made | undefined;
 }
 
-/** What is left of a state to judge notifications by. */
+/** Returns the part of a state that notifications are compared with. */
 export function viewOf(state: KernelState, made: Made | undefined): View {
   const tunnel = state.tunnel && { ...state.tunnel, forwarding: [], neighbours: [] };
   return { state: { ...state, routes: state.routes.filter((route) => !isOurs(route)), tunnel }, made };
 }
 
 /**
- * Whether a notification is a reason to look again: it may mean a change that is not one of ours.
+ * Whether a notification is a reason for another pass: it may report a change that is not one of ours.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read: then it may have meant anything
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed: then treat it as a reason
  */
 export function isReason(message: ReceivedMessage, { state, made }: View): boolean {
   if (!isRelevant(message, state)) return false;
   return made === undefined || !isExpected(message, { ...made, tunnel: state.tunnel?.index });
 }
 
-/** What is not as it should be, apart from what the kernel has just refused. */
+/** Returns all problems except for what the kernel has just refused. */
 export function standingProblems(judged: JudgedNodes, view: View | undefined): readonly string[] {
   if (view?.made === undefined) return problemsIn(judged);
   const { state, made } = view;
