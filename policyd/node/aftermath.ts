@@ -3,28 +3,28 @@ import type { Cancel, Clock } from "../clock.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 
-/** So much later at least, and mostly within twice that: a packet on its way takes microseconds, unless its processor stops. */
+/** Minimum delay; most addresses wait less than double. A packet is in flight for microseconds unless its CPU stalls. */
 const LATER_MILLISECONDS = 500;
 
 export interface AftermathParts {
   readonly clock: Pick<Clock, "after">;
-  /** Settles with whether the rules of pods that went are gone: until then these let flows through. */
+  /** Resolves to whether the rules of deleted pods are gone: until then those rules let flows through. */
   readonly areRulesGone: () => Promise<boolean>;
-  /** Forgets the flows from and to addresses. @throws DrawbridgeError (by the promise) when the kernel refuses */
+  /** Forgets the flows from and to addresses. @throws DrawbridgeError (rejects) when the kernel refuses */
   readonly forget: (addresses: readonly Address[]) => Promise<void>;
 }
 
 /**
- * The addresses of pods that went a moment ago (POD-20). Their flows are forgotten when their rules are gone, but a packet on
- * its way that met the old rules can make one behind that: so it is done once more a little later, for all that went meanwhile
- * at once.
+ * Keeps the addresses of recently deleted pods and forgets their flows a second time (POD-20). Flows are forgotten when
+ * a pod's rules are gone, but a packet in flight that matched the old rules can create one after that. A timer handles
+ * all addresses that arrived meanwhile together.
  */
 export class Aftermath {
   readonly #parts: AftermathParts;
-  /** Those that went since the last turn, and those that went before. */
+  /** Addresses added since the last turn; `#old` has the ones added before. */
   #young = new Set<Address>();
   #old = new Set<Address>();
-  /** Those whose flows are being forgotten. */
+  /** The addresses whose flows are being forgotten now. */
   #ending: { readonly addresses: ReadonlySet<Address>; readonly end: Promise<void> } | undefined;
   #timer: Cancel | undefined;
   #isStopped = false;
@@ -33,20 +33,20 @@ export class Aftermath {
     this.#parts = parts;
   }
 
-  /** The rules of a pod go. */
+  /** Adds the addresses of a pod whose rules are being removed. */
   add(addresses: readonly Address[]): void {
     for (const address of addresses) this.#young.add(address);
     this.#schedule();
   }
 
-  /** Settles when flows of these addresses are not being forgotten: what a pod begins must not be among them. */
+  /** Resolves when the flows of these addresses are not being forgotten, so that a new pod's own flows are not lost. */
   async pauseFor(addresses: readonly Address[]): Promise<void> {
     if (addresses.some((address) => this.#ending?.addresses.has(address) === true)) await this.#ending?.end;
   }
 
-  /** A pod has addresses from now on. @returns whether there may be flows of another that had one of them */
+  /** Stops tracking the addresses of a new pod. @returns whether flows of their previous owner may remain */
   end(addresses: readonly Address[]): RemainingFlows {
-    // It may be in both: it went twice, in two networks or by a DEL that came twice, before a turn and behind it.
+    // An address may be in both sets: its pod left two networks, or its DEL was repeated in a later turn.
     const found = addresses.map((address) => [this.#young.delete(address), this.#old.delete(address)]);
     return found.flat().includes(true) ? "unknown" : "none";
   }

@@ -6,15 +6,15 @@ import type { Configuration } from "../configuration/configuration.ts";
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";
 
-/** Of the cloud's load balancers (kube-proxy's healthzBindAddress). */
+/** Default where policyd serves Services: cloud load balancers probe it (kube-proxy's healthzBindAddress). */
 const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };
-/** Where another program serves Services, which then has 10256. */
+/** Default where another program serves Services and occupies port 10256. */
 export const HEALTH_BESIDE_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 } as const;
 
-/** New connections of one source: more than any balancer's probe makes, and few enough to cost nothing. */
+/** Limit on new connections from one source: above any load balancer's probe rate, and low enough to cost nothing. */
 const RATE: RateLimit = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: true };
 
-/** Where the daemon's health is served; undefined for nowhere. */
+/** Returns the address and port of the daemon's health server; undefined when it is off. */
 export function healthListen({
   healthAddress,
   services,
@@ -25,7 +25,7 @@ export function healthListen({
   return healthAddress ?? (services ? OF_SERVICES : HEALTH_BESIDE_OTHERS);
 }
 
-/** The TCP ports of the daemon's own that others than the node may reach, in order. */
+/** Returns the daemon's own TCP ports that are reachable from outside the node, in ascending order. */
 export function askedPorts(
   configuration: Pick<Configuration, "healthAddress" | "services" | "metricsAddress">,
 ): readonly number[] {
@@ -34,10 +34,9 @@ export function askedPorts(
 }
 
 /**
- * The part of the inet table that bounds how often one source connects to the daemon's own ports: each connection costs the
- * daemon's only thread time and memory. Those of the node itself, the kubelet's probes among them, are not counted.
- *
- * Only what begins a flow to the node itself pays for it.
+ * Returns the part of the inet table that limits how often one source connects to the daemon's own ports, since each
+ * connection costs time and memory of the daemon's only thread. Connections from the node itself, such as the kubelet's
+ * probes, are not counted. Only packets that start a flow to the node are checked.
  */
 export function askerShare(ports: readonly number[]): TablePart {
   const families = [

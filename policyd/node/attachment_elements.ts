@@ -15,15 +15,16 @@ import { hostPortHooks } from "./host_ports.ts";
 import { podMasqueradeHooks } from "./pod_masquerade.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
 
-/** Returns all that an attachment contributes to the node's sets. */
+/** Returns all elements that an attachment contributes to the node's sets. */
 export function attachmentElements(attachment: AttachmentRecord): readonly Claim[] {
   return [...guardElements(attachment), ...ruleElements(attachment)];
 }
 
 /**
- * What an attachment contributes to the guard's sets: each of its addresses, the link-local address its interface gives
- * itself, and its MAC for what a host says before it has an address. `macspoofchk` adds nothing: the guard drops a frame
- * with another MAC than its pod's from every port (B12). With them comes of which connections it is an end.
+ * Returns the elements that an attachment contributes to the guard's sets: each of its addresses, the link-local
+ * address that its interface assigns itself, and its MAC for packets sent before the pod has an address. `macspoofchk`
+ * adds nothing: the guard drops frames with a foreign MAC from every port (B12). The elements also say of which
+ * connections the pod is an end.
  */
 export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
   const { hostInterface, mac, addresses } = attachment;
@@ -44,13 +45,13 @@ export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
   ];
 }
 
-/** The hooks by which packets come to what {@link attachmentElements} has of host ports and masquerade. */
+/** Returns the hooks that lead packets to the host port and masquerade rules of {@link attachmentElements}. */
 export function attachmentHooks({ policyd: rules, portMappings, ipMasq }: AttachmentRecord): readonly Chain[] {
   if (rules === undefined) return [];
   return [...(portMappings.length > 0 ? hostPortHooks : []), ...(ipMasq === true ? podMasqueradeHooks : [])];
 }
 
-/** Its host ports and its masquerade; nothing where the plugin has put them into tables of its own. */
+/** Returns the elements of host ports and masquerade; none where the plugin has put them into its own tables. */
 function ruleElements(attachment: AttachmentRecord): readonly Claim[] {
   const { policyd: rules, portMappings: mappings, ipMasq } = attachment;
   if (rules === undefined) return [];
@@ -63,7 +64,7 @@ function ruleElements(attachment: AttachmentRecord): readonly Claim[] {
   );
 }
 
-/** Whom people know the attachment as: its pod, or else its container. */
+/** Returns the name that people know the attachment by: its pod, or else its container. */
 export function nameOf({ pod, containerId }: AttachmentRecord): string {
   return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
 }
@@ -73,8 +74,8 @@ function commentOf(attachment: AttachmentRecord): string {
 }
 
 /**
- * The link-local IPv6 address an Ethernet interface makes of its MAC address: fe80::/64 and the modified EUI-64
- * identifier (RFC 4291, appendix A), which is the kernel's default in a new namespace (addr_gen_mode 0).
+ * Returns the link-local IPv6 address that an Ethernet interface derives from its MAC address: fe80::/64 and the
+ * modified EUI-64 identifier (RFC 4291, appendix A). This is the kernel's default in a new namespace (addr_gen_mode 0).
  */
 export function linkLocalAddress(mac: MacAddress): Address {
   const [first = 0, second = 0, third = 0, ...last] = macToBytes(mac);

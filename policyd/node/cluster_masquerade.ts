@@ -14,29 +14,30 @@ import { INET_TABLE } from "./table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** Sets by these names and the family's number. */
+/** The set names, without the digit of the family. */
 const SETS = {
   /** The addresses of this node's pods. */
   pods: "leaving_pods",
-  /** Where they are seen with their own address. */
+  /** The destinations that see pods' own addresses. */
   kept: "kept_networks",
-  /** Everything, once {@link SETS.kept} is filled. A packet that is not found there is looked up here. */
+  /** Matches every address once {@link SETS.kept} is filled. Packets that match no element there are looked up here. */
   ready: "kept_networks_ready",
 } as const;
 
 const EVERYTHING = ["0.0.0.0/0", "::/0"].map((text) => rangeOf(parseCidr(text)));
 
 /**
- * The part of the inet table by which pods leave the cluster with the node's address, since nobody out there knows the way
- * back to theirs (POD-19), with a port of their own share (POD-25), and with none of the ports of its services ({@link hiding}).
+ * Returns the part of the inet table that gives pods' packets the node's address when they leave the cluster, since
+ * nothing outside knows a route back to pods (POD-19). The source port is of the pod's own share (POD-25), and none of
+ * the node's services ({@link hiding}).
  *
- * It looks at what a packet's destination is behind NAT, so a pod that calls a Service is hidden from no endpoint in the
- * cluster; what Services hide by their mark is hidden already.
+ * The rules see the destination after DNAT, so a pod that calls a Service keeps its address at every endpoint in the
+ * cluster. Packets that Services masquerade by their mark are translated before these rules.
  *
- * When the table is written as a whole, packets meet the new rules some milliseconds before they find anything in new sets of
- * ranges: those are filled at the end of the kernel's commit, one after the other (nf_tables_api.c, nft_set_commit_update). A
- * connection that was hidden by mistake would stay so; one whose first packet is lost is tried again. Hence the set that is
- * filled behind the one that counts.
+ * When the whole table is written, packets meet the new rules some milliseconds before lookups in new interval sets
+ * find anything: the kernel fills those at the end of the commit, one after the other (nf_tables_api.c,
+ * nft_set_commit_update). A connection masqueraded by mistake would stay so, while a lost first packet is sent again.
+ * So the rules drop a packet until the `ready` set, which is filled after the `kept` set, has elements.
  */
 export function clusterMasquerade(): TablePart {
   return {
@@ -54,7 +55,7 @@ export function clusterMasquerade(): TablePart {
           rule(inSet(destination, `${SETS.pods}${family}`), accept),
           rule(inSet(destination, `${SETS.kept}${family}`), accept),
           rule(not(inSet(source, `${SETS.ready}${family}`)), drop),
-          // Both sets may have been filled since the packet was looked for in the first one.
+          // Both sets may have been filled since this packet was looked up in the first one.
           rule(inSet(destination, `${SETS.kept}${family}`), accept),
           rule(...masqueradeInShare(family)),
           ...hiding(),
@@ -69,7 +70,7 @@ export function clusterMasquerade(): TablePart {
   };
 }
 
-/** Returns the elements of a pod of this node. */
+/** Returns the elements that masquerade a pod of this node. */
 export function leavingPodElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.map((address) => ({
     table: INET_TABLE,
@@ -78,12 +79,12 @@ export function leavingPodElements(addresses: readonly Address[]): readonly Clai
   }));
 }
 
-/** A range where pods keep their own address. */
+/** Returns the element for a range where pods keep their own address. */
 export function keptRangeElement(range: AddressRange): Claim {
   return rangeElement(SETS.kept, range);
 }
 
-/** With these the sets count ({@link clusterMasquerade}). */
+/** Returns the elements that put the sets into effect ({@link clusterMasquerade}). */
 export function readyElements(): readonly Claim[] {
   return EVERYTHING.map((range) => rangeElement(SETS.ready, range));
 }

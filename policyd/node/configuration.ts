@@ -2,29 +2,30 @@ import type { PolicyOptions } from "../policy/compile/options.ts";
 import type { Encapsulation } from "../routes/mtu.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
 
-/** How the names of pods' host interfaces begin (cni/names.ts). */
+/** The prefix of pods' host interface names (cni/names.ts). */
 export const HOST_INTERFACE_PREFIX = "dbv";
 
-/** The two bits of packets' marks that are ours; all others belong to whoever set them. */
+/** The two bits of packet marks that are ours; all other bits belong to whoever set them. */
 export interface MarkBits {
-  /** Leaves with the node's address. */
+  /** Marks a packet that leaves with the node's address. */
   readonly masquerade: number;
-  /** Translated by a NAT rule, so that it may go from one pod's port to another's. */
+  /** Marks a packet translated by NAT, so that it may be bridged from one pod's port to another's. */
   readonly bridged: number;
 }
 
-/** What a node's tables depend on; the daemon's configuration has the fields under the same names. */
+/** The configuration that a node's tables depend on; the daemon's configuration has the fields under the same names. */
 export interface NodeConfiguration {
-  /** The bridge whose ports the pods' host interfaces are. */
+  /** The bridge that pods' host interfaces are ports of. */
   readonly bridge: string;
   readonly markBits: MarkBits;
-  /** The tables are owned by this process (kernel >= 6.9). */
+  /** Whether this process owns the tables (kernel >= 6.9). */
   readonly tableOwner: boolean;
-  /** Pods leave the cluster with the node's address. */
+  /** Whether pods leave the cluster with the node's address. */
   readonly masquerade?: boolean;
-  /** Mebibytes of each family for fragments that wait to be put together; 0 when absent: then pods are not limited. */
+  /** Mebibytes for each family that hold fragments until reassembly; 0 when absent, which leaves pods without a limit.
+   */
   readonly fragmentMemory?: number;
-  /** TCP ports of the daemon's own, to which a source may connect only a few times a second; no ports when absent. */
+  /** The daemon's own TCP ports, to which one source may connect only a few times a second; none when absent. */
   readonly askedPorts?: readonly number[];
   /** How packets get to pods of other nodes; "never" when absent. */
   readonly encapsulation?: Encapsulation;
@@ -32,6 +33,7 @@ export interface NodeConfiguration {
   readonly services?: ServiceRules | undefined;
   /** How policies are enforced; undefined where another program does it. */
   readonly policyOptions?: Omit<PolicyOptions, "bridge"> | undefined;
-  /** {@link HOST_INTERFACE_PREFIX} when absent. Ports whose names begin otherwise are others' and left alone. */
+  /** {@link HOST_INTERFACE_PREFIX} when absent. Ports with other names belong to other programs and are left untouched.
+   */
   readonly hostInterfacePrefix?: string;
 }

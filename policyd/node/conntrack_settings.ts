@@ -11,11 +11,11 @@ import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { REASSEMBLY_SECONDS } from "./fragment_share.ts";
 
-/** The daemon's configuration has the fields under the same names; 0 leaves a setting as it is. */
+/** Conntrack settings. The daemon's configuration has the fields under the same names; 0 leaves a setting unchanged. */
 export interface ConntrackConfiguration {
-  /** How many connections for each processor the table has room for. */
+  /** Size of the conntrack table, in connections per processor. */
   readonly conntrackMaxPerCore: number;
-  /** How many at least, however few processors there are. */
+  /** Minimum size of the table, however few processors there are. */
   readonly conntrackMin: number;
   /** Milliseconds. */
   readonly conntrackEstablishedTimeout: number;
@@ -23,18 +23,18 @@ export interface ConntrackConfiguration {
   readonly conntrackCloseWaitTimeout: number;
 }
 
-/** The parts of the machine that raising settings takes. */
+/** The parts of the machine that {@link openConntrackSettings} needs. */
 export interface ConntrackMachine {
   readonly syscalls: FileCalls;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Where the original values are kept. */
+  /** Where the original values are stored. */
   readonly originals: OriginalSettingsPlace;
 }
 
 const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
 
-/** A setting that is to be at least so large, or where it says so at most. */
+/** A setting with its lower bound, or with its upper bound where `isMost` is true. */
 export interface BoundedSetting {
   readonly key: string;
   readonly value: number;
@@ -42,10 +42,10 @@ export interface BoundedSetting {
 }
 
 /**
- * The settings of connection tracking that a node of a cluster needs, by kube-proxy's names and defaults: room for many
- * connections, and a half-closed one is remembered for as long as an idle backend may take to close its end.
+ * Returns the conntrack settings that a node of a cluster needs, with kube-proxy's names and defaults: room for many
+ * connections, and a half-closed connection is remembered for as long as an idle backend may take to close its end.
  *
- * @param processors how many there are
+ * @param processors the number of processors
  */
 export function conntrackSettings(
   configuration: ConntrackConfiguration,
@@ -62,19 +62,19 @@ export function conntrackSettings(
 }
 
 const MEBIBYTE = 1024 * 1024;
-/** Of the machine's memory, for each family. */
+/** Share of the machine's memory, for each family. */
 const FRAGMENTS_PART = 1 / 32;
 
-/** How many mebibytes for fragments this machine has, of those that the configuration asks for; 0 stays 0. */
+/** Returns the requested mebibytes for fragments, reduced to what this machine can afford; 0 stays 0. */
 export function affordableFragmentMemory(mebibytes: number, machineBytes: number): number {
   return Math.min(mebibytes, Math.max(4, Math.floor((machineBytes * FRAGMENTS_PART) / MEBIBYTE)));
 }
 
 /**
- * The settings of reassembly that pods' shares are made for (fragment_share.ts): room, and a short time, so that what is
- * never completed gives it back.
+ * Returns the reassembly settings that pods' shares are computed for (fragment_share.ts): enough memory, and a short
+ * timeout, so that incomplete datagrams release theirs.
  *
- * @param mebibytes of each family; 0 for none
+ * @param mebibytes for each family; 0 returns no settings
  */
 export function fragmentSettings(mebibytes: number): readonly BoundedSetting[] {
   if (mebibytes === 0) return [];
@@ -86,7 +86,7 @@ export function fragmentSettings(mebibytes: number): readonly BoundedSetting[] {
   ];
 }
 
-/** Writes the settings of this thread's network namespace once, when rules are in force: with them nf_conntrack is there. */
+/** Writes the settings of this thread's network namespace once rules are in force, as nf_conntrack is loaded then. */
 export function openConntrackSettings(
   configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory">,
   machine: ConntrackMachine,
@@ -106,8 +106,9 @@ export function openConntrackSettings(
 }
 
 /**
- * Raises settings that are lower; a larger value is somebody's intention and stays. What cannot be written, as the size of the
- * table in a network namespace that is not the machine's first, is told and left.
+ * Raises settings that are below their bound and lowers those above an upper bound; other values are somebody's
+ * intention and stay. A setting that cannot be written, such as the table size outside the machine's first network
+ * namespace, is logged and left unchanged.
  */
 export function raiseSettings(settings: readonly BoundedSetting[], sysctl: Sysctl, logger: Logger): void {
   for (const setting of settings) {
@@ -122,13 +123,13 @@ export function raiseSettings(settings: readonly BoundedSetting[], sysctl: Sysct
   }
 }
 
-/** @returns why it is not within its bound; undefined when it is */
+/** @returns why the setting is not within its bound; undefined when it is */
 function bound(sysctl: Sysctl, { key, value, isMost = false }: BoundedSetting, logger: Logger): string | undefined {
   const present = sysctl.read(key);
   if (present === undefined) return "the kernel does not have it: is nf_conntrack loaded?";
-  // What is no number is nothing to compare with.
+  // A value that is not a number cannot be compared.
   if (!/^\d+$/.test(present)) return `it is ${JSON.stringify(present)}, expected a number`;
-  // A size of 0 is any number of connections (__nf_conntrack_alloc).
+  // A size of 0 means unlimited (__nf_conntrack_alloc).
   const isWithin = isMost ? Number(present) <= value : Number(present) >= value;
   if (isWithin || (key === TABLE_SIZE && Number(present) === 0)) return undefined;
   sysctl.write(key, String(value));

@@ -5,19 +5,19 @@ import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { PodMemory } from "./pod_memory.ts";
 
-/** What the kernel remembers beyond the rules it was decided by. */
+/** Deletes flows and other memory that the kernel keeps beyond the rules that created it. */
 export interface FlowMemory {
-  /** Forgets the UDP flows that a new attachment's ports have from now on (R2). @throws SyscallError, NetlinkError */
+  /** Forgets the UDP flows that a new attachment's host ports now take over (R2). @throws SyscallError, NetlinkError */
   forgetOf(attachment: AttachmentRecord): void;
-  /** Forgets all there is of an attachment that has gone (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
+  /** Forgets everything about a deleted attachment (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
   forgetPod(attachment: AttachmentRecord): Promise<void>;
-  /** Forgets the same of addresses. @throws DrawbridgeError when the kernel refuses */
+  /** Does the same for addresses. @throws DrawbridgeError when the kernel refuses */
   forgetAddresses(addresses: readonly Address[]): Promise<void>;
 }
 
 /**
- * The kernel's connection tracking of this thread's network namespace. For a new pod without published UDP ports it is
- * not asked; else the kernel goes through its whole table, which takes some 10 ms.
+ * Returns the connection tracking of this thread's network namespace. A new pod without published UDP ports costs no
+ * request; otherwise the kernel walks its whole table, which takes some 10 ms.
  */
 export function kernelFlowMemory(syscalls: Syscalls & FileReadCalls, pods: PodMemory): FlowMemory {
   return {

@@ -5,42 +5,43 @@ import { accept, dropping, equals, goTo, hasBits, inRange, not, rule } from "../
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";
 
-/** How long the kernel keeps fragments of a datagram that is not complete. */
+/** How long the kernel keeps the fragments of an incomplete datagram. */
 export const REASSEMBLY_SECONDS = 2;
 
 const MEBIBYTE = 1024 * 1024;
 /**
- * The most memory that one fragment of at most {@link LONGEST} bytes takes (skb->truesize): its structures and a page of data beside its
- * header, which a sender with a packet socket chooses. One of the kernel's own takes half of that.
+ * The most memory that one fragment of at most {@link LONGEST} bytes takes (skb->truesize): its structures, and a page
+ * of data beside its header, which a sender with a packet socket can choose. A fragment made by the kernel takes half
+ * of that.
  */
 const FRAGMENT_BYTES = 5 * 1024;
-/** The usual MTU, and with the largest of links as many times {@link FRAGMENT_BYTES}. */
+/** The usual MTU. A fragment of the largest MTU costs {@link LARGE_FRAGMENTS} times {@link FRAGMENT_BYTES}. */
 const LONGEST = 1500;
 const LONGEST_OF_ALL = 9216;
 const LARGE_FRAGMENTS = 4;
-/** Pods on a node, for each of which there is a share at any time. */
+/** Number of pods on a node that are guaranteed a share at any time. */
 const MOST_PODS = 256;
 
-/** Fragments that may come in a second, and as many at once. */
+/** Fragments allowed per second; each number is also the burst. */
 export interface FragmentRates {
-  /** From each pod at any time. */
+  /** Guaranteed to each pod at any time. */
   readonly share: number;
-  /** Further ones of all pods together, and the most of them that a single pod gets. */
+  /** Extra fragments for all pods together; `most` is the part that a single pod can get. */
   readonly pool: number;
   readonly most: number;
-  /** Further ones of more than 1500 bytes of all pods together. */
+  /** Extra fragments of more than 1500 bytes for all pods together. */
   readonly largePool: number;
 }
 
 /**
- * Divides the memory for reassembly: three eighths are the shares of 256 pods, three eighths are for whoever needs more, of which no
- * pod gets more than half, and a quarter is left to the node and its neighbours. Nothing of it is asked back: a fragment
- * that is never completed stays for {@link REASSEMBLY_SECONDS}.
+ * Divides the memory for reassembly: three eighths are the shares of 256 pods, three eighths are for pods that need
+ * more, of which no pod gets more than half, and a quarter is left to the node and its neighbours. Nothing is reclaimed
+ * early: an incomplete fragment stays for {@link REASSEMBLY_SECONDS}.
  *
  * @param mebibytes of one family
  */
 export function fragmentRates(mebibytes: number): FragmentRates {
-  // Those that come at once, and those of the seconds in which these stay.
+  // The burst, plus the fragments that arrive in the seconds during which the burst stays.
   const rateOf = (parts: number): number =>
     Math.max(1, Math.floor((mebibytes * MEBIBYTE * parts) / FRAGMENT_BYTES / (1 + REASSEMBLY_SECONDS)));
   const pool = rateOf(2 / 8);
@@ -58,14 +59,15 @@ const FAMILIES = [
 ] as const;
 
 /**
- * The part of the inet table that keeps pods to their share of the memory in which the kernel puts fragments together.
+ * Returns the part of the inet table that limits each pod to its share of the kernel's reassembly memory.
  *
- * Connection tracking reassembles at prerouting -400, and one memory for each family is all that a network namespace has: whoever
- * fills it with fragments of datagrams that never become complete keeps everybody from reassembling. So pods' fragments
- * are counted before, by their source, which the guard and the filter of the pod's port have compared with the pod's by then.
+ * Connection tracking reassembles at prerouting -400, and a network namespace has one memory for each family: a sender
+ * that fills it with fragments of datagrams that never become complete keeps everybody from reassembling. So pods'
+ * fragments are counted before that, by source address, which the guard and the filter on the pod's port have verified
+ * by then.
  *
- * Of a pod's packets only fragments pay for it, apart from the test whether they are: two comparisons of IPv4, and a look for the
- * header in IPv6, where it may come after others.
+ * Only fragments pay for it. Other packets of a pod cost the test for a fragment: two comparisons for IPv4, and a
+ * search for the extension header in IPv6, where it may follow others.
  */
 export function fragmentShare(bridge: string, mebibytes: number): TablePart {
   const rates = fragmentRates(mebibytes);
@@ -83,7 +85,7 @@ export function fragmentShare(bridge: string, mebibytes: number): TablePart {
     chains: FAMILIES.flatMap((family) => chainsOf(family, rates)),
     shared: {
       before_reassembly: [
-        // The offset, and whether more follow.
+        // Matches any fragment: a nonzero offset, or "more fragments".
         rule(fromPods, not(hasBits("ip frag-off", 0x3fff, 0)), goTo("fragments4")),
         rule(fromPods, equals("exthdr frag", "exists"), goTo("fragments6")),
       ],
@@ -106,7 +108,7 @@ function chainsOf(family: (typeof FAMILIES)[number], rates: FragmentRates): read
   return [
     {
       name: `large_fragments${number}`,
-      // Longer than any link takes: segments that were never cut, which take as much memory as thirty fragments.
+      // Longer than any link takes: unsplit segments, which take as much memory as thirty fragments.
       rules: [dropping(DropReason.FRAGMENT, isLonger(LONGEST_OF_ALL)), ...rules(LARGE_FRAGMENTS, rates.largePool)],
     },
     {

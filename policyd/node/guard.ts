@@ -16,14 +16,14 @@ import type { NodeConfiguration } from "./configuration.ts";
 import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
 import type { TablePart } from "./table_part.ts";
 
-/** The guard's sets: which source belongs to which port. Attachments fill them. */
+/** The guard's sets, which bind a source to a port. Attachments fill them. */
 export const GUARD_SETS = {
   ipv4: { name: "pod4", key: ["ifname", "ether_addr", "ipv4_addr"] },
   ipv6: { name: "pod6", key: ["ifname", "ether_addr", "ipv6_addr"] },
   mac: { name: "podmac", key: ["ifname", "ether_addr"] },
 } as const;
 
-/** The comments of the rules that drop, by which people and metrics tell their counters apart. */
+/** The comments of the rules that drop, which tell their counters apart for people and metrics. */
 export const DropReason = {
   PROTOCOL: "tagged or neither IP nor ARP",
   SOURCE: "source not of the pod",
@@ -37,28 +37,29 @@ export const DropReason = {
 } as const satisfies Readonly<Record<string, string>>;
 
 /**
- * The part of the bridge table that keeps pods to their own addresses and away from each other's links.
+ * Returns the part of the bridge table that keeps pods to their own addresses and away from each other's links.
  *
  * `prerouting` at -300 comes before br_netfilter's connection tracking (priority 0 of this family) and before the
- * bridge learns the frame's source, and sees every frame whether br_netfilter is on or off; those to reserved group
- * addresses since the plugin sets the port so (cni/wiring.ts). Only a frame of a pod's port is judged, by the port, the
- * source MAC and the source address together:
+ * bridge learns the frame's source. It sees every frame whether br_netfilter is on or off; frames to reserved group
+ * addresses arrive here because of a port setting by the plugin (cni/wiring.ts). Only frames from pods' ports are
+ * checked, by the port, the source MAC and the source address together:
  *
- * - Tagged frames are none a pod needs; the payload at the place of the type is the tag, also where the kernel has moved
- *   it out of the frame, so one test refuses them with EAPOL, LLDP and everything else.
- * - Of ARP both the frame's and the packet's own source are looked at: the first is what the bridge learns.
- * - From `::` only what a host without an address has to say: duplicate address detection and multicast reports.
- *   0.0.0.0 needs nobody, since pods get addresses from the plugin.
- * - The target of a neighbour advertisement is judged later ({@link relatedPackets}): such a frame may go around the bridge.
+ * - No pod needs tagged frames. The rule reads the tag at the place of the type, also where the kernel has moved it out
+ *   of the frame, so one test drops them together with EAPOL, LLDP and every other protocol.
+ * - For ARP, both the frame's source and the packet's own source are checked: the first is what the bridge learns.
+ * - From `::` a host without an address may send only duplicate address detection and multicast reports. No pod needs
+ *   0.0.0.0, since pods get their addresses from the plugin.
+ * - The target of a neighbour advertisement is checked later ({@link relatedPackets}): such a frame may bypass the
+ *   bridge.
  *
- * `multicast` keeps pods from asking who listens to which groups (ENDS-05). By one query the bridge takes a pod for the link's
- * querier (br_multicast_query_received), and from then on sends the node's multicast only to ports whose reports it has heard.
- * Pods never hear that query, so they do not answer it. Of IGMP only reports pass: the bridge looks at what comes in a fragment
- * as well, of which a rule does not see the type (ip_mc_check_igmp). A report concerns the port that it comes from.
+ * `multicast` keeps pods from sending membership queries (ENDS-05). After one query the bridge takes a pod for the
+ * link's querier (br_multicast_query_received) and sends the node's multicast only to ports whose reports it has heard.
+ * Pods never hear that query, so they do not answer it. Of IGMP only reports pass, because the bridge also parses
+ * fragments, whose type a rule does not see (ip_mc_check_igmp). A report concerns only the port it comes from.
  *
- * `forward` at -200 then drops what would go from a pod's port to any other port, unless it is the bridged half of a
- * translated connection (marks.ts): all else takes the node's IP layer, where it is policed (POD-22). Frames to the
- * bridge itself do not pass here.
+ * `forward` at -200 drops frames from a pod's port to any other port, except the bridged half of a translated
+ * connection (marks.ts): everything else takes the node's IP layer, where policies apply (POD-22). Frames to the bridge
+ * itself do not pass here.
  */
 export function guard({ markBits, hostInterfacePrefix = HOST_INTERFACE_PREFIX }: NodeConfiguration): TablePart {
   const isOthers = not(startsWith("iifname", hostInterfacePrefix));

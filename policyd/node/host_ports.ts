@@ -11,20 +11,19 @@ import { anyFlag, rule } from "../../kernel/nftables/statement.ts";
 import type { TablePart } from "./table_part.ts";
 
 /**
- * The part of the inet table that publishes pods' ports, by the plugin's own rules: what a packet to an address of the
- * node leads to stands in maps, so there are as many rules for a hundred pods as for none. {@link hostPortHooks} lead to
- * these chains.
+ * Returns the part of the inet table that publishes pods' ports, by the plugin's own rules. Maps hold the target of
+ * each node address and port, so a hundred pods need as many rules as none. {@link hostPortHooks} lead to these chains.
  */
 export function hostPorts(): TablePart {
   return { sets: hostPortSets, chains: [...hostPortChains, ...localhostAnswerChains] };
 }
 
 /**
- * The hooks of host ports, which are there while a pod of the node has one.
+ * The hooks of host ports, which exist while a pod of the node has one.
  *
- * At -99 destinations change after those of Services, and before {@link marks} looks at what was translated; at 99
- * sources do before marks go. Answers to clients on localhost are readdressed at -89, after that mark, and at 110, after
- * policies.
+ * Destinations change at -99, after those of Services and before {@link marks} checks what was translated; sources
+ * change at 99, before marks are cleared. Replies to clients on localhost are readdressed at -89, after that mark, and
+ * at 110, after policies.
  */
 export const hostPortHooks: readonly Chain[] = [
   {

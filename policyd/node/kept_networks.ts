@@ -5,26 +5,26 @@ import { JoinedNetworks } from "../cluster/joined_networks.ts";
 import type { JudgedNode } from "../cluster/node_verdict.ts";
 
 const EVERYTHING = { 4: parseCidr("0.0.0.0/0"), 6: parseCidr("::/0") } as const;
-/** Link-local addresses and multicast: what has them is no farther than the link, or many. */
+/** Link-local addresses, which are on the link itself, and multicast. */
 const NEVER_HIDDEN = ["169.254.0.0/16", "224.0.0.0/4", "fe80::/10", "ff00::/8"].map((text) => parseCidr(text));
 
 /**
- * Where pods keep their own address: in the cluster, at link-local addresses and at multicast's; everywhere in a family of
- * which no pod network is known, as then nobody can tell what is outside (POD-19).
+ * The networks where pods keep their own address: the cluster, link-local addresses and multicast. In a family without
+ * a known pod network pods keep it everywhere, since nothing then says what is outside the cluster (POD-19).
  */
 export class KeptNetworks {
   readonly #joined = new JoinedNetworks();
   readonly #podCidrs = new Map<string, readonly Cidr[]>();
-  /** How many networks of pods are known. */
+  /** Number of known pod networks, by family. */
   readonly #known = { 4: 0, 6: 0 };
 
-  /** @param further what else knows the way to pods, by the configuration */
+  /** @param further configured networks that know a route to pods */
   constructor(further: readonly Cidr[]) {
     this.#count(further, 1);
     this.#joined.set("configuration", [...further, ...NEVER_HIDDEN]);
   }
 
-  /** Sets what is believed of a node; undefined for one that is gone. */
+  /** Sets the accepted networks and addresses of a node; undefined removes it. */
   setNode(name: string, node: JudgedNode | undefined): void {
     const { podCidrs, addresses } = node ?? { podCidrs: [], addresses: [] };
     this.#count(this.#podCidrs.get(name) ?? [], -1);
@@ -34,7 +34,7 @@ export class KeptNetworks {
     this.#joined.set(`node ${name}`, [...podCidrs, ...addresses.map((address) => hostCidr(address))]);
   }
 
-  /** What has become of the ranges since the call before. */
+  /** Returns the ranges added and removed since the previous call. */
   difference(): RangeDifference {
     for (const family of [4, 6] as const) {
       this.#joined.set(`everything ${family}`, this.#known[family] > 0 ? [] : [EVERYTHING[family]]);

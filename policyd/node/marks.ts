@@ -13,16 +13,16 @@ import type { NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "./table_part.ts";
 
 /**
- * The part of the inet table that says which packets of the bridge are translated ones, and takes our bits off again.
+ * Returns the part of the inet table that marks the translated packets of the bridge and clears our mark bits again.
  *
- * Where br_netfilter is on, a packet whose destination NAT has changed to another pod of this bridge is bridged to its
- * port, not routed (br_nf_pre_routing_finish); {@link guard} lets it pass by the bit that is set right after the NAT hook
- * (-100). Where br_netfilter is off, this hook does not see bridged frames and none gets the bit, and NATed
- * packets are routed: so nothing has to know or follow the state of that switch.
+ * Where br_netfilter is on, a packet whose destination NAT has changed to another pod of this bridge is bridged to that
+ * pod's port, not routed (br_nf_pre_routing_finish). {@link guard} lets it pass by the bit that is set right after the
+ * NAT hook (-100). Where br_netfilter is off, this hook sees no bridged frames, none gets the bit, and translated
+ * packets are routed. So nothing depends on the state of that switch.
  *
- * The bit is cleared before it is set, so that nothing but NAT can make a frame pass: neither another's rule that writes
- * whole marks, nor a frame whose mark came from elsewhere. Afterwards nothing of ours stays on what leaves the node or
- * is delivered to it (sockets may take over a mark, net.ipv4.tcp_fwmark_accept), and no bit of others is touched.
+ * The bit is cleared before it is set, so only NAT can make a frame pass: neither another program's rule that writes
+ * whole marks, nor a frame that arrived with a mark. Our bits are removed from packets that leave the node or are
+ * delivered to it (sockets may take over a mark, net.ipv4.tcp_fwmark_accept), and no other bit is changed.
  */
 export function marks({ bridge, markBits }: NodeConfiguration): TablePart {
   const fromBridge = equals("iifname", bridge);
@@ -33,7 +33,7 @@ export function marks({ bridge, markBits }: NodeConfiguration): TablePart {
     chains: [],
     shared: {
       after_nat_prerouting: [
-        // Ends the chain for most packets, which need none of its other rules.
+        // Ends the chain for most packets, which need no other rule of it.
         rule(
           not(hasBit("meta mark", markBits.bridged)),
           anyFlag("ct state", "new", "established"),

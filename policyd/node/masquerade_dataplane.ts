@@ -16,20 +16,19 @@ import { KeptNetworks } from "./kept_networks.ts";
 const OWNER = "cluster networks";
 
 export interface MasqueradeDataplaneParts {
-  /** Whose tables have the part `clusterMasquerade()`. Whoever owns it starts and stops it. */
+  /** Its tables have the part `clusterMasquerade()`. The ruleset's owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly nodeName: string;
-  /** This node's pod CIDRs where its Node object has none. */
+  /** This node's pod CIDRs, used in addition to those of its Node object. */
   readonly podCidrs: readonly Cidr[];
-  /** Who judges the Nodes. */
   readonly judge: NodeJudge;
-  /** Where pods keep their address beside what the Node objects name. */
+  /** Networks where pods keep their address, in addition to those of the Node objects. */
   readonly further: readonly Cidr[];
 }
 
 /**
- * Where pods keep their own address, as the Node objects come and go (POD-19). Of a node's addresses the internal ones count:
- * an external one is often translated by a gateway, which knows the nodes alone.
+ * Claims the networks where pods keep their own address, as Node objects change (POD-19). Only internal addresses of a
+ * node count: an external one is often translated by a gateway, which knows a route only to nodes.
  */
 export class MasqueradeDataplane implements Dataplane {
   readonly #parts: MasqueradeDataplaneParts;
@@ -57,8 +56,9 @@ export class MasqueradeDataplane implements Dataplane {
   }
 
   /**
-   * What of a pod leaves with the node's address: all of one in the network that is installed (NETWORK_NAME), and what is in this
-   * node's pod CIDRs, as known when it is attached or the daemon starts. Further networks of a pod are none of the cluster's.
+   * Returns the elements that give a pod's packets the node's address: for all addresses in the installed network
+   * (NETWORK_NAME), and for those in this node's pod CIDRs as known when the pod is attached or the daemon starts. A
+   * pod's further networks do not belong to the cluster.
    */
   elementsOf({ network, addresses }: Pick<AttachmentRecord, "network" | "addresses">): readonly Claim[] {
     const { podCidrs, nodeName, judge } = this.#parts;
@@ -69,7 +69,7 @@ export class MasqueradeDataplane implements Dataplane {
     return leavingPodElements(leaving.map(({ address }) => address));
   }
 
-  /** What it needs of a pod is claimed with what binds it to its port (leavingPodElements). */
+  /** Does nothing: a pod's elements are claimed together with those that bind it to its port (leavingPodElements). */
   async register(): Promise<void> {}
 
   async unregister(): Promise<void> {}
@@ -80,7 +80,7 @@ export class MasqueradeDataplane implements Dataplane {
 
   async stop(): Promise<void> {}
 
-  /** At once: the first packets to a new node's pods should not be the ones that are hidden. */
+  /** Claims changed ranges as urgent, so that the first packets to a new node's pods keep their source address. */
   #claim(): void {
     const { ruleset } = this.#parts;
     const { removed, added } = this.#kept.difference();
@@ -89,7 +89,7 @@ export class MasqueradeDataplane implements Dataplane {
   }
 }
 
-/** Who keeps the networks of the rules, as the configuration says. */
+/** Returns the dataplane that maintains the masquerade networks, as configured. */
 export function masqueradeDataplane(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,
@@ -100,7 +100,7 @@ export function masqueradeDataplane(
   return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
 }
 
-/** What the configuration makes of pods that leave the cluster: who follows the nodes, and what each attachment adds. */
+/** Returns the dataplane that follows the Nodes and the elements of each attachment; both are empty without masquerade. */
 export function openMasquerade(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,

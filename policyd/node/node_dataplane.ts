@@ -29,53 +29,53 @@ export interface NodeDataplaneParts {
   readonly watch: RulesetWatch;
   /** Starts the thread that waits for the kernel's notifications. */
   readonly startEvents: () => KernelEvents;
-  /** Begins to prepare what the first batch will have whatever the objects are; what it returns ends it. */
+  /** Starts to prepare the rules that do not depend on objects; returns a function that ends it. */
   readonly prepare?: () => Cancel;
-  /** All objects have been read. */
+  /** Called when all objects have been read. */
   readonly onObjects?: (events: KernelEvents) => void;
   readonly links: LinkRemoval;
   readonly flows: FlowMemory;
-  /** Undefined where nothing judges flows. */
+  /** Undefined where policies are not enforced. */
   readonly aftermath: Aftermath | undefined;
-  /** Whether anything is left of an attachment, which may have gone without our knowing. */
+  /** Whether a record or a link of an attachment remains; it may have gone without a DEL reaching us. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
-  /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
+  /** Whether an attachment's link exists: only this shows which of two records with one address belongs to a pod. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
-  /** Which attachments have ended without DEL; without it, those of which nothing is left. */
+  /** The attachments that ended without DEL; without it, those of which nothing remains. */
   readonly ended?: Pick<EndedSandboxes, "givesWay" | "gaveWay" | "hasEnded">;
-  /** Has the bridge look at all that a pod sends. @throws DrawbridgeError when the kernel refuses */
+  /** Makes all of a pod's packets pass the bridge again. @throws DrawbridgeError when the kernel refuses */
   readonly endBypass: (attachment: AttachmentRecord) => void;
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
-  /** Elements of a pod beside those that bind it to its port. */
+  /** Elements of a pod in addition to those that bind it to its port. */
   readonly furtherElements: (attachment: AttachmentRecord) => readonly Claim[];
-  /** Which host ports pods get; without it they get all. */
+  /** The host ports that pods get; without it, they get all. */
   readonly hostPorts?: Pick<HostPortRefusals, "served" | "attached" | "detached">;
-  /** On which pods have policies; undefined where none are enforced. */
+  /** The bridge on which pods have policies; undefined where none are enforced. */
   readonly policedBridge?: string | undefined;
-  /** Says when the first rules may be written; undefined for at once. */
+  /** Decides when the first rules may be written; undefined means at once. */
   readonly takeOver?: Pick<TakeOver, "granted" | "refusal" | "problems" | "stop"> | undefined;
-  /** What has rules of its own for pods; undefined for nothing. */
+  /** Maintains further rules for pods; undefined where there are none. */
   readonly follower?: AttachmentFollower | undefined;
 }
 
 /**
- * The node's tables: which source belongs to which pod's port, and what goes with a pod.
+ * Maintains the node's tables: which source belongs to which pod's port, and the other rules of each pod.
  *
- * Nothing is written before everything has been read once, so that what an earlier daemon put in force stays until this
- * one knows what is still wanted. A pod that registers meanwhile waits.
+ * Nothing is written until everything has been read once, so the rules of an earlier daemon stay in force until this
+ * one knows the desired state. A pod that registers meanwhile waits.
  */
 export class NodeDataplane implements Dataplane {
   readonly #parts: NodeDataplaneParts;
   readonly #holders = new RuleHolders();
-  /** What waits for the start, and gets or is refused its ports then; each goes on by this, also when it is removed before. */
+  /** Registrations that wait for the start; calling the value resumes one, also after the attachment is removed. */
   readonly #registering = new Map<AttachmentRecord, () => void>();
-  /** What is not yet forgotten of those that are no longer among the attachments, by their keys. */
+  /** Removals in progress, by the keys of attachments that may already be out of the registry. */
   readonly #leaving = new Map<string, Promise<void>>();
   #isStarted = false;
   #events: KernelEvents | undefined;
-  /** Settles when changes of others are told. */
+  /** Resolves when changes by other programs are being reported. */
   #watching: Promise<void> | undefined;
   #endPreparation: Cancel | undefined;
   #isStopped = false;
@@ -84,7 +84,7 @@ export class NodeDataplane implements Dataplane {
     this.#parts = parts;
   }
 
-  /** What takes its time and needs no objects: a pod that waits for those does not wait for it, too. */
+  /** Starts slow work that needs no objects, so that pods waiting for the objects do not wait for this work too. */
   begin(): void {
     void this.#watch();
     this.#endPreparation = this.#parts.prepare?.();
@@ -111,8 +111,8 @@ export class NodeDataplane implements Dataplane {
   }
 
   /**
-   * Those of the records that are there still: a DEL that found no daemon may have ended since they were read (REG-01). Sandboxes that
-   * ended without DEL come last, since others may have their ports by now.
+   * Returns the recorded attachments that still exist: a DEL that found no daemon may have completed since the records
+   * were read (REG-01). Sandboxes that ended without DEL come last, since other pods may have their ports by now.
    */
   #recorded(): readonly AttachmentRecord[] {
     const { attachments, logger, isPresent, ended } = this.#parts;
@@ -129,7 +129,7 @@ export class NodeDataplane implements Dataplane {
       });
   }
 
-  /** Changes of others are told before the first batch, so that none falls in between. */
+  /** Watches for changes by other programs before it writes the first batch, so that no change is missed. */
   async #startRules(): Promise<void> {
     const { ruleset, follower, takeOver } = this.#parts;
     await this.#watch();
@@ -152,13 +152,13 @@ export class NodeDataplane implements Dataplane {
   async register(attachment: AttachmentRecord): Promise<void> {
     demandPolicedBridge(attachment, this.#parts.policedBridge);
     if (!this.#isStarted) await new Promise<void>((goOn) => this.#registering.set(attachment, goOn));
-    // Its address may be another's by now, who must not be forgotten for one that is gone.
+    // Another attachment may have the address by now, and must not be forgotten in favour of one that is gone.
     this.#demandPresent(attachment);
     const { ruleset, attachments, flows, follower, aftermath } = this.#parts;
     const superseded = supersededBy(attachment, attachments.values());
     for (const gone of superseded) this.#forget(gone);
     if (superseded.length > 0) {
-      // Their flows must not be let through for the pod that has their address now (POD-20).
+      // Flows of the superseded pods must not pass for the pod that now has their address (POD-20).
       await ruleset.inForce();
       await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
     }
@@ -170,7 +170,7 @@ export class NodeDataplane implements Dataplane {
     this.#provideHooks(attachment, true);
     this.#parts.hostPorts?.attached(attachment);
     ruleset.claim(ownerOf(attachment), elements, "urgent");
-    // One batch for both, where its policies can be told at once.
+    // One batch carries both where the pod's policies are known at once.
     follower?.attached(attachment, superseded.length > 0 ? "unknown" : remaining);
     const isInForce = await ruleset.inForce();
     this.#demandPresent(attachment);
@@ -185,7 +185,7 @@ export class NodeDataplane implements Dataplane {
     this.#demandPresent(attachment);
   }
 
-  /** @throws DrawbridgeError when it was removed meanwhile */
+  /** @throws DrawbridgeError when the attachment was removed meanwhile */
   #demandPresent(attachment: AttachmentRecord): void {
     if (this.#parts.attachments.get(attachment) === attachment) return;
     throw new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its rules were in force");
@@ -197,10 +197,10 @@ export class NodeDataplane implements Dataplane {
   }
 
   /**
-   * The link goes first: until nothing can be sent from the port, the rules that bind it stay. Its host ports and its
-   * policies are gone when this settles, since the next pod may have its address as soon as DEL returns; then nothing
-   * makes a flow to it any more, and what the kernel remembers of the address is forgotten (POD-20). Who asks again over
-   * it waits as long.
+   * Removes an attachment. The link goes first: the rules that bind the port stay until nothing can be sent from it.
+   * When this resolves, the host ports and policies are gone, since the next pod may have the address as soon as DEL
+   * returns. After that no new flow to it can start, and the kernel's memory of the address is forgotten (POD-20). A
+   * repeated call waits for the same removal.
    */
   async unregister(name: AttachmentName): Promise<void> {
     const key = attachmentKey(name);
@@ -223,13 +223,13 @@ export class NodeDataplane implements Dataplane {
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
     const isForgotten = await this.#forgetMemory(attachment);
     if (areRulesGone && isForgotten) return;
-    // Who asked does it then (cni/without_policyd.ts), also for what an earlier daemon has left in force.
+    // The caller then does it (cni/without_policyd.ts), also for rules that an earlier daemon has left in force.
     const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
     const what = areRulesGone ? "its flows stay" : `its rules stay: ${reason}`;
     throw new DrawbridgeError("ERR_UNAVAILABLE", `not all of the pod is forgotten: ${what}`);
   }
 
-  /** Claims what an attachment contributes; without its ports and masquerade where another has one of them. */
+  /** Claims the elements of an attachment, without host ports and masquerade where another one holds one of them. */
   #claim(attachment: AttachmentRecord): Conflict | undefined {
     const conflict = hasRules(attachment) ? this.#holders.take(attachment) : undefined;
     const served = this.#served(attachment);
@@ -240,7 +240,7 @@ export class NodeDataplane implements Dataplane {
     return conflict;
   }
 
-  /** Of an attachment with host ports or masquerade, all other packets pass no hook for these. */
+  /** Provides the hooks of an attachment's host ports and masquerade; without these, packets pass no such hook. */
   #provideHooks(attachment: AttachmentRecord, isInForce: boolean): void {
     const chains = attachmentHooks(this.#served(attachment));
     if (chains.length === 0) return;
@@ -248,12 +248,12 @@ export class NodeDataplane implements Dataplane {
     this.#parts.ruleset.provide(ownerOf(attachment), provided, "urgent");
   }
 
-  /** The attachment with the host ports that it gets. */
+  /** Returns the attachment with only the host ports that it gets. */
   #served(attachment: AttachmentRecord): AttachmentRecord {
     return this.#parts.hostPorts?.served(attachment) ?? attachment;
   }
 
-  /** @throws DrawbridgeError when somebody who is still there has one of the ports or addresses */
+  /** @throws DrawbridgeError when a pod that still exists holds one of the ports or addresses */
   #take(attachment: AttachmentRecord): void {
     if (!hasRules(attachment)) return this.#holders.release(attachment);
     for (;;) {
@@ -268,7 +268,7 @@ export class NodeDataplane implements Dataplane {
     }
   }
 
-  /** Gives those that had to go without their ports what one that goes has had. */
+  /** Claims the host ports and masquerade of attachments that had to do without them, after a holder has gone. */
   #claimFreed(): void {
     for (const attachment of this.#parts.attachments.values()) {
       const isWaiting = hasRules(attachment) && !this.#holders.has(attachment) && !this.#registering.has(attachment);
@@ -276,7 +276,7 @@ export class NodeDataplane implements Dataplane {
     }
   }
 
-  /** The same where nobody waits who could be refused. */
+  /** Forgets an attachment at the start, where no caller waits that could get the error. */
   #forgetEarlier(gone: AttachmentRecord): void {
     try {
       this.#forget(gone);
@@ -291,9 +291,9 @@ export class NodeDataplane implements Dataplane {
   }
 
   /**
-   * Forgets an attachment whose DEL never reached us: what it had is another's now.
+   * Forgets an attachment whose DEL never reached us and whose address or port now belongs to another pod.
    *
-   * @throws DrawbridgeError where it could still send as that one
+   * @throws DrawbridgeError where it could still send as that pod
    */
   #forget(gone: AttachmentRecord): void {
     const { logger, endBypass } = this.#parts;
@@ -302,7 +302,7 @@ export class NodeDataplane implements Dataplane {
     this.#withdraw(gone, "unknown");
   }
 
-  /** All in one turn: a registration of it that goes on later finds it gone, and claims nothing more. */
+  /** Withdraws an attachment in one turn, so a registration that resumes later finds it gone and claims nothing. */
   #withdraw(gone: AttachmentRecord, flows: RemainingFlows): void {
     const { ruleset, attachments, follower, aftermath } = this.#parts;
     this.#holders.release(gone);
@@ -314,11 +314,11 @@ export class NodeDataplane implements Dataplane {
     this.#registering.get(gone)?.();
     this.#registering.delete(gone);
     const held = new Set([...attachments.values()].flatMap(addressesOf));
-    // Two networks may give one address: who is there keeps his flows.
+    // Two networks may assign the same address: a pod that still has it keeps its flows.
     aftermath?.add(addressesOf(gone).filter((address) => !held.has(address)));
   }
 
-  /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. @returns whether it did */
+  /** Forgets the kernel's memory of a pod that is gone; a failure is only logged. @returns whether it succeeded */
   async #forgetMemory(attachment: AttachmentRecord): Promise<boolean> {
     try {
       await this.#parts.flows.forgetPod(attachment);

@@ -72,7 +72,7 @@ import { policyOptions, serviceRules } from "./rule_options.ts";
 import { nodeTables } from "./tables.ts";
 import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
 
-/** The parts of the machine that the node's tables need. */
+/** The parts of the machine that {@link openNodeDataplanes} needs. */
 export interface NodeMachine {
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
   readonly clock: Clock;
@@ -83,7 +83,7 @@ export interface NodeMachine {
   readonly bootId: () => string;
   /** Whether a daemon has enforced policies since this boot. @throws DrawbridgeError when that cannot be read */
   readonly wasEnforced: () => boolean;
-  /** Is told the thread that waits for the kernel's notifications, when it is started. */
+  /** Receives the thread that waits for the kernel's notifications, when it starts. */
   readonly onEvents: (events: KernelEvents) => void;
 }
 
@@ -96,7 +96,7 @@ export interface NodeDataplanes {
   readonly notices: PolicyNotices;
   readonly routes: RoutesDataplane;
   readonly nodeState: { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport };
-  /** The API servers that this node asks. */
+  /** The API servers that this node connects to. */
   readonly servers: AskedServers;
   readonly hostPorts: HostPortRefusals;
   readonly ended: EndedSandboxes;
@@ -112,16 +112,16 @@ export interface NodeDataplanes {
   readonly takeOver: TakeOver | undefined;
 }
 
-/** The numbers of netlink sockets are process ids by default, which are below 2^22; these are nobody's. */
+/** Netlink port ids are process ids by default, which are below 2^22; no process uses ids from this range. */
 const LOWEST_PORT_ID = 2 ** 30;
 const HIGHEST_PORT_ID = 2 ** 31;
 
 /**
- * Opens the kernel's nftables and links of this thread's network namespace for the node's tables and Services. Nothing is
+ * Opens nftables and the links of this thread's network namespace for the node's tables and Services. Nothing is
  * written before {@link NodeDataplane.synced}.
  *
  * @throws SyscallError without CAP_NET_ADMIN or without nftables in the kernel
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when no rule can hold the bridge's name
  */
 export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): NodeDataplanes {
   const { syscalls, clock, logger, attachments, onEvents } = machine;
@@ -210,7 +210,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     watch,
     startEvents,
     prepare: () => prepareStaticRules(tables, socket, clock),
-    // Its lines say why, which only the objects tell.
+    // Their lines give reasons that only the objects contain.
     onObjects: (events) => {
       void dropLog?.start(events);
       void flowLedger?.start(events);
@@ -232,7 +232,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     takeOver,
     follower: policies ?? policiesOff(socket, logger),
   });
-  // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
+  // The node's dataplane comes last: it starts the ruleset, after the others have made their claims.
   const others = [
     ...served.dataplanes,
     ...(policies ? [policies, ownNetworks(configuration, ruleset, judge, attachments)] : []),
@@ -293,7 +293,7 @@ function openNotices(policies: PolicyDataplane | undefined, { logger, clusterEve
   return notices;
 }
 
-/** Only policies let flows through by what they were once. */
+/** Returns the aftermath; undefined without policies, as only they pass established flows by an earlier verdict. */
 function openAftermath(
   policies: PolicyDataplane | undefined,
   ruleset: Ruleset,

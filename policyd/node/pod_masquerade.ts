@@ -6,12 +6,12 @@ import type { TablePart } from "./table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** The part of the inet table by which pods with `ipMasq` leave the cluster with the node's address (B11). */
+/** Returns the part of the inet table that gives packets of pods with `ipMasq` the node's address (B11). */
 export function podMasquerade(): TablePart {
   return { sets: masqueradeSets, chains: [] };
 }
 
-/** Its hook, which is there while a pod of the node has `ipMasq`; with the port of a pod's own share (POD-25). */
+/** The hook of `ipMasq`, which exists while a pod of the node has it; ports come from the pod's own share (POD-25). */
 export const podMasqueradeHooks: readonly Chain[] = [
   {
     name: "ipmasq_postrouting",

@@ -9,11 +9,11 @@ import type { Ruleset } from "../dataplane/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/compile/affinity_part.ts";
 import { INET_TABLE } from "./table_part.ts";
 
-/** What the kernel remembers by a pod's address, and another pod with that address must not inherit (POD-20). */
+/** The kernel's memory of a pod's address, which the next pod with that address must not inherit (POD-20). */
 export interface AddressMemory {
   /** Forgets the flows of any protocol from and to these addresses. @throws DrawbridgeError when the kernel refuses */
   forgetFlows(addresses: ReadonlySet<Address>): Promise<void>;
-  /** Forgets with which endpoints of Services these clients stayed. @throws DrawbridgeError when the kernel refuses */
+  /** Forgets the session affinity of these clients. @throws DrawbridgeError when the kernel refuses */
   forgetClients(addresses: ReadonlySet<Address>): void;
 }
 
@@ -22,7 +22,7 @@ interface Waiting {
   readonly settle: (error: DrawbridgeError | undefined) => void;
 }
 
-/** Has the memory of pods that go together forgotten at once: the kernel goes through whole tables for it. */
+/** Forgets the addresses of pods that go together in one pass, since the kernel walks whole tables for it. */
 export class PodMemory {
   readonly #memory: AddressMemory;
   #waiting: Waiting[] = [];
@@ -31,12 +31,12 @@ export class PodMemory {
     this.#memory = memory;
   }
 
-  /** Settles when nothing is remembered of these addresses. @throws DrawbridgeError when the kernel refuses */
+  /** Resolves when nothing is remembered of these addresses. @throws DrawbridgeError when the kernel refuses */
   async forget(addresses: readonly Address[]): Promise<void> {
     if (addresses.length === 0) return;
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
       this.#waiting.push({ addresses, settle });
-      // What else is asked for in this turn of the event loop goes along.
+      // Further requests of this turn of the event loop join the same pass.
       if (this.#waiting.length === 1) setImmediate(() => void this.#run());
     });
     if (error !== undefined) throw error;
@@ -54,14 +54,14 @@ export class PodMemory {
       this.#memory.forgetClients(addresses);
       settleAll();
     } catch (error) {
-      // What is no DrawbridgeError is a bug, and ends the daemon.
+      // Any other error is a bug, and ends the daemon.
       if (!(error instanceof DrawbridgeError)) throw error;
       settleAll(error);
     }
   }
 }
 
-/** The memory of the kernel of this thread's network namespace. */
+/** Returns the memory of the kernel of this thread's network namespace. */
 export function kernelPodMemory(syscalls: FlowCalls, ruleset: Pick<Ruleset, "deleteWritten">): PodMemory {
   const sockets = new ConntrackSockets(syscalls);
   return new PodMemory({

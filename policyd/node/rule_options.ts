@@ -2,7 +2,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { PolicyOptions } from "../policy/compile/options.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
 
-/** How the configuration has policies enforced; undefined where they are not. */
+/** Returns the configured options of policies; undefined where policies are not enforced. */
 export function policyOptions({
   policies,
   bridge,
@@ -17,8 +17,8 @@ export function policyOptions({
 }
 
 /**
- * How the configuration has Services served: what the rules depend on, apart from what is in the cluster; undefined where
- * another program serves them.
+ * Returns the configured options of Services' rules, which do not depend on objects; undefined where another program
+ * serves Services.
  */
 export function serviceRules({ services, markBits, tcpReset, dropInvalid }: Configuration): ServiceRules | undefined {
   if (!services) return undefined;

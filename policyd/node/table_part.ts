@@ -10,7 +10,7 @@ export const INET_TABLE: TableReference = Object.freeze({ family: "inet", name: 
 
 /**
  * The base chains of the inet table that its parts share. Each base chain costs every packet of its hook as much as two
- * rules, so there is one for each place where something has to be decided, and not one for each subject.
+ * rules, so each place where something is decided has one chain, not one for each subject.
  */
 const SHARED_CHAINS = {
   // Before nf_defrag, at -400.
@@ -25,26 +25,26 @@ const SHARED_CHAINS = {
   after_nat_postrouting: { type: "filter", hook: "postrouting", priority: 110, policy: "accept" },
 } as const satisfies Readonly<Record<string, NonNullable<Chain["base"]>>>;
 
-/** Rules of one part, by the shared chain they belong to. */
+/** Rules of one part, by shared chain. */
 export type SharedRules = Readonly<Partial<Record<keyof typeof SHARED_CHAINS, readonly Rule[]>>>;
 
-/** What one subject contributes to a table. */
+/** The sets, chains and rules that one subject contributes to a table. */
 export interface TablePart {
   readonly sets: readonly SetDefinition[];
   readonly chains: readonly Chain[];
   /** For all packets. */
   readonly shared?: SharedRules;
-  /** For packets of no answered flow, after all of {@link shared}. */
+  /** For packets that belong to no established flow, after all of {@link shared}. */
   readonly sharedForNew?: SharedRules;
 }
 
 /**
- * Ends a chain for what belongs to an answered flow. All else goes on: untracked and invalid packets belong to no flow, and the
- * first packet of a flow that another one announced (an expectation of a conntrack helper) is related, not new.
+ * Ends a chain for packets of established flows. Others continue: untracked and invalid packets belong to no flow, and
+ * the first packet of a flow that another one announced (an expectation of a conntrack helper) is related, not new.
  */
 const leaveWhenEstablished: Rule = rule(anyFlag("ct state", "established"), accept);
 
-/** The sets and chains of a table that is made of parts, with the shared chains that any of them has rules for. */
+/** Returns the sets and chains of a table composed of parts, with the shared chains that any part has rules for. */
 export function joined(parts: readonly TablePart[]): Pick<Table, "sets" | "chains"> {
   return {
     sets: parts.flatMap(({ sets }) => sets),
@@ -52,7 +52,7 @@ export function joined(parts: readonly TablePart[]): Pick<Table, "sets" | "chain
   };
 }
 
-/** The rules of a shared chain are in the order of the parts. */
+/** Returns the shared chains that have rules, in the order of the parts. */
 function sharedChains(parts: readonly TablePart[]): readonly Chain[] {
   return Object.entries(SHARED_CHAINS).flatMap(([name, base]): readonly Chain[] => {
     const of = (rules: SharedRules | undefined): readonly Rule[] =>

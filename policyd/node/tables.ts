@@ -18,11 +18,11 @@ import { BRIDGE_TABLE, INET_TABLE, joined } from "./table_part.ts";
 import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
 
 /**
- * The tables of a node, composed of their parts, without elements and without what comes and goes with policies.
+ * Returns the tables of a node, composed of their parts, without elements and without the chains and sets of policies.
  *
- * They depend on the configuration, never on what is in the cluster: hooks of what few nodes use (host ports, `ipMasq`, source
- * ranges) are provided while something uses them. Printing or loading a table throws
- * DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name that nft could not read back.
+ * They depend only on the configuration, never on objects: hooks that few nodes use (host ports, `ipMasq`, source
+ * ranges) are provided while something uses them. Printing or loading a table throws DrawbridgeError ERR_NFTABLES_VALUE
+ * when nft could not read back the bridge's name.
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
   const { bridge, policyOptions, fragmentMemory = 0, askedPorts = [] } = configuration;

@@ -12,34 +12,36 @@ import { INET_TABLE } from "./table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** Sets by these names and the family's number. */
+/** The set names, without the digit of the family. */
 const SETS = {
-  /** Between which the tunnel goes: the nodes' InternalIPs. */
+  /** The ends of the tunnel: the nodes' InternalIPs. */
   peers: "tunnel_peers",
-  /** By which nodes are reached: these and their ExternalIPs. */
+  /** All addresses that reach nodes: their InternalIPs and ExternalIPs. */
   nodes: "tunnel_nodes",
 } as const;
 
-/** A node's addresses, as far as its Node object has them. */
+/** The addresses of a node's Node object. */
 export interface TunnelEnd {
   readonly internal: readonly Address[];
   readonly external: readonly Address[];
 }
 
 /**
- * The part of the inet table that keeps the tunnel between nodes to nodes (GUARD-09). VXLAN has no authentication (RFC 7348,
- * section 7): whoever gets a datagram to its port has a packet delivered behind the guard, from any address.
+ * Returns the part of the inet table that lets only nodes use the tunnel between them (GUARD-09). VXLAN has no
+ * authentication (RFC 7348, section 7): a datagram to its port delivers a packet past the guard, from any source
+ * address.
  *
- * - `tunnel_from_pods`: nothing from a pod leaves for that port of a node, nor what NAT has sent there: source NAT may give both
- *   this node's address, by which the other node would take them for its own.
- * - `tunnel_to_node`: nothing from a pod is taken, and nothing but from a Node's address to a Node's address. The second half is
- *   for addresses that no Node object has, at which `tunnel_from_pods` knows no node.
+ * - `tunnel_from_pods` drops packets to that port of a node when they come from a pod or NAT has redirected them there:
+ *   source NAT may give both this node's address, so the other node would take them for tunnel packets of this node.
+ * - `tunnel_to_node` drops packets from pods, and all that do not go from a Node's address to a Node's address. The
+ *   second half covers addresses in no Node object, which `tunnel_from_pods` does not recognise as a node's.
  *
- * Fragments are put together before these hooks, since rules of these tables track connections (nf_defrag_ipv4).
+ * Fragments are reassembled before these hooks, since rules of these tables track connections (nf_defrag_ipv4).
  *
- * Only a packet that may begin a flow is judged. A reply to a client of this node or of a pod whose source port is VXLAN's
- * goes to a socket that asked for it; where the tunnel owns the port, no such client can exist. A tunnel never answers to the
- * port that a packet came from, so all of its packets are new to connection tracking. Untracked packets (`notrack`) are judged.
+ * Only packets that may start a flow are checked. A reply to a client of this node or of a pod whose source port is
+ * VXLAN's goes to a socket that asked for it; where the tunnel owns the port, no such client can exist. A tunnel never
+ * replies to the source port of a packet, so connection tracking sees all its packets as new. Untracked packets
+ * (`notrack`) are checked.
  */
 export function tunnelGuard(bridge: string): TablePart {
   const isTunnel = equals("udp dport", TUNNEL.port);
@@ -75,12 +77,12 @@ export function tunnelGuard(bridge: string): TablePart {
   };
 }
 
-/** Whether there may be a tunnel, and so the part {@link tunnelGuard}. */
+/** Returns whether there may be a tunnel, which needs the part {@link tunnelGuard}. */
 export function hasTunnel({ encapsulation }: Pick<NodeConfiguration, "encapsulation">): boolean {
   return encapsulation !== undefined && encapsulation !== "never";
 }
 
-/** What a node contributes. */
+/** Returns the elements that a node contributes. */
 export function tunnelEndElements({ internal, external }: TunnelEnd): readonly Claim[] {
   const claims = (set: string, addresses: readonly Address[]): readonly Claim[] =>
     [...new Set(addresses)].map((address) => ({

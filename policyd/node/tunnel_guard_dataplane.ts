@@ -9,10 +9,10 @@ import type { ObjectChange } from "../source/object_source.ts";
 import type { TunnelEnd } from "./tunnel_guard.ts";
 import { hasTunnel, tunnelEndElements } from "./tunnel_guard.ts";
 
-/** Between which addresses the tunnel may go, as the Node objects come and go (GUARD-09). Whoever owns the ruleset starts it. */
+/** Claims the ends of the tunnel as Node objects change (GUARD-09). The ruleset's owner starts and stops it. */
 export class TunnelGuardDataplane implements Dataplane {
   readonly #ruleset: Pick<Ruleset, "claim">;
-  /** What was claimed of each Node, as a text: Nodes change every few seconds in other ways. */
+  /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
   readonly #claimed = new Map<string, string>();
 
   /** @param ruleset whose tables have the part `tunnelGuard()` */
@@ -20,7 +20,7 @@ export class TunnelGuardDataplane implements Dataplane {
     this.#ruleset = ruleset;
   }
 
-  /** At once: until then nothing of a new node is let in. */
+  /** Claims as urgent: until then packets of a new node are dropped. */
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) {
       if (change.kind !== "Node") continue;
@@ -47,7 +47,7 @@ export class TunnelGuardDataplane implements Dataplane {
   async stop(): Promise<void> {}
 }
 
-/** Who fills the sets of `tunnelGuard()`; nobody without a tunnel. */
+/** Returns the dataplane that fills the sets of `tunnelGuard()`; none without a tunnel. */
 export function openTunnelGuard(
   configuration: Pick<Configuration, "encapsulation">,
   ruleset: Pick<Ruleset, "claim">,

@@ -10,19 +10,19 @@ import { INET_TABLE } from "../table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** Addresses of the nodes to which no router is on the way; followed by the number of the family. */
+/** Prefix of the sets of node addresses that are reached without a router; the digit of the family follows. */
 const ON_LINK = "on_link";
 
 /** The comment of the rules that drop. */
 export const KNOWN_PATH_REASON = "packet too big about a path without routers";
 
-/** The end that a packet of the connection goes to, by the direction of an error about that packet. */
+/** The destination address of the quoted packet, by the conntrack direction of the error that quotes it. */
 const QUOTED_DESTINATION = {
   4: { original: "ct original ip saddr", reply: "ct reply ip saddr" },
   6: { original: "ct original ip6 saddr", reply: "ct reply ip6 saddr" },
 } as const;
 
-/** "Packet too big", which lowers the MTU of the path to where the quoted packet goes. */
+/** Matches "packet too big", which lowers the MTU of the path to the quoted packet's destination. */
 export const TOO_BIG: Readonly<Record<4 | 6, readonly Match[]>> = {
   4: [equals("icmp type", "destination-unreachable"), equals("icmp code", "frag-needed")],
   6: [equals("icmpv6 type", "packet-too-big")],
@@ -35,12 +35,13 @@ export const knownPathSets: readonly SetDefinition[] = FAMILIES.map((family) => 
 }));
 
 /**
- * The rules by which nobody lowers the MTU of a path to a node on the link (ENDS-06). Only routers say that a packet is too big, and
- * there is none on such a path, so this can only be forged, by whoever is on the link or may send there with another's address.
- * The connections of the node and those of its pods that leave with its address are meant, those of the tunnel among them.
+ * The rules that keep everybody from lowering the MTU of a path to a node on the link (ENDS-06). Only routers report
+ * that a packet is too big, and such a path has none, so the report is forged by a sender on the link, or by one that
+ * can send there from a spoofed address. The rules protect connections of the node, of the tunnel, and of pods that
+ * leave with the node's address.
  *
- * An error goes the way of the answers to the packet that it quotes: one of the direction "reply" is about a packet from the
- * first end to the second.
+ * An error travels in the direction of the replies to the packet it quotes: an error in direction "reply" is about a
+ * packet from the first end to the second.
  */
 export const knownPathRules: readonly Rule[] = FAMILIES.flatMap((family) =>
   (["original", "reply"] as const).map((direction) =>
@@ -54,7 +55,7 @@ export const knownPathRules: readonly Rule[] = FAMILIES.flatMap((family) =>
   ),
 );
 
-/** Claims the nodes to which no router is on the way, as routes and Nodes change. */
+/** Claims the addresses of nodes that are reached without a router, as routes and Nodes change. */
 export class KnownPaths {
   readonly #ruleset: Pick<Ruleset, "claim">;
   #known: ReadonlySet<Address> = new Set();
@@ -64,7 +65,7 @@ export class KnownPaths {
     this.#ruleset = ruleset;
   }
 
-  /** Takes all addresses of such nodes. */
+  /** Replaces the claimed addresses by the given ones. */
   set(addresses: ReadonlySet<Address>): void {
     for (const known of this.#known) if (!addresses.has(known)) this.#claim(known, []);
     for (const address of addresses) if (!this.#known.has(address)) this.#claim(address, [elementOf(address)]);

@@ -22,46 +22,47 @@ import { knownPathRules, knownPathSets, TOO_BIG } from "./known_paths.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** Sets of pairs of a pod's own addresses; the first is followed by the number of the family. */
+/** Sets of pairs of a pod's own addresses; the digit of the family follows the first name. */
 const SETS = { ends: "ends", advertised: "advertised6" } as const;
 
-/** The comments of the rules that drop, by which people and metrics tell their counters apart. */
+/** The comments of the rules that drop, which tell their counters apart for people and metrics. */
 export const EndsDropReason = {
   ERROR: "error about a connection of others",
   TOO_BIG: "packet too big about a translated connection",
   ADVERTISED: "advertisement of an address not of the pod",
 } as const satisfies Readonly<Record<string, string>>;
 
-/** By the connection's two ends: the first is who began it, the second who answers, after all translation. */
+/** The addresses of a connection's ends after all translation: the one that opened it, then the one that replies. */
 const ENDS_OF_CONNECTION = {
   4: ["ct original ip saddr", "ct reply ip saddr"],
   6: ["ct original ip6 saddr", "ct reply ip6 saddr"],
 } as const;
 
-/** Errors about another packet, as connection tracking sees them (nf_conntrack_icmpv4_error, nf_conntrack_icmpv6_error). */
+/** Matches the error types of connection tracking (nf_conntrack_icmpv4_error, nf_conntrack_icmpv6_error). */
 const ERRORS: Readonly<Record<4 | 6, Match>> = {
   4: oneOf("icmp type", ["destination-unreachable", "source-quench", "redirect", "time-exceeded", "parameter-problem"]),
-  // A host hands errors of types that it does not know to their sockets, too (RFC 4443 section 2.4).
+  // A host also hands errors of unknown types to their sockets (RFC 4443 section 2.4).
   6: { kind: "match", left: "icmpv6 type", isNegated: false, right: { kind: "range", first: 0, last: 127 } },
 };
 
 /**
- * The part of the inet table that lets a pod affect only connections of which it is an end (ENDS-01 to ENDS-04).
+ * Returns the part of the inet table that lets a pod affect only connections of which it is an end (ENDS-01 to
+ * ENDS-04).
  *
- * An ICMP error belongs to the connection that it quotes, whoever sends it, and the hosts at its ends believe it: a port is
- * unreachable, or the path takes smaller packets only. So the sender has to be one of the connection's two ends. Pods send from
- * their own addresses only ({@link guard}), and before source NAT an address of the packet is that of the connection's end, in
- * either direction. An error about a packet that nobody tracks says nothing that could be verified, and is dropped. Where a
- * connection is translated, its other end knows the pod by an address that others share, so the pod does not say how large
- * packets to that address may be: a pod is not a router. The first packet of a connection that another one announced (an
- * expectation of a conntrack helper) is related, too; it is from an end, and policies judge it as they judge all others.
+ * An ICMP error belongs to the connection that it quotes, whoever sends it, and the hosts at both ends believe it: a
+ * port is unreachable, or the path takes only smaller packets. So the sender must be one of the connection's ends. Pods
+ * send only from their own addresses ({@link guard}), and before source NAT an address of the packet equals the address
+ * of the connection's end, in either direction. An error about an untracked packet cannot be verified and is dropped.
+ * Where a connection is translated, its other end knows the pod by a shared address, so the pod must not set the packet
+ * size for that address: a pod is not a router. The first packet of a connection that another one announced (an
+ * expectation of a conntrack helper) is related as well; it comes from an end, and policies treat it like any other.
  *
- * A neighbour advertisement is believed for the target in it. The node has permanent neighbours for its pods, but would believe
- * one for an address that nobody has.
+ * A host believes a neighbour advertisement for the target inside it. The node has permanent neighbours for its pods,
+ * but would believe one for an address that nobody has.
  *
- * This comes after connection tracking (-200) and destination NAT (-100), and before routing: so it holds for packets to the
- * node and for those that are forwarded, with policies and without. Packets of all that have begun a connection, but for
- * translated ones, do not come here (marks.ts). Packets from other addresses than pods' stay as they are.
+ * The chain runs after connection tracking (-200) and destination NAT (-100) and before routing, so it covers packets
+ * to the node and forwarded ones, with and without policies. New and established packets skip it, except those of
+ * translated connections (marks.ts). Packets from addresses that belong to no pod pass unchanged.
  */
 export function relatedPackets(): TablePart {
   return {

@@ -1,17 +1,17 @@
-/** Ports from the first to the last, both among them. */
+/** Ports from the first to the last, inclusive. */
 export interface PortRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** Below it are the ports that only a program with a privilege binds. */
+/** Only privileged programs bind the ports below it. */
 const FIRST_PORT = 1024;
 const LAST_PORT = 65_535;
 
-/** Node ports by Kubernetes' default, whether a Service has them or not. */
+/** Kubernetes' default node port range, excluded whether or not a Service uses it. */
 const NODE_PORTS: PortRange = { first: 30_000, last: 32_767 };
 
-/** Ports of a node's own programs: etcd, tunnels by VXLAN, the API server, the kubelet and what is beside them. */
+/** Ports of a node's own programs: etcd, VXLAN tunnels, the API server, the kubelet and their neighbours. */
 const KNOWN_PORTS: readonly PortRange[] = [
   { first: 2379, last: 2380 },
   { first: 4789, last: 4789 },
@@ -20,35 +20,34 @@ const KNOWN_PORTS: readonly PortRange[] = [
   { first: 10_248, last: 10_260 },
 ];
 
-/** Pods get no ports of a node where fewer than these are left: then they share those of its programs. */
+/** Minimum number of ports for pods. Where fewer are free, pods share the ports of the node's programs. */
 export const LEAST_PORTS = 4096;
-/** Shares of a node with few pods: more would not make a pod's larger than anybody needs. */
+/** Minimum number of shares: fewer would give a pod more ports than it needs. */
 const LEAST_SHARES = 16;
-/** More than a node has pods. A further pod has its share with another. */
+/** More shares than a node has pods. Pods beyond that share one with another pod. */
 export const MOST_SHARES = 512;
 
-/** The ports that a node keeps for itself. */
+/** The ports that the node uses itself. */
 export interface NodePorts {
   /** The ports that the kernel gives to programs of the node (`net.ipv4.ip_local_port_range`). */
   readonly local: PortRange;
-  /** Ports that programs have bound, that the administrator has reserved, and that are pods' host ports. */
+  /** Ports that programs have bound, that the administrator has reserved, or that are pods' host ports. */
   readonly taken: readonly PortRange[];
 }
 
-/** The ports that pods are seen with outside. */
+/** The source ports that pods use outside the cluster. */
 export interface PodPorts {
-  /** Ascending; no two meet. */
+  /** Ascending, without overlap. */
   readonly ranges: readonly PortRange[];
-  /** Whether none of them is one that programs of the node may get. */
+  /** Whether the kernel assigns none of them to programs of the node. */
   readonly isApart: boolean;
 }
 
 /**
- * Returns the ports for pods that leave with their node's address: none that the kernel gives to programs of the node, so that no
- * connection of the node meets one of a pod, and none where something of the node is reached, since an answer to a pod would be taken
- * for the beginning of a connection to it, or the other way round.
- *
- * Where that leaves fewer than {@link LEAST_PORTS}, pods share the ports of the node's programs.
+ * Returns the source ports for pods that leave with their node's address. They exclude the ports that the kernel
+ * assigns to programs of the node, so no connection of the node collides with a pod's. They also exclude ports where
+ * the node is reached: otherwise a reply to a pod would be taken for the start of a connection to the node, or the
+ * reverse. Where that leaves fewer than {@link LEAST_PORTS}, pods share the ports of the node's programs.
  */
 export function podPorts({ local, taken }: NodePorts): PodPorts {
   const kept = [NODE_PORTS, ...KNOWN_PORTS, ...taken];
@@ -57,7 +56,7 @@ export function podPorts({ local, taken }: NodePorts): PodPorts {
   return { ranges: without(kept), isApart: false };
 }
 
-/** Returns the number of shares for a number of pods: a power of two, so that they seldom change. */
+/** Returns the number of shares for a number of pods: a power of two, so that it seldom changes. */
 export function shareCount(pods: number): number {
   let count = LEAST_SHARES;
   while (count < pods && count < MOST_SHARES) count *= 2;
@@ -65,8 +64,8 @@ export function shareCount(pods: number): number {
 }
 
 /**
- * Returns the share of each number: of as many equal parts of all ports one run of ports each, the longest where a part has several,
- * since a rule takes a single one.
+ * Returns the share of each number. All ports are divided into equal parts, and a share is the longest contiguous range
+ * of a part, since a rule takes only one range.
  */
 export function sharesOf(ranges: readonly PortRange[], count: number): readonly PortRange[] {
   const size = Math.floor(sizeOf(ranges) / count);
@@ -74,7 +73,7 @@ export function sharesOf(ranges: readonly PortRange[], count: number): readonly 
   return Array.from({ length: count }, (_, number) => longest(part(ranges, number * size, size)));
 }
 
-/** How many ports ranges have. */
+/** Returns the number of ports in the ranges. */
 export function sizeOf(ranges: readonly PortRange[]): number {
   return ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
 }

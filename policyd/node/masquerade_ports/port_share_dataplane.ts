@@ -10,17 +10,17 @@ import { LEAST_PORTS, MOST_SHARES, podPorts, shareCount, sharesOf, sizeOf } from
 import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
 import type { NodePortsReader } from "./taken_ports.ts";
 
-/** An attachment, as far as it has a share. */
+/** The fields of an attachment that decide its share. */
 export type SharingAttachment = Pick<
   AttachmentRecord,
   "containerId" | "ifname" | "addresses" | "portMappings" | "ipMasq"
 >;
 
 export interface PortShareParts {
-  /** Whose inet table has the part `portShares()`. */
+  /** Its inet table has the part `portShares()`. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
   readonly ports: NodePortsReader;
-  /** The attachments that there are. */
+  /** Returns the current attachments. */
   readonly attachments: () => Iterable<SharingAttachment>;
   /** Whether an attachment may leave with the node's address. */
   readonly isNeeded: (attachment: SharingAttachment) => boolean;
@@ -28,23 +28,23 @@ export interface PortShareParts {
   readonly logger: Pick<Logger, "warn" | "info">;
 }
 
-/** How often the node's ports are read again: a program that binds one later is seldom met by a pod before. */
+/** How often the node's ports are read again. In between, a pod rarely meets a port that a program has just bound. */
 const READ_MILLISECONDS = 60_000;
-/** The most ports, or ranges of ports, that are left out because programs have bound them. */
+/** The most bound ports, or ranges of ports, that are excluded. */
 const MOST_TAKEN = 4096;
-/** Where nothing can be read: what a kernel has by default. */
+/** Used where nothing can be read: the kernel's default. */
 const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
 
 /**
- * Gives each pod of the node its share of the ports that pods leave with (POD-25).
+ * Gives each pod of the node its share of the source ports for traffic that leaves with the node's address (POD-25).
  *
- * A pod keeps its number as long as it is there, and the share of a number changes only when the number of shares does, or the ports
- * of the node. Connections go on with the port that they have. A port that was taken once stays out until the daemon ends, so a program
- * that binds ports again and again changes no rules.
+ * A pod keeps its number for its lifetime. The share of a number changes only when the number of shares or the node's
+ * ports change. Connections continue with the port they have. A port that was once bound stays excluded until the
+ * daemon ends, so a program that binds ports again and again changes no rules.
  */
 export class PortShareDataplane implements Dataplane {
   readonly #parts: PortShareParts;
-  /** By the pod's sandbox. */
+  /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();
   readonly #taken = new Map<number, PortRange>();
   #local = UNREAD.local;
@@ -65,7 +65,7 @@ export class PortShareDataplane implements Dataplane {
 
   synced(): void {}
 
-  /** Claims what an attachment needs, in the same batch as what else is claimed in this turn of the event loop. */
+  /** Claims the elements of an attachment, in the same batch as other claims of this turn of the event loop. */
   attached(attachment: SharingAttachment): void {
     this.#forgetGone(attachment.containerId);
     if (!this.#parts.isNeeded(attachment)) return;
@@ -78,7 +78,7 @@ export class PortShareDataplane implements Dataplane {
 
   async register(): Promise<void> {}
 
-  /** Takes the share of a pod back that goes with its last attachment. */
+  /** Releases the share of a pod when its last attachment goes. */
   async unregister({ containerId, ifname }: Pick<AttachmentRecord, "containerId" | "ifname">): Promise<void> {
     const own = this.#attachmentsOf(containerId);
     if (own.every((other) => other.ifname === ifname)) this.#forget(containerId);
@@ -98,7 +98,7 @@ export class PortShareDataplane implements Dataplane {
   }
 
   #readAgain(): void {
-    // The rules of the fewest shares are there from the first batch on, so that the first pod is an element only.
+    // The rules of the fewest shares exist from the first batch on, so the first pod only adds an element.
     if (this.#read()) {
       this.#divide();
       this.#claimAll();
@@ -124,7 +124,7 @@ export class PortShareDataplane implements Dataplane {
   #take(local: PortRange, taken: readonly PortRange[]): boolean {
     const before = this.#podPorts;
     const key = (range: PortRange): number => range.first * 0x1_0000 + range.last;
-    // Ports that the kernel gives to programs are left out anyway.
+    // Ports that the kernel assigns to programs are excluded anyway.
     const isInside = ({ first, last }: PortRange): boolean => first >= local.first && last <= local.last;
     const fresh = taken.filter((range) => !this.#taken.has(key(range)) && !isInside(range));
     const isSame = local.first === this.#local.first && local.last === this.#local.last;
@@ -146,7 +146,7 @@ export class PortShareDataplane implements Dataplane {
   #divide(): boolean {
     const highest = Math.max(0, ...this.#numbers.values());
     const needed = shareCount(highest + 1);
-    // Fewer, larger ones again when there is much room: a pod that comes and goes changes nothing.
+    // The number of shares shrinks only when there is much room, so a single pod that comes and goes changes nothing.
     const isEnough = needed <= this.#shares.length && needed * 4 > this.#shares.length;
     if (isEnough) return false;
     this.#shares = sharesOf(this.#podPorts?.ranges ?? [], needed);
@@ -173,7 +173,7 @@ export class PortShareDataplane implements Dataplane {
     this.#parts.ruleset.claim(`ports of ${containerId}`, claims, "urgent");
   }
 
-  /** @param staying the sandbox of a pod that is there, whether the list has it or not */
+  /** @param staying the container ID of a present pod, whether or not the list has it */
   #forgetGone(staying: string): void {
     const present = new Set([...this.#parts.attachments()].map(({ containerId }) => containerId));
     for (const containerId of this.#numbers.keys()) {

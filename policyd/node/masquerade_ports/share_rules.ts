@@ -12,31 +12,31 @@ import type { PortRange } from "./port_ranges.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** The map from a pod's address to its share, by the share's first port; followed by the family's digit. */
+/** The map from a pod's address to the first port of its share; the digit of the family follows. */
 const POD_SHARES = "pod_ports";
 /** The map from the first port of a share to the chain that masquerades with it. */
 const SHARE_CHAINS = "port_shares";
 
-/** Where packets go that Services hide. */
+/** The chain for packets that Services masquerade. */
 export const HIDDEN_PODS = "hidden_pods";
 
-/** The protocols of which a connection takes a port of the node, or an identifier that is one per connection, too. */
+/** The protocols whose connections take a port of the node, or an identifier that is likewise one per connection. */
 const PORTED = ["icmp", "tcp", "udp", "ipv6-icmp", "sctp"] as const;
 
-/** The priority of a packet has nothing of ours any more when it leaves. */
+/** Clears the priority, in which the rules carry the share, before the packet leaves. */
 export const clearPriority: Statement = { kind: "clear priority" };
 
 const masquerade = { kind: "masquerade", isFullyRandom: true } as const satisfies Statement;
 
 /**
- * The part of the inet table by which each pod that leaves with the node's address has ports of its own (POD-25): one pod
- * never uses up the ports of another or of the node. The chains of shares come and go with their number
- * ({@link shareChain}), so a pod is an element in a map.
+ * Returns the part of the inet table that gives each pod leaving with the node's address its own ports (POD-25), so
+ * that no pod uses up the ports of another or of the node. The chains of shares change with their number ({@link
+ * shareChain}); a pod is only an element in a map.
  *
- * The kernel could count a pod's connections to a destination (`ct count`): it then walks through all of them for each new one, and
- * a set of all pairs of a pod and a destination is one more table that a pod can fill.
+ * The kernel could count a pod's connections to a destination (`ct count`) instead, but it then walks all of them for
+ * each new one, and a set of all pairs of pod and destination would be one more table for a pod to fill.
  *
- * @param hiddenBit of the mark of packets to which Services give the address of the node; undefined where another program serves them
+ * @param hiddenBit mark bit of packets that Services masquerade; undefined where another program serves Services
  */
 export function portShares(hiddenBit: number | undefined): TablePart {
   return {
@@ -52,7 +52,7 @@ export function portShares(hiddenBit: number | undefined): TablePart {
       ? { chains: [] }
       : {
           chains: [{ name: HIDDEN_PODS, rules: FAMILIES.map((family) => rule(...masqueradeInShare(family))) }],
-          // Before the rule of Services, which hides all other senders.
+          // Comes before the rule of Services that masquerades all other senders.
           shared: {
             nat_postrouting: [rule(anyFlag("ct status", "dnat"), hasBit("meta mark", hiddenBit), jumpTo(HIDDEN_PODS))],
           },
@@ -61,8 +61,8 @@ export function portShares(hiddenBit: number | undefined): TablePart {
 }
 
 /**
- * The end of a rule of NAT after routing: the source of the packet becomes the node's, with a port of the pod's share. A packet that is
- * of no pod goes on to the next rule.
+ * Returns the end of a postrouting NAT rule: the packet's source becomes the node's address with a port of the pod's
+ * share. A packet that comes from no pod continues with the next rule.
  */
 export function masqueradeInShare(family: 4 | 6): readonly Statement[] {
   return [
@@ -71,7 +71,7 @@ export function masqueradeInShare(family: 4 | 6): readonly Statement[] {
   ];
 }
 
-/** The chain of a share. Its name says what it does, as that of everything that comes and goes. */
+/** Returns the chain of a share. Its name states its content, like the name of every chain that comes and goes. */
 export function shareChain({ first, last }: PortRange): Chain {
   return {
     name: `ports_${first}_${last}`,
@@ -82,13 +82,13 @@ export function shareChain({ first, last }: PortRange): Chain {
   };
 }
 
-/** The element that leads to a share's chain. */
+/** Returns the element that leads to a share's chain. */
 export function shareElement(share: PortRange): Claim {
   const data = { kind: "jump", chain: shareChain(share).name } as const;
   return { table: INET_TABLE, set: SHARE_CHAINS, element: { key: [share.first], data } };
 }
 
-/** The element that gives a pod's address its share. */
+/** Returns the element that assigns a share to a pod's address. */
 export function podShareElement(address: Address, { first }: PortRange): Claim {
   return {
     table: INET_TABLE,

@@ -6,17 +6,17 @@ import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { NodePorts, PortRange } from "./port_ranges.ts";
 
-/** The kernel's default. */
+/** The kernel's default of `ip_local_port_range`. */
 const DEFAULT_LOCAL: PortRange = { first: 32_768, last: 60_999 };
-/** Of a list of reserved ports. */
+/** Maximum size of a list of reserved ports. */
 const LONGEST_LIST = 64 * 1024;
-/** Of a file of sockets: the kernel writes those that listen first, and a node may have a hundred thousand others. */
+/** Maximum bytes read of a socket file. The kernel writes listening sockets first; 100,000 others may follow. */
 const MOST_BYTES = 1024 * 1024;
 const CHUNK = 32 * 1024;
-/** The state of a listening socket of TCP (include/net/tcp_states.h). */
+/** The state of a listening TCP socket (include/net/tcp_states.h). */
 const LISTEN = "0A";
 
-/** Reads the ports of a node. A failure throws DrawbridgeError. */
+/** Reads the ports of a node. @throws DrawbridgeError by its method, on failure */
 export interface NodePortsReader {
   read(): NodePorts;
 }
@@ -40,7 +40,7 @@ export function kernelNodePorts(files: FileReadCalls): NodePortsReader {
   };
 }
 
-/** The first lines of a file that may be large; empty where there is none. */
+/** Returns the complete lines at the start of a file that may be large; empty where the file is missing. */
 function startOf(files: FileReadCalls, path: string): string {
   const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return "";
@@ -54,14 +54,14 @@ function startOf(files: FileReadCalls, path: string): string {
       if (length === 0) return text;
       text += decoder.decode(buffer.subarray(0, length), { stream: true });
     }
-    // The last line may be half of one.
+    // The last line may be incomplete.
     return text.slice(0, text.lastIndexOf("\n"));
   } finally {
     files.close(fd);
   }
 }
 
-/** Returns what a list of ports and ranges of ports means, as the kernel writes it ("8080,9148-9150"); other text is left out. */
+/** Parses a list of ports and port ranges in the kernel's format ("8080,9148-9150"); other text is skipped. */
 export function portRanges(text: string): readonly PortRange[] {
   return text.split(",").flatMap((part): readonly PortRange[] => {
     const [, from, to] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) ?? [];
@@ -72,8 +72,8 @@ export function portRanges(text: string): readonly PortRange[] {
 }
 
 /**
- * Returns the ports of sockets that get what comes from anywhere: of a file of sockets of the kernel (`/proc/net/tcp` and the like), those
- * that listen, and of UDP all that are bound.
+ * Returns the ports of sockets that receive from anywhere, out of a socket file of the kernel (`/proc/net/tcp` and the
+ * like): listening TCP sockets, and all bound UDP sockets.
  */
 export function boundPorts(text: string, protocol: "tcp" | "udp"): readonly PortRange[] {
   const found = new Set<number>();
@@ -86,7 +86,7 @@ export function boundPorts(text: string, protocol: "tcp" | "udp"): readonly Port
   return [...found].map((port) => ({ first: port, last: port }));
 }
 
-/** For tests: ports that they set. */
+/** For tests, with ports that they set. */
 export class FakeNodePorts implements NodePortsReader {
   ports: NodePorts = { local: DEFAULT_LOCAL, taken: [] };
   error: DrawbridgeError | undefined;
