@@ -1,12 +1,12 @@
 import { littleEndian } from "../netlink/writer.ts";
 
-/** A register: r0 has results, r1 to r5 are a call's arguments, r6 to r9 stay through calls, r10 is the stack's end. */
+/** A register: r0 has results, r1 to r5 a call's arguments, r6 to r9 survive calls, r10 is the end of the stack. */
 export type BpfRegister = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10;
 
-/** Bytes read or written at once. */
+/** The number of bytes that one instruction reads or writes. */
 export type BpfWidth = 2 | 4;
 
-/** What the kernel's machine does next (Documentation/bpf/standardization/instruction-set.rst). Labels are names of places. */
+/** An instruction of a BPF program (Documentation/bpf/standardization/instruction-set.rst), or a label to jump to. */
 export type BpfInstruction =
   | { readonly do: "label"; readonly name: string }
   | { readonly do: "set"; readonly to: BpfRegister; readonly value: number }
@@ -50,13 +50,13 @@ const SIZE = 8;
 
 const LOAD: Readonly<Record<BpfWidth, number>> = { 2: 0x69, 4: 0x61 };
 const STORE: Readonly<Record<BpfWidth, number>> = { 2: 0x6b, 4: 0x63 };
-/** BPF_PSEUDO_MAP_FD: the value is the descriptor of a map. */
+/** BPF_PSEUDO_MAP_FD: the value is a map's descriptor. */
 const MAP_DESCRIPTOR = 1;
 
 /**
- * Instructions as the kernel takes them.
+ * Returns the instructions in the kernel's binary form.
  *
- * @throws RangeError for a label that is nowhere
+ * @throws RangeError for a jump to a label that does not exist
  */
 export function assembleBpf(instructions: readonly BpfInstruction[]): Uint8Array {
   const places = new Map<string, number>();
@@ -91,7 +91,7 @@ export function assembleBpf(instructions: readonly BpfInstruction[]): Uint8Array
   return bytes;
 }
 
-/** The address of a map has 64 bits, the upper half in an instruction of its own, which is zero here. */
+/** Returns the slots an instruction takes: a map's address has 64 bits, the upper half (here zero) in its own slot. */
 function slotsOf(instruction: BpfInstruction): number {
   return instruction.do === "load map" ? 2 : 1;
 }

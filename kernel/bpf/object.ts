@@ -15,27 +15,27 @@ const OBJ_GET_INFO_BY_FD = 15;
 const PROG_QUERY = 16;
 
 /**
- * BPF_MAP_TYPE_ARRAY, and BPF_MAP_TYPE_DEVMAP: indices of links, of which one that goes is taken out by the kernel, so that
- * none leads to the next link of its index (dev_map_notification of kernel/bpf/devmap.c).
+ * BPF_MAP_TYPE_ARRAY and BPF_MAP_TYPE_DEVMAP, whose values are link indices. The kernel removes the index of a link
+ * that goes, so that no value leads to a later link with that index (dev_map_notification of kernel/bpf/devmap.c).
  */
 const MAP_TYPES = { array: 2, links: 14 } as const;
 const PROG_TYPE_SCHED_CLS = 3;
-/** BPF_TCX_EGRESS: what a link sends (since Linux 6.6). */
+/** BPF_TCX_EGRESS: the hook for the frames that a link sends (since Linux 6.6). */
 const SENT = 47;
 
-/** More programs at one place of a link than anybody has: the kernel has room for 64 (BPF_MPROG_MAX). */
+/** The most programs at one hook of a link: the kernel allows 64 (BPF_MPROG_MAX). */
 const MOST_PROGRAMS = 64;
 const MOST_MAPS = 4;
-/** BPF_OBJ_NAME_LEN, the NUL among them. */
+/** BPF_OBJ_NAME_LEN, including the NUL. */
 const NAME_SIZE = 16;
-/** Of struct bpf_prog_info, up to its name. */
+/** The size of struct bpf_prog_info up to and including its name. */
 const INFO_SIZE = 80;
 
 type Field = readonly [offset: number, value: number];
 
 const encoder = new TextEncoder();
 
-/** What a map has for each number below `entries`. */
+/** The shape of a map from the numbers below `entries` to values. */
 export interface MapShape {
   readonly type: keyof typeof MAP_TYPES;
   /** In bytes. */
@@ -43,7 +43,7 @@ export interface MapShape {
   readonly entries: number;
 }
 
-/** A map of which all values are zero, or absent. @returns its descriptor @throws SyscallError */
+/** Creates a map with all values zero (array) or absent (links). @returns its descriptor @throws SyscallError */
 export function createMap(calls: BpfCalls, name: string, { type, valueSize, entries }: MapShape): number {
   const attributes = attributesOf(48, [
     [0, MAP_TYPES[type]],
@@ -60,7 +60,7 @@ export function setInMap(calls: BpfCalls, map: number, index: number, value: Uin
   check(calls.bpf(MAP_UPDATE_ELEM, ...element(map, index, value)), `bpf: set element ${index}`);
 }
 
-/** Reads a value of a map into `value`. @returns whether there is one @throws SyscallError */
+/** Reads a value of a map into `value`. @returns whether the map has one @throws SyscallError */
 export function readFromMap(calls: BpfCalls, map: number, index: number, value: Uint8Array): boolean {
   const result = calls.bpf(MAP_LOOKUP_ELEM, ...element(map, index, value));
   return result !== -Errno.ENOENT && check(result, `bpf: read element ${index}`) === 0;
@@ -81,7 +81,7 @@ function element(
   ];
 }
 
-/** Loads a program for frames of links; the kernel proves before that it ends and reads what it may. @throws SyscallError */
+/** Loads a program for frames. The kernel verifies that it ends and reads only what it may. @throws SyscallError */
 export function loadProgram(calls: BpfCalls, name: string, instructions: Uint8Array): number {
   const attributes = attributesOf(72, [
     [0, PROG_TYPE_SCHED_CLS],
@@ -95,13 +95,13 @@ export function loadProgram(calls: BpfCalls, name: string, instructions: Uint8Ar
   return check(calls.openBpf(PROG_LOAD, attributes, arrays), `bpf: load the program ${name}`);
 }
 
-/** The programs that see what a link sends, in their order, and the state of that list. */
+/** The programs that see the frames a link sends, in their order, and the revision of that list. */
 export interface AttachedPrograms {
   readonly ids: readonly number[];
   readonly revision: bigint;
 }
 
-/** @throws SyscallError EINVAL on a kernel before 6.6, ENOSYS without BPF, EPERM where nobody may use it */
+/** @throws SyscallError EINVAL on a kernel before 6.6, ENOSYS without BPF, EPERM where its use is forbidden */
 export function programsOf(calls: BpfCalls, link: number): AttachedPrograms {
   const attributes = attributesOf(64, [
     [0, link],
@@ -119,9 +119,9 @@ export function programsOf(calls: BpfCalls, link: number): AttachedPrograms {
 }
 
 /**
- * Has a program see what a link sends, behind the others. It stays until the link goes.
+ * Attaches a program to the frames that a link sends, after the other programs. It stays until the link goes.
  *
- * @returns false when the list of {@link programsOf} is another one by now: nothing is attached then
+ * @returns false when the list has changed since {@link programsOf} read it: nothing is attached then
  * @throws SyscallError
  */
 export function attachProgram(calls: BpfCalls, program: number, link: number, { revision }: AttachedPrograms): boolean {
@@ -135,7 +135,7 @@ export function attachProgram(calls: BpfCalls, program: number, link: number, { 
   return result !== -Errno.ESTALE && check(result, `bpf: attach a program to link ${link}`) === 0;
 }
 
-/** Has a program see no more what a link sends. @throws SyscallError ENOENT when it does not see it */
+/** Detaches a program from the frames that a link sends. @throws SyscallError ENOENT when it is not attached */
 export function detachProgram(calls: BpfCalls, program: number, link: number): void {
   const attributes = attributesOf(32, [
     [0, link],
@@ -145,18 +145,18 @@ export function detachProgram(calls: BpfCalls, program: number, link: number): v
   check(calls.bpf(PROG_DETACH, attributes, []), `bpf: detach a program from link ${link}`);
 }
 
-/** A descriptor of a program; undefined when it has gone. @throws SyscallError EPERM without CAP_SYS_ADMIN */
+/** Opens a program. @returns undefined when it has gone @throws SyscallError EPERM without CAP_SYS_ADMIN */
 export function openProgram(calls: BpfCalls, id: number): number | undefined {
   const result = calls.openBpf(PROG_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []);
   return result === -Errno.ENOENT ? undefined : check(result, `bpf: open program ${id}`);
 }
 
-/** A descriptor of a map. @throws SyscallError ENOENT when it has gone */
+/** Opens a map. @returns its descriptor @throws SyscallError ENOENT when it has gone */
 export function openMap(calls: BpfCalls, id: number): number {
   return check(calls.openBpf(MAP_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []), `bpf: open map ${id}`);
 }
 
-/** A program's name, and the ids of the maps it looks into. @throws SyscallError */
+/** Returns a program's name and the ids of its maps. @throws SyscallError */
 export function describeProgram(
   calls: BpfCalls,
   program: number,
@@ -190,7 +190,7 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** @throws RangeError for a name the kernel would cut or refuse */
+/** @throws RangeError for a name that the kernel would truncate or refuse */
 function nameBytes(name: string): Uint8Array {
   if (!/^[a-zA-Z0-9_.]{1,15}$/.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of the kernel's`);
   return encoder.encode(name);

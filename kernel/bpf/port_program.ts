@@ -1,8 +1,8 @@
 import type { BpfInstruction, BpfRegister } from "./instruction.ts";
 
 /**
- * struct __sk_buff (include/uapi/linux/bpf.h): the link that received a frame last, the one that sends it, where it begins, and
- * where what can be read of it ends.
+ * Offsets in struct __sk_buff (include/uapi/linux/bpf.h): the link that last received the frame, the link that sends
+ * it, the frame's beginning, and the end of its readable part.
  */
 const RECEIVED_BY = 36;
 const SENT_BY = 40;
@@ -12,30 +12,31 @@ const ETHERNET_HEADER = 14;
 
 const MAP_LOOKUP_ELEM = 1;
 const REDIRECT = 23;
-/** TCX_NEXT: the next program decides, and then the link. */
+/** TCX_NEXT: the next program decides, or the link when there is none. */
 const NEXT = -1;
 
-/** Places of a table, of which the last bits of a MAC address say which is its. */
+/** The number of places in a table. The last bits of a MAC address select its place. */
 export const ENTRIES = 4096;
 
-/** Descriptors of a table's two maps, which have the same places. */
+/** The descriptors of a table's two maps, which have the same places. */
 export interface PortTable {
-  /** Of which MAC address a place is, zero for none. */
+  /** The MAC address that each place belongs to; zero for none. */
   readonly macs: number;
-  /** Its port. The kernel empties the place of one that goes. */
+  /** The port of each place. The kernel empties the place when the port goes. */
   readonly ports: number;
 }
 
 /**
- * What is carried out for each frame that a bridge sends: when the table has its destination, it leaves by the port named
- * there; else the bridge looks for one.
+ * Returns the program for each frame that a bridge sends. When the table has the frame's destination, the frame leaves
+ * by the port named there; otherwise the bridge looks for the port.
  *
- * Only frames of the node itself are taken, and those the bridge has received, which the node has routed. br_netfilter also
- * has the bridge send what a port has received and it is still to look at: a packet with a translated destination, whose
- * neighbour's header is not known yet (br_nf_pre_routing_finish_bridge). That must not pass by its hooks, policies among
- * them. Such a frame was received by the port last, and by nothing else, as are those of other links, which are left alone.
+ * It takes only frames of the node itself, and frames that the bridge received and the node routed. With br_netfilter
+ * the bridge also sends frames that a port received and that have yet to pass the bridge's hooks: packets with a
+ * translated destination whose neighbour's header is unknown (br_nf_pre_routing_finish_bridge). These must not bypass
+ * the hooks, which enforce policies among other things. The last receiver of such a frame is the port, so it is not
+ * taken, like frames from other links.
  *
- * The MAC address is compared before and after the port is read: `putPort` writes a place while frames pass.
+ * It compares the MAC address before and after it reads the port, because `putPort` writes a place while frames pass.
  */
 export function portProgram({ macs, ports }: PortTable): readonly BpfInstruction[] {
   return [
@@ -79,7 +80,7 @@ export function portProgram({ macs, ports }: PortTable): readonly BpfInstruction
   ];
 }
 
-/** To the next program, unless a place is of the MAC address in r6 and r7. */
+/** Returns code that leaves the frame to the next program unless the place holds the MAC address in r6 and r7. */
 function unlessMac(place: BpfRegister): readonly BpfInstruction[] {
   return [
     { do: "load", to: 1, from: place, at: 0, width: 4 },

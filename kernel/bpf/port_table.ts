@@ -22,38 +22,39 @@ import {
 
 type Calls = BpfCalls & Pick<Syscalls, "close">;
 
-/** Of the program and its table; the number is that of what they look like. */
+/** The name of the program and of its maps. The number is the version of their layout. */
 export const PORT_PROGRAM = "drawbridge_1";
 
-/** A MAC address, and two bytes of nothing. */
+/** A MAC address and two bytes of padding. */
 const MAC_SIZE = 8;
 /** The index of a link. */
 const PORT_SIZE = 4;
 
-/** How often the list of programs may change under us. */
+/** The number of attempts to attach a program when the list of programs changes in the meantime. */
 const TRIES = 4;
 
 /**
- * Has a bridge send frames to a MAC address by a port at once, without a search, hooks and br_netfilter. The first call for
- * a bridge makes its table of ports.
+ * Makes a bridge send frames for a MAC address directly by a port, without a search, hooks and br_netfilter. The first
+ * call for a bridge makes its table of ports.
  *
- * The table is a cache, with one place for all MAC addresses that end alike: the last that was put in has it, and for others
- * the bridge searches as without it. Those of pods end as their IPv4 addresses do, so those of one /20 have places of their
- * own. Nothing has to be taken out for a port that goes, whoever removes it: the kernel does, and the bridge searches again.
- * Only one process at a time may write it.
- * Program and table live as long as the bridge, which alone holds them, or until {@link removePortTable}.
+ * The table is a cache with one place for all MAC addresses that end alike. The last one put in has the place; for the
+ * others the bridge searches as without a table. MAC addresses of pods end as their IPv4 addresses do, so those of one
+ * /20 have places of their own. When a port goes, the kernel empties its place, and the bridge searches again. Only one
+ * process at a time may write the table. Only the bridge holds program and table, so they live until it goes, or until
+ * {@link removePortTable}.
  *
  * @param bridge the bridge's index, in the calling thread's network namespace
  * @param port the port's index
- * @returns whether it does; false where the kernel has no such programs: before 6.6, without BPF, or locked down
- * @throws SyscallError when there is a table, and the kernel does not let it be changed
+ * @returns whether the table has the port; false where the kernel has no such programs: before 6.6, without BPF, locked
+ *   down
+ * @throws SyscallError when there is a table and the kernel refuses to change it
  */
 export function putPort(calls: Calls, bridge: number, mac: MacAddress, port: number): boolean {
   const table = openTable(calls, bridge, true);
   return (
     table !== undefined &&
     using(calls, table, ({ macs, ports }) => {
-      // A frame that has met the former address of this place, and gets the port of the new one, finds the former gone.
+      // A frame that matched the place's former address and then reads the new port finds that its address has gone.
       const place = placeOf(mac);
       setInMap(calls, macs, place, new Uint8Array(MAC_SIZE));
       setInMap(calls, ports, place, new Uint8Array(Uint32Array.of(port).buffer));
@@ -63,7 +64,7 @@ export function putPort(calls: Calls, bridge: number, mac: MacAddress, port: num
   );
 }
 
-/** Has a bridge search for a MAC address again, as before {@link putPort}. @throws SyscallError as {@link putPort} */
+/** Makes a bridge search for a MAC address again, as before {@link putPort}. @throws SyscallError as {@link putPort} */
 export function forgetPort(calls: Calls, bridge: number, mac: MacAddress): void {
   const table = openTable(calls, bridge, false);
   if (table === undefined) return;
@@ -73,7 +74,7 @@ export function forgetPort(calls: Calls, bridge: number, mac: MacAddress): void 
 }
 
 /**
- * The port a bridge's table has for a MAC address; undefined where it has none, or there is no table.
+ * Returns the port that a bridge's table has for a MAC address; undefined without a table or an entry.
  *
  * @throws SyscallError as {@link putPort}
  */
@@ -87,12 +88,12 @@ export function findPort(calls: Calls, bridge: number, mac: MacAddress): number 
   });
 }
 
-/** Whether a bridge has a table of ports; false where that cannot be seen. */
+/** Tells whether a bridge has a table of ports; false where the kernel refuses to say. */
 export function hasPortTable(calls: Calls, bridge: number): boolean {
   return unlessRefused(() => atPortProgram(calls, programsOf(calls, bridge), () => true)) ?? false;
 }
 
-/** Has a bridge search for every MAC address again, as before the first {@link putPort}. @throws SyscallError */
+/** Makes a bridge search for every MAC address again, as before the first {@link putPort}. @throws SyscallError */
 export function removePortTable(calls: Calls, bridge: number): void {
   atPortProgram(calls, programsOf(calls, bridge), (program) => detachProgram(calls, program, bridge));
 }
@@ -126,7 +127,7 @@ function closeTable(calls: Calls, { macs, ports }: PortTable): void {
   calls.close(ports);
 }
 
-/** A bridge's table; undefined where there is none, and none can be or is to be made. */
+/** Opens a bridge's table; makes one when `isMade`. @returns undefined without a table, also when making one failed */
 function openTable(calls: Calls, bridge: number, isMade: boolean): PortTable | undefined {
   return unlessRefused(() => {
     for (let tries = 0; tries < TRIES; tries++) {
@@ -152,7 +153,7 @@ function findTable(calls: Calls, programs: AttachedPrograms): PortTable | undefi
   });
 }
 
-/** @param action gets the descriptor of the program among these that is ours, and the ids of its maps, in its order */
+/** @param action receives the descriptor of our program among these, and its maps' ids in the program's order */
 function atPortProgram<T>(
   calls: Calls,
   { ids }: AttachedPrograms,
@@ -160,7 +161,7 @@ function atPortProgram<T>(
 ): T | undefined {
   for (const id of ids) {
     const program = openProgram(calls, id);
-    // It has gone since.
+    // The program has gone since the list was read.
     if (program === undefined) continue;
     try {
       const { name, maps } = describeProgram(calls, program);
@@ -173,7 +174,7 @@ function atPortProgram<T>(
   return undefined;
 }
 
-/** @returns undefined when somebody else has attached a program since the list was made, which may be ours */
+/** @returns undefined when another program has been attached since the list was read, which may be ours */
 function makeTable(calls: Calls, bridge: number, programs: AttachedPrograms): PortTable | undefined {
   const table = createTable(calls);
   let isAttached = false;
@@ -200,7 +201,7 @@ function createTable(calls: Calls): PortTable {
   }
 }
 
-/** Which of the many reasons a kernel may have does not matter: the bridge does its work without a table. */
+/** Returns undefined when a system call fails. The reason does not matter: the bridge works without a table. */
 function unlessRefused<T>(action: () => T): T | undefined {
   try {
     return action();

@@ -15,7 +15,7 @@ export const ConntrackStatus = {
   EXPECTED: 0x1,
   /** Packets have been seen in both directions. */
   SEEN_REPLY: 0x2,
-  /** Not to be dropped early when the table is full. */
+  /** The entry is not dropped early when the table is full. */
   ASSURED: 0x4,
   CONFIRMED: 0x8,
   SOURCE_NAT: 0x10,
@@ -38,24 +38,24 @@ const TCP_STATES = [
   "syn-sent2",
 ] as const;
 
-/** How far connection tracking sees a TCP connection; a number for a state that has no name here. */
+/** The state of a TCP connection as conntrack sees it; a number for a state that has no name here. */
 export type TcpState = (typeof TCP_STATES)[number] | number;
 
-/** Which direction's tuples a zone keeps apart. */
+/** The directions whose tuples a zone keeps apart. */
 export type ZoneDirection = "both" | "original" | "reply";
 
-/** What names an entry of the table: the tuple of its first packet, within a zone. */
+/** The key of an entry: the tuple of its first packet, within a zone. */
 export interface ConntrackKey {
   readonly original: ConntrackTuple;
-  /** 0, which is no zone, when absent. */
+  /** 0, the default zone, when absent. */
   readonly zone?: number;
   /** "both" when absent. */
   readonly zoneDirection?: ZoneDirection;
-  /** Where given, an entry that has since taken the place of the one meant is left alone. */
+  /** With an ID, an entry that has since taken the place of the intended one stays untouched. */
   readonly id?: number;
 }
 
-/** What has passed in one direction. */
+/** The packets and bytes that have passed in one direction. */
 export interface ConntrackCounters {
   readonly packets: bigint;
   readonly bytes: bigint;
@@ -64,14 +64,14 @@ export interface ConntrackCounters {
 /** An entry of the connection tracking table. */
 export interface ConntrackEntry extends Required<ConntrackKey> {
   readonly family: Family;
-  /** The answers' addressing. Its source is where the flow really goes, after destination NAT. */
+  /** The tuple of the reply direction. Its source is the actual destination of the flow, after destination NAT. */
   readonly reply: ConntrackTuple;
   /** {@link ConntrackStatus} bits. */
   readonly status: number;
   readonly mark: number;
-  /** No label set and no room for labels look the same: 0n. */
+  /** 0n both when no label is set and when the entry has no room for labels. */
   readonly labels: ConntrackLabels;
-  /** Seconds until the entry ends without a packet; undefined where the flow is offloaded or gone. */
+  /** The seconds until the entry expires without a packet; undefined when the flow is offloaded or gone. */
   readonly timeout: number | undefined;
   /** undefined unless net.netfilter.nf_conntrack_acct was on when the entry was made. */
   readonly counters: { readonly original: ConntrackCounters; readonly reply: ConntrackCounters } | undefined;
@@ -83,7 +83,7 @@ const counterTable = { packets: [1, be64], bytes: [2, be64] } as const satisfies
 /** CTA_PROTOINFO_TCP_* */
 const tcpTable = { state: [1, u8] } as const satisfies AttributeTable;
 
-/** CTA_* of messages of the table. */
+/** CTA_* of conntrack messages. */
 export const entryLayout = {
   struct: netfilterHeader,
   attributes: {
@@ -95,13 +95,13 @@ export const entryLayout = {
     mark: [8, be32],
     originalCounters: [9, nested(counterTable)],
     replyCounters: [10, nested(counterTable)],
-    /** Opaque; read in network order it is the number that nft writes for `ct id`. */
+    /** Opaque. Read in network order, it is the number that nft prints for `ct id`. */
     id: [12, be32],
     zone: [18, be16],
     markMask: [21, be32],
     labels: [22, labels],
     labelsMask: [23, labels],
-    /** CTA_FILTER_*: which parts of the tuples a dump goes by; in host order, unlike all else. */
+    /** CTA_FILTER_*: the parts of the tuples that a dump filters by; in host order, unlike all other attributes. */
     filter: [25, nested({ originalFlags: [1, u32], replyFlags: [2, u32] })],
     statusMask: [26, be32],
   },
@@ -110,9 +110,9 @@ export const entryLayout = {
 type EntryValues = AttributeValues<(typeof entryLayout)["attributes"]>;
 
 /**
- * The entry that a message of the table describes.
+ * Returns the entry that a conntrack message describes.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it describes none
  */
 export function parseEntry(message: ReceivedMessage): ConntrackEntry {
   const { header, attributes: values } = decodeBody(entryLayout, message.body);

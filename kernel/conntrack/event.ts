@@ -5,21 +5,21 @@ import { parseEntry } from "./entry.ts";
 import { ConntrackMessage } from "./request.ts";
 
 /**
- * An entry was made, changed or removed.
+ * An entry that was made, changed or removed.
  *
- * Without mark and labels: a message tells them only when they changed, and not when they became zero.
+ * It lacks mark and labels: a message carries them only when they changed, and not when they became zero.
  */
 export interface ConntrackEvent extends Omit<ConntrackEntry, "mark" | "labels"> {
   readonly kind: "new" | "update" | "destroy";
 }
 
 /**
- * The event of a message of the conntrack groups; undefined for any other message.
+ * Returns the event of a message of the conntrack groups; undefined for any other message.
  *
- * With net.netfilter.nf_conntrack_events at 2, the default since 5.19, an entry tells events only if someone listened
- * in its namespace when it was made: the end of an older one is never told.
+ * With net.netfilter.nf_conntrack_events at 2, the default since 5.19, an entry reports events only if someone listened
+ * in its namespace when it was made: the end of an older entry is never reported.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseConntrackEvent(message: ReceivedMessage): ConntrackEvent | undefined {
   const kind = kindOf(message);

@@ -7,16 +7,16 @@ import type { ConntrackLabels } from "./labels.ts";
 import type { ConntrackTuple, TupleValues } from "./tuple.ts";
 import { addressValues, portValues } from "./tuple.ts";
 
-/** Bits that must have a value: those of `value` among those of `mask`. */
+/** Required bits: each bit set in `mask` must equal the bit of `value`. */
 export interface Masked<T extends number | bigint> {
   readonly value: T;
   readonly mask: T;
 }
 
-/** What one direction's tuple must have. */
+/** The fields that the tuple of one direction must have. */
 export type TupleFilter = Partial<Pick<ConntrackTuple, "source" | "destination" | "sourcePort" | "destinationPort">>;
 
-/** Which entries are meant: those that agree with every field given. */
+/** A filter for entries: an entry matches when it agrees with every given field. */
 export interface ConntrackFilter {
   readonly family?: Family;
   readonly protocol?: IpProtocol;
@@ -29,7 +29,7 @@ export interface ConntrackFilter {
   readonly labels?: Masked<ConntrackLabels>;
 }
 
-/** Whether an entry is meant. */
+/** Tells whether an entry matches a filter. */
 export function matchesFilter(filter: ConntrackFilter, entry: ConntrackEntry): boolean {
   return (
     isAny(filter.family, entry.family) &&
@@ -74,10 +74,10 @@ const WITH_PORTS: readonly IpProtocol[] = ["tcp", "udp", "sctp"];
 type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
 
 /**
- * The part of a filter that is worth telling the kernel, as a dump's family and attributes.
+ * Returns the part of a filter that the kernel can apply, as a dump's family and attributes.
  *
- * Each kernel heeds what it knows and overlooks the rest (tuples since 5.8, status and zone later, labels never), so its
- * list may hold more than is meant: {@link matchesFilter} decides.
+ * Each kernel applies what it knows and ignores the rest (tuples since 5.8, status and zone later, labels never), so
+ * its list may hold more than the filter matches: {@link matchesFilter} decides.
  */
 export function kernelFilter(filter: ConntrackFilter): {
   readonly family: Family | undefined;
@@ -85,7 +85,7 @@ export function kernelFilter(filter: ConntrackFilter): {
 } {
   const family = filter.family ?? familyOfAddresses(filter);
   const original = family === undefined ? undefined : kernelTuple(family, filter.protocol, filter.original);
-  // The protocol is the same in both directions, and asked of one.
+  // The protocol is the same in both directions, so one of them is enough.
   const reply = family === undefined ? undefined : kernelTuple(family, portProtocol(filter), filter.reply);
   return {
     family,
@@ -124,7 +124,7 @@ function kernelTuple(
   return flags === 0 ? undefined : { values: { ...addresses.values, ...ports.values }, flags };
 }
 
-/** Not of IPv6: there the kernel leaves out what matches and tells the rest (ctnetlink_filter_match_tuple, to 6.18). */
+/** Omits IPv6 addresses: for them the kernel lists only what does not match (ctnetlink_filter_match_tuple, to 6.18). */
 function kernelAddresses(
   family: Family,
   wanted: TupleFilter,

@@ -11,15 +11,15 @@ import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
 import { deleteEntries } from "./table.ts";
 
-/** Deleting so many takes some 3 ms, after which other things get their turn. */
+/** The number of flows to delete before other work gets its turn: deleting them takes about 3 ms. */
 const SLICE = 64;
 
 /**
- * Deletes flows, at the cost of a glance at each the kernel tells, while the
- * event loop goes on.
+ * Deletes flows while the event loop goes on. Of most flows that the kernel lists it reads only the tuples.
  *
- * @param asked what flows are meant at all; an entry of several may be judged several times
- * @returns how many there were
+ * @param asked the filters to list flows by; `isMeant` may see an entry several times when several filters match it
+ * @param isMeant decides which of the listed flows are deleted
+ * @returns the number of deleted flows
  * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses
  */
 export function deleteFlows(

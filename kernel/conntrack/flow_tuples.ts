@@ -6,10 +6,10 @@ import type { ConntrackTuple } from "./tuple.ts";
 import { tupleTable } from "./tuple.ts";
 import { entryLayout } from "./entry.ts";
 
-/** How the packets of one direction are addressed; ports of protocols that have them. */
+/** The addresses of one direction, and the ports of a protocol that has them. */
 export type FlowAddressing = Pick<ConntrackTuple, "source" | "destination" | "sourcePort" | "destinationPort">;
 
-/** What most judgements of an entry need of it. */
+/** The part of an entry that suffices for most decisions about it. */
 export interface FlowTuples {
   readonly family: Family;
   readonly original: FlowAddressing;
@@ -26,17 +26,17 @@ const PROTOCOL = tupleTable.protocol[0];
 const ipTypes = { 4: { source: 1, destination: 2 }, 6: { source: 3, destination: 4 } } as const;
 const portTypes = { source: 2, destination: 3 } as const;
 
-/** A part of a message. */
+/** A byte range of a message. */
 interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The tuples of an entry's message, a tenth of the work of reading all of it: of a table with fifty thousand flows mostly
- * all but a few are passed over.
+ * Returns only the tuples of an entry's message, for a tenth of the work of reading all of it. Of a table with fifty
+ * thousand flows, all but a few are usually skipped.
  *
- * @returns undefined where the message is not as expected, so that `parseEntry` says why
+ * @returns undefined for an unexpected message, so that `parseEntry` reports why
  */
 export function peekTuples(body: Uint8Array): FlowTuples | undefined {
   const family = familyFromNumber(body[0] ?? 0);
@@ -48,7 +48,7 @@ export function peekTuples(body: Uint8Array): FlowTuples | undefined {
   return original === undefined || reply === undefined ? undefined : { family, original, reply };
 }
 
-/** The number of an entry by its message, as `parseEntry` reads it; 0 where it has none. */
+/** Returns the ID in an entry's message, as `parseEntry` reads it; 0 without one. */
 export function peekId(body: Uint8Array): number {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const span = find(view, { start: NETFILTER_HEADER, end: body.byteLength }, ID);
@@ -81,7 +81,7 @@ function addressAt(body: Uint8Array, family: Family, span: Span | undefined): Ad
   return addressFromBytes(body.subarray(span.start, span.end));
 }
 
-/** The payload of the first attribute of a type. */
+/** Returns the payload of the first attribute of a type. */
 function find(view: DataView, within: Span | undefined, type: number): Span | undefined {
   if (within === undefined) return undefined;
   for (let offset = within.start; offset + 4 <= within.end;) {

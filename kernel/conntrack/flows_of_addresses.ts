@@ -10,11 +10,11 @@ import { EVERY_FLOW } from "./flow_count.ts";
 import { dumpEntries } from "./request.ts";
 import { deleteEntries, openConntrackSocket } from "./table.ts";
 
-/** More addresses than these are asked for by one list of all flows. */
+/** The most IPv4 addresses with filters of their own. For more, one list of all flows is read. */
 const MOST_ADDRESSES = 2;
 
 /**
- * What the kernel is asked for, so that the flows from and to addresses are among it. Of IPv6 it cannot be asked for
+ * Returns filters for lists that include all flows from and to the addresses. The kernel cannot filter by IPv6
  * addresses (filter.ts).
  */
 export function flowQuestions(addresses: ReadonlySet<Address>): readonly ConntrackFilter[] {
@@ -29,13 +29,13 @@ export function flowQuestions(addresses: ReadonlySet<Address>): readonly Conntra
   ];
 }
 
-/** Whether one of the addresses began a flow or answers it, in front of NAT or behind it. */
+/** Tells whether one of the addresses began or answers a flow, before or after NAT. */
 export function isFlowOf({ original, reply }: FlowTuples, addresses: ReadonlySet<Address>): boolean {
   return addresses.has(original.source) || addresses.has(reply.source);
 }
 
 /**
- * Deletes all flows from and to addresses in the namespace the calling thread is in, in one go: for who has no event loop.
+ * Deletes all flows from and to addresses in the calling thread's namespace, for callers without an event loop.
  *
  * @throws SyscallError, NetlinkError when the kernel refuses
  */

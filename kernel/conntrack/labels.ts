@@ -5,12 +5,12 @@ import { littleEndian } from "../netlink/writer.ts";
 /** The labels of an entry as a number of 128 bits: label n is bit n. */
 export type ConntrackLabels = bigint;
 
-/** How many labels there are (XT_CONNLABEL_MAXBIT, include/uapi/linux/netfilter/xt_connlabel.h). */
+/** The number of labels (XT_CONNLABEL_MAXBIT, include/uapi/linux/netfilter/xt_connlabel.h). */
 const LABEL_BITS = 128;
 const WORD_BYTES = 8;
 const WORD_MASK = 0xffff_ffff_ffff_ffffn;
 
-/** The label set with this label alone. @throws RangeError for a number that is no label */
+/** Returns the set of only this label. @throws RangeError unless the number is from 0 to 127 */
 export function labelBit(label: number): ConntrackLabels {
   if (!Number.isInteger(label) || label < 0 || label >= LABEL_BITS) {
     throw new RangeError(`conntrack label: ${label}; expected 0 to ${LABEL_BITS - 1}`);

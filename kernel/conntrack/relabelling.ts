@@ -10,27 +10,27 @@ import { walkInSlices } from "./sliced_walk.ts";
 import type { ConntrackOutcome, LabelChange } from "./table.ts";
 import { changeLabelsOf } from "./table.ts";
 
-/** What decides about the labels of flows. */
+/** Decides about the labels of flows. */
 export interface Relabelling {
-  /** Whether a flow is to be read and decided at all. @param id of the entry, 0 for none */
+  /** Tells whether a flow is to be read and decided at all. @param id returns the entry's ID, 0 for none */
   glance(flow: FlowTuples, id: () => number): boolean;
-  /** What becomes of the labels; undefined leaves them. */
+  /** Returns the change of the labels; undefined leaves them. */
   decide(entry: ConntrackEntry): LabelChange["change"] | undefined;
-  /** Told what became of each change. */
+  /** Receives the outcome of each change. */
   changed(change: LabelChange<ConntrackEntry>, outcome: ConntrackOutcome): void;
 }
 
-/** As many requests go to the kernel at a time. */
+/** The number of requests sent to the kernel at a time. */
 const BATCH = 32;
 
 /**
- * Goes through flows in slices, and changes the labels of those that are meant.
+ * Goes through flows in slices and changes the labels of those that the relabelling decides about.
  *
- * What is decided in a slice is done before anything else gets its turn, so nothing is done by what was true before.
+ * Changes decided in a slice are made before other work gets its turn, so none is based on an outdated decision.
  *
- * @param sockets of which two are used, since no request may come between a list and its end
- * @param asked what flows are meant at all, all of the lists; an entry of several may be decided several times
- * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses; what was changed stays so
+ * @param sockets two of them are used, because no request may come between a list and its end
+ * @param asked the filters to list flows by; an entry that several match may be decided several times
+ * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses; earlier changes stay
  */
 export function relabelFlows(
   sockets: ConntrackSockets,

@@ -19,12 +19,12 @@ export const ConntrackMessage = {
 
 type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
 
-/** Asks for one entry; ENOENT when there is none. */
+/** Returns the request for one entry; the kernel answers ENOENT when there is none. */
 export function getEntry(key: ConntrackKey): Request {
   return entryRequest(`read conntrack entry ${formatTuple(key.original)}`, ConntrackMessage.GET, key, {});
 }
 
-/** Asks for the entries; the kernel leaves out what it can, so keep those the filter matches. */
+/** Returns the request for the entries. The kernel filters only in part: apply the filter to its answers, too. */
 export function dumpEntries(filter: ConntrackFilter = {}): Request {
   const { family, attributes } = kernelFilter(filter);
   return request(
@@ -36,10 +36,10 @@ export function dumpEntries(filter: ConntrackFilter = {}): Request {
 }
 
 /**
- * Deletes one entry; ENOENT when there is none, or with an ID when another has taken its place.
+ * Returns the request to delete one entry; ENOENT when there is none, or when the ID is that of another entry.
  *
- * There is always a tuple: without one the kernel would delete the whole table. It finds an entry by either of its
- * tuples, so that without an ID the entry of a flow the other way round may be the one that goes.
+ * It always has a tuple: without one the kernel would delete the whole table. The kernel finds an entry by either of
+ * its tuples, so without an ID it may delete the entry of a flow in the other direction.
  */
 export function deleteEntry(key: ConntrackKey): Request {
   return entryRequest(
@@ -51,10 +51,10 @@ export function deleteEntry(key: ConntrackKey): Request {
 }
 
 /**
- * Gives the labels of the mask the values of `value`; ENOENT when there is no such entry.
+ * Returns the request to set the labels in the mask to those of `value`; ENOENT when there is no such entry.
  *
- * ENOSPC when the entry has no room for labels: it gets that when it is made, if then a rule of the namespace sets a
- * label (nf_ct_labels_ext_add). The key's ID is not looked at.
+ * The kernel answers ENOSPC when the entry has no room for labels. An entry gets room when it is made, if a rule of the
+ * namespace sets a label at that time (nf_ct_labels_ext_add). The kernel ignores the key's ID.
  */
 export function changeLabels(key: ConntrackKey, { value, mask }: Masked<ConntrackLabels>): Request {
   return entryRequest(`change labels of conntrack entry ${formatTuple(key.original)}`, ConntrackMessage.NEW, key, {
@@ -72,7 +72,7 @@ function entryRequest(operation: string, type: number, key: ConntrackKey, more: 
     { type, flags: 0, layout: entryLayout },
     { family: familyNumber(familyOf(original.source)) },
     {
-      // A zone of the reply direction leaves original tuples in none.
+      // A zone of the reply direction does not apply to original tuples.
       original: zone !== 0 && zoneDirection === "original" ? { ...tuple, zone } : tuple,
       ...(zone !== 0 && zoneDirection === "both" ? { zone } : {}),
       ...more,

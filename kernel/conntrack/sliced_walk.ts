@@ -5,27 +5,27 @@ import type { BackgroundCalls } from "../syscall/background_calls.ts";
 import type { ConntrackFilter } from "./filter.ts";
 import { dumpEntries } from "./request.ts";
 
-/** After so long other things get their turn. */
+/** The length of a slice, after which other work gets its turn. */
 const SLICE_MILLISECONDS = 2;
 
-/** What is done on a walk through the table. What it throws ends the walk. */
+/** The callbacks of a walk through the table. An exception ends the walk. */
 export interface SlicedVisit {
-  /** Told each entry's message, which is valid during the call alone. */
+  /** Receives each entry's message, which is valid only during the call. */
   see(message: ReceivedMessage): void;
-  /** A slice is over: whatever else happens next, happens behind this. */
+  /** Runs at the end of each slice, before other work gets its turn. */
   endSlice?(): void;
 }
 
 /**
- * Goes through the table in slices of some milliseconds, between which other things get their turn.
+ * Goes through the table in slices of some milliseconds, between which other work gets its turn.
  *
- * A flow that lives throughout is told, at times twice, unless the kernel resizes its table meanwhile. A filter saves
- * being told, but the kernel looks for the next entries that match without a pause: some 10 ms through 100,000 others.
+ * A flow that lives throughout is seen, at times twice, unless the kernel resizes its table meanwhile. With a filter
+ * fewer entries arrive, but the kernel looks for the next match without a pause: about 10 ms for 100,000 others.
  *
- * Of a table with few entries the kernel goes through all buckets before it answers at all (7 to 12 ms for 262,144 of
- * them, which all namespaces of a machine share): that keeps nobody waiting.
+ * With few entries in the table, the kernel goes through all buckets before it answers at all (7 to 12 ms for 262,144
+ * of them, which all namespaces of a machine share). That wait does not block the event loop.
  *
- * @param socket of this walk alone: while it lasts, and once it has failed, nothing else may use it
+ * @param socket used only by this walk: nothing else may use it during the walk, or after a failed one
  * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses
  */
 export async function walkInSlices(

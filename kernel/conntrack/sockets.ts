@@ -5,14 +5,14 @@ import type { FileReadCalls } from "../syscall/file_calls.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { openConntrackSocket } from "./table.ts";
 
-/** What going through the table takes: the long wait for a list's beginning happens on a thread of its own. */
+/** The calls needed to go through the table. The long wait for a list's beginning happens on another thread. */
 export type FlowCalls = Syscalls & FileReadCalls & BackgroundCalls;
 
 /**
- * The sockets of those who go through the connection tracking table of one network namespace again and again.
+ * Keeps sockets open for repeated walks through the connection tracking table of one network namespace.
  *
- * They stay open: who closes one of Netfilter's waits while the kernel frees what the last batch of nftables has deleted,
- * a grace period of 10 to 20 ms (nft_rcv_nl_event of net/netfilter/nf_tables_api.c).
+ * Closing a Netfilter socket would wait while the kernel frees what the last nftables batch has deleted, a grace period
+ * of 10 to 20 ms (nft_rcv_nl_event of net/netfilter/nf_tables_api.c).
  */
 export class ConntrackSockets extends SocketPool {
   readonly calls: FlowCalls;

@@ -10,11 +10,11 @@ import { matchesFilter } from "./filter.ts";
 import type { ConntrackLabels } from "./labels.ts";
 import { changeLabels, deleteEntry, dumpEntries, getEntry } from "./request.ts";
 
-/** What became of one change: "absent" when the entry is gone, "no-labels" when it has no room for labels. */
+/** The outcome of one change: "absent" when the entry is gone, "no-labels" when it has no room for labels. */
 export type ConntrackOutcome = "done" | "absent" | "no-labels";
 
 /**
- * A socket for the connection tracking table of the namespace the calling thread is in.
+ * Opens a socket for the connection tracking table of the calling thread's namespace.
  *
  * @throws SyscallError when the kernel refuses it
  */
@@ -23,7 +23,7 @@ export function openConntrackSocket(syscalls: Syscalls): NetlinkSocket {
 }
 
 /**
- * One entry, or undefined when there is none.
+ * Returns one entry, or undefined when there is none.
  *
  * @throws NetlinkError when the kernel refuses for any other reason
  */
@@ -35,9 +35,9 @@ export function findEntry(socket: NetlinkSocket, key: ConntrackKey): ConntrackEn
 }
 
 /**
- * Goes through the entries that a filter means, one by one, in memory that does not grow with the table.
+ * Visits the entries that match a filter one by one. The memory used does not grow with the table.
  *
- * A flow that lives throughout is told, at times twice, unless the kernel resizes its table meanwhile.
+ * A flow that lives throughout is visited, at times twice, unless the kernel resizes its table meanwhile.
  *
  * @param visit must not use the socket
  * @throws NetlinkError when the kernel refuses
@@ -53,7 +53,7 @@ export function visitEntries(
   });
 }
 
-/** The entries that a filter means; {@link visitEntries} where they may be many. */
+/** Returns the entries that match a filter. Use {@link visitEntries} where there may be many. */
 export function listEntries(socket: NetlinkSocket, filter: ConntrackFilter = {}): readonly ConntrackEntry[] {
   const entries: ConntrackEntry[] = [];
   visitEntries(socket, filter, (entry) => entries.push(entry));
@@ -64,13 +64,13 @@ export function listEntries(socket: NetlinkSocket, filter: ConntrackFilter = {})
  * Deletes entries.
  *
  * @returns the outcomes, in the order of the keys
- * @throws NetlinkError when the kernel refuses one for any reason but its absence; the others have been carried out
+ * @throws NetlinkError when the kernel refuses one for any reason but its absence; the other deletions have been made
  */
 export function deleteEntries(socket: NetlinkSocket, keys: readonly ConntrackKey[]): readonly ConntrackOutcome[] {
   return changeAll(socket, keys.map(deleteEntry));
 }
 
-/** What becomes of the labels of one entry. */
+/** A change of the labels of one entry. */
 export interface LabelChange<K extends ConntrackKey = ConntrackKey> {
   readonly key: K;
   readonly change: Masked<ConntrackLabels>;

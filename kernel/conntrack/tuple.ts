@@ -6,14 +6,14 @@ import { protocolFromNumber, protocolNumber } from "../ip/protocol.ts";
 import type { AttributeTable, AttributeValues } from "../netlink/attribute.ts";
 import { address, be16, nested, u8 } from "../netlink/attribute.ts";
 
-/** What tells the queries of one ICMP exchange from those of another. */
+/** The fields that distinguish the queries of one ICMP exchange from those of another. */
 export interface IcmpQuery {
   readonly id: number;
   readonly type: number;
   readonly code: number;
 }
 
-/** How the packets of one direction of a flow are addressed. */
+/** The addresses and ports of the packets in one direction of a flow. */
 export interface ConntrackTuple {
   readonly protocol: IpProtocol;
   readonly source: Address;
@@ -21,11 +21,11 @@ export interface ConntrackTuple {
   /** undefined where the protocol has none; for GRE it is the key. */
   readonly sourcePort: number | undefined;
   readonly destinationPort: number | undefined;
-  /** Of ICMP and ICMPv6. */
+  /** Only for ICMP and ICMPv6. */
   readonly icmp: IcmpQuery | undefined;
 }
 
-/** CTA_IP_* (include/uapi/linux/netfilter/nfnetlink_conntrack.h), as all tables of this folder. */
+/** CTA_IP_* (include/uapi/linux/netfilter/nfnetlink_conntrack.h, the source of all tables in this folder). */
 const ipTable = {
   v4Source: [1, address],
   v4Destination: [2, address],
@@ -50,14 +50,14 @@ const protocolTable = {
 export const tupleTable = {
   ip: [1, nested(ipTable)],
   protocol: [2, nested(protocolTable)],
-  /** Of this direction alone; a zone of both is an attribute of the entry. */
+  /** A zone of only this direction; a zone of both is an attribute of the entry. */
   zone: [3, be16],
 } as const satisfies AttributeTable;
 
 /** The attributes of a tuple. */
 export type TupleValues = AttributeValues<typeof tupleTable>;
 
-/** The attributes of the addresses that are given. */
+/** Returns the attributes of the given addresses. */
 export function addressValues(
   family: Family,
   source: Address | undefined,
@@ -70,7 +70,7 @@ export function addressValues(
   };
 }
 
-/** The attributes of the ports that are given. */
+/** Returns the attributes of the given ports. */
 export function portValues(
   protocol: IpProtocol,
   sourcePort: number | undefined,
@@ -83,7 +83,7 @@ export function portValues(
   };
 }
 
-/** The attributes that name a tuple to the kernel. */
+/** Returns the attributes that identify a tuple to the kernel. */
 export function tupleValues(tuple: ConntrackTuple): TupleValues {
   return {
     ip: addressValues(familyOf(tuple.source), tuple.source, tuple.destination),
@@ -103,7 +103,7 @@ function icmpValues({ protocol, icmp }: ConntrackTuple): AttributeValues<typeof 
 }
 
 /**
- * The tuple that attributes describe.
+ * Returns the tuple that attributes describe.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED without addresses of the family, or without a protocol
  */
@@ -142,7 +142,7 @@ function icmpFrom(values: AttributeValues<typeof protocolTable>): IcmpQuery | un
   return id === undefined || type === undefined || code === undefined ? undefined : { id, type, code };
 }
 
-/** The tuple for people: `tcp 10.244.1.7:43210 > 10.96.0.1:80`. */
+/** Returns the tuple in readable form: `tcp 10.244.1.7:43210 > 10.96.0.1:80`. */
 export function formatTuple(tuple: ConntrackTuple): string {
   const end = (host: Address, port: number | undefined): string => {
     if (port === undefined) return formatAddress(host);
