@@ -2,7 +2,7 @@ import { Command } from "commander";
 import { withConfiguration, withInput } from "../input/options.ts";
 import type { Run } from "../program.ts";
 
-/** `rules`: the nft text a node would load. */
+/** Returns the command `rules`, which prints the nft text that a node would load. */
 export function rulesCommand(run: Run): Command {
   return withConfiguration(withInput(new Command("rules")))
     .description("the nftables rules a node would load for these Services and policies")

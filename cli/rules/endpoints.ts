@@ -3,16 +3,16 @@ import { clusterOf } from "../cluster/cluster.ts";
 import { serviceObjects } from "../cluster/service_objects.ts";
 import type { Manifest } from "../input/manifests.ts";
 
-/** Objects with the slices that a cluster would add. */
+/** Objects with the EndpointSlices that a cluster would add. */
 export interface WithEndpoints {
   readonly objects: readonly ClusterObject[];
-  /** What was added, and which Services stay without endpoints. */
+  /** Sentences that say what was added, and which Services have no endpoints. */
   readonly remarks: readonly string[];
 }
 
 /**
- * Endpoints come from EndpointSlices alone, which a cluster makes and people seldom write: Services without any get those
- * of the pods their selectors select. Pods that have no address yet are left out.
+ * Adds EndpointSlices to objects. Endpoints come only from these, which a cluster makes and people seldom write: a
+ * Service without any gets slices with the pods that its selector selects. Pods that have no address yet are left out.
  *
  * @throws DrawbridgeError ERR_INPUT for a selector the API server would refuse
  */

@@ -11,14 +11,14 @@ import { PolicyNotices } from "../../policyd/policy/policy_notices.ts";
 import { NO_RETAINED_FILES } from "../../policyd/policy/retained/retained_files.ts";
 import { wholeTable } from "./whole_table.ts";
 
-/** What it would log are the problems, which are printed. */
+/** The daemon's log is discarded: it would repeat the problems, which are printed. */
 const SILENT = loggerOf("error", () => {});
 
-/** What policies are worked out from, and where the elements they come to go. */
+/** The inputs for the policies of a node, and where their elements go. */
 export interface PolicyPlace {
   readonly nodeName: string;
   readonly options: PolicyOptions;
-  /** The table without what depends on the cluster. */
+  /** The table without the parts that depend on the cluster. */
   readonly table: Table;
   readonly claim: (owner: string, claims: readonly Claim[]) => void;
 }
@@ -26,14 +26,14 @@ export interface PolicyPlace {
 /** The table with the sets and chains that policies add. */
 export interface NodePolicies {
   readonly table: Table;
-  /** What of policies is not as it says, and which pods send and receive nothing; for people. */
+  /** Sentences about policies that are not enforced as written, and about pods that send and receive nothing. */
   readonly problems: readonly string[];
 }
 
 /**
- * What the daemon makes of policies, by its own code and in one go.
+ * Returns what the daemon makes of policies, computed by its own code in one pass.
  *
- * @param pods those that are taken for attached, with the addresses their objects have
+ * @param pods those that count as attached, with the addresses of their objects
  */
 export function nodePolicies(
   objects: readonly ClusterObject[],
@@ -66,7 +66,7 @@ export function nodePolicies(
   };
 }
 
-/** What an attachment of the pod says of it, as far as policies ask. */
+/** Returns the fields of a pod's attachment that policies need. */
 function attachmentOf({ key, namespace, name, uid, addresses }: Pod): Parameters<LivePolicies["attach"]>[0] {
   return {
     network: "",

@@ -30,21 +30,21 @@ import { wholeTable } from "./whole_table.ts";
 /** The tables of a node with what is in their sets. */
 export interface NodeRules {
   readonly tables: readonly { readonly table: Table; readonly elements: ReadonlyMap<string, readonly Element[]> }[];
-  /** Keys of the pods that were taken for the node's own. */
+  /** Keys of the pods that count as the node's own. */
   readonly localPods: readonly string[];
-  /** What of Services cannot be served, and of policies is not as they say; for people. */
+  /** Sentences for people about Services that cannot be served and policies that are not enforced as written. */
   readonly problems: readonly string[];
 }
 
 /**
- * What the daemon would load on a node for these objects: its own tables, claimed by its own code. Pods are known by their
- * objects alone, so what attachments contribute is not in it, but for the addresses of the node's pods.
+ * Returns what the daemon would load on a node for these objects: its own tables, filled by its own code. Pods are
+ * known only by their objects; of what attachments contribute, only the addresses of the node's pods are included.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
   const { nodeName, masquerade } = configuration;
-  // The flags of an owned table are none that nft could read back.
+  // nft cannot read back the flags of an owned table.
   const tables = nodeTables({
     ...configuration,
     tableOwner: false,
@@ -81,7 +81,7 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   };
 }
 
-/** @returns what of Services cannot be served */
+/** Adds the rules of Services. @returns the problems of Services that cannot be served */
 function claimServices(
   objects: readonly ClusterObject[],
   configuration: Configuration,
@@ -108,7 +108,7 @@ function claimServices(
   return services.flatMap((each) => each.problems());
 }
 
-/** Its address is its own, and it may send and receive. */
+/** Returns whether an object is a pod of this node that has its own address and may send and receive. */
 function isLocalPod(object: ClusterObject, nodeName: string): object is Pod {
   return object.kind === "Pod" && object.nodeName === nodeName && !object.hostNetwork && !isFinished(object);
 }

@@ -3,9 +3,9 @@ import { printable } from "../../policyd/log/line.ts";
 import type { NodeRules } from "./node_rules.ts";
 
 /**
- * The tables as `nft -f` reads them, with what is not in them in front.
+ * Yields the tables as `nft -f` reads them, after comments that say what they do not contain.
  *
- * @param remarks more that is to be said, a line each
+ * @param remarks further comments, a line each
  */
 export function* rulesText(nodeName: string, rules: NodeRules, remarks: readonly string[]): Generator<string> {
   const { tables, localPods, problems } = rules;

@@ -17,7 +17,7 @@ const optionsSchema = v.object({
   ...configurationEntries,
 });
 
-/** @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT also for a node that is not among those of the files */
+/** Prints the rules. @throws DrawbridgeError ERR_CONFIGURATION; ERR_INPUT also for a node that files lack */
 export async function runRules(io: Io, options: unknown): Promise<ExitCode> {
   const { node, config, ...input } = v.parse(optionsSchema, options);
   const configuration = configurationOf(io, config, input.filename, { nodeName: { value: node, where: "--node" } });
@@ -33,7 +33,7 @@ export async function runRules(io: Io, options: unknown): Promise<ExitCode> {
   return ExitCode.YES;
 }
 
-/** @throws DrawbridgeError ERR_INPUT */
+/** Returns what is unknown of a node. @throws DrawbridgeError ERR_INPUT if there are Nodes without it */
 function nodeRemarks(objects: readonly ClusterObject[], node: string): readonly string[] {
   const names = objects.flatMap(({ kind, name }) => (kind === "Node" ? [name] : []));
   if (names.includes(node)) return [];

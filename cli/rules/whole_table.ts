@@ -2,7 +2,7 @@ import type { Table } from "../../kernel/nftables/object.ts";
 import { tableKey } from "../../policyd/dataplane/claim.ts";
 import type { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
 
-/** A table with the sets and chains that come and go with what is in the cluster, in the order of their names. */
+/** Returns a table with the sets and chains that depend on the cluster, sorted by name. */
 export function wholeTable(table: Table, wanted: DesiredObjects): Table {
   const key = tableKey(table);
   return {
@@ -12,7 +12,7 @@ export function wholeTable(table: Table, wanted: DesiredObjects): Table {
   };
 }
 
-/** A name says what an object is and not when it came. */
+/** Appends the other objects by name, so that the text does not depend on the order in which they came. */
 function fixedFirst<T extends { readonly name: string }>(fixed: readonly T[], all: Iterable<T>): readonly T[] {
   const others = [...all].filter((one) => !fixed.includes(one));
   return [...fixed, ...others.sort((a, b) => (a.name < b.name ? -1 : 1))];
