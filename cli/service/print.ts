@@ -4,21 +4,21 @@ import type { Style } from "../style.ts";
 import type { CandidateReport, LeftOutReport, PlaceReport, ServiceReport } from "./report.ts";
 import { socketText } from "./report.ts";
 
-/** Of more endpoints the first are told and how many there are. */
+/** Of more endpoints only the first are printed, and how many more there are. */
 const MOST_SHOWN = 12;
 
-/** What Services make of packets in words, each frontend with its endpoints; what is the same in both families is told once. */
+/** Returns the reports in words, each frontend with its endpoints; equal results of both families appear once. */
 export function serviceTexts(reports: readonly ServiceReport[], style: Style, columns: number): readonly string[] {
   const groups = [...Map.groupBy(reports, likeness).values()];
   return groups.map((group) => {
-    // Nodes are of interest only where they differ.
+    // Nodes are named only where their results differ.
     const name = group[0]?.frontend?.service;
     const isSplit = groups.filter(([other]) => other?.frontend?.service === name).length > 1;
     return groupText(group, isSplit, { style, columns });
   });
 }
 
-/** What reports have in common beside the family of their addresses. */
+/** Returns a key that is equal for reports that differ only in the family of their addresses. */
 function likeness({ frontend, candidates, leftOut, ...rest }: ServiceReport): string {
   const places = [...candidates, ...leftOut].map((one) => ({ ...one, address: null }));
   return JSON.stringify([rest, frontend && { ...frontend, address: null }, places]);
@@ -77,7 +77,7 @@ function answerText(verdict: ServiceReport["verdict"], style: Style): string {
   return verdict === "pass" ? "passes unchanged: " : "";
 }
 
-/** A host with its addresses of both families. */
+/** Returns a host with its addresses of both families. */
 function placeText({ host, port }: PlaceReport, ofFamilies: readonly PlaceReport[]): string {
   const sockets = ofFamilies.flatMap(({ address }) => (address === null ? [] : socketText(address, port)));
   const place = sockets.length === 0 ? `port ${port}` : [...new Set(sockets)].join(" and ");

@@ -19,12 +19,12 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { ownerOf } from "../cluster/cluster.ts";
 import type { Derived } from "../cluster/service_objects.ts";
 
-/** What Services make of a packet, as data: addresses are text, and null where files do not have them. */
+/** What Services do with a packet, as data: addresses are text, and null where files do not have them. */
 export interface ServiceReport {
-  /** Where it is so; empty where no node is known. */
+  /** The nodes with this result; empty where no node is known. */
   readonly nodes: readonly string[];
   readonly verdict: "pass" | "drop" | "reject" | "translate";
-  /** Why it ends here or passes, and which endpoints it may go to. */
+  /** Why the packet ends here or passes, and which endpoints it may go to. */
   readonly because: readonly string[];
   readonly frontend: FrontendReport | null;
   readonly candidates: readonly CandidateReport[];
@@ -42,7 +42,7 @@ export interface FrontendReport {
   readonly port: number;
 }
 
-/** A place a packet may go to: `host` is `NS/POD`, `node/NAME` or an address. */
+/** A place that a packet may go to: `host` is `NS/POD`, `node/NAME` or an address. */
 export interface PlaceReport {
   readonly host: string;
   readonly address: string | null;
@@ -51,13 +51,13 @@ export interface PlaceReport {
 
 export interface CandidateReport extends PlaceReport {
   readonly because: string;
-  /** Whose address it sees and why; absent where the cases of an explanation tell it. */
+  /** The source address that the endpoint sees, and why; absent where the cases of an explanation say it. */
   readonly source?: SourceReport;
-  /** The endpoint is a cluster IP itself, and refuses what comes by another Service. */
+  /** The endpoint is itself a cluster IP, and refuses packets that come by another Service. */
   readonly refused: boolean;
 }
 
-/** Whether the source stays in a packet or becomes its node's address. */
+/** Whether a packet keeps its source address or gets its node's. */
 export interface SourceReport {
   readonly masqueraded: boolean;
   readonly because: string;
@@ -67,15 +67,17 @@ export interface LeftOutReport extends PlaceReport {
   readonly because: string;
 }
 
-/** A verdict and where it is given. */
+/** A verdict and the node that gives it. */
 export interface NodeVerdict {
   readonly node: string;
   readonly verdict: Verdict;
 }
 
 /**
+ * Returns a verdict as data.
+ *
  * @param derived the Services whose endpoints come from their selectors
- * @param isOfOneSource whether to say what becomes of the source's address
+ * @param isOfOneSource whether to include the packet's source address
  */
 export function serviceReport(
   cluster: Cluster,
@@ -110,7 +112,7 @@ export function sourceReport(masquerade: Masquerade): SourceReport {
   return { masqueraded: masquerade.masqueraded, because: masqueradeText(masquerade) };
 }
 
-/** An address and a port as text, IPv6 in brackets. */
+/** Returns an address and a port as text, IPv6 in brackets. */
 export function socketText(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
@@ -132,7 +134,7 @@ function translateLines({ sourceRanges, route, affinity, endpoints }: Translate)
   return [
     ...(sourceRanges === "within" ? ["the source is within loadBalancerSourceRanges"] : []),
     routeText(route),
-    // Most Services have no hints, and then there is nothing to be said of them.
+    // Most Services have no hints, which need no line.
     ...(endpoints.hints.type === "unused" ? [] : [hintText(endpoints.hints, route)]),
     ...(affinity.type === "none"
       ? []
@@ -140,7 +142,7 @@ function translateLines({ sourceRanges, route, affinity, endpoints }: Translate)
   ];
 }
 
-/** Slices of the other family are no news: every Service with two has them. */
+/** Returns a line for each ignored slice, except those of the other family, which every dual-stack Service has. */
 function ignoredLines(endpoints: EndpointReport | undefined): readonly string[] {
   const told = (endpoints?.ignoredSlices ?? []).filter(({ because }) => because !== "other family");
   return told.map(({ slice, because }) => `EndpointSlice ${slice} does not count: ${because}`);

@@ -11,7 +11,7 @@ Examples:
   drawbridge service explain -f manifests/ --from 203.0.113.7 --to 192.0.2.11:30080/TCP --node worker-1
 `;
 
-/** `service explain`: where a node's Services send a packet. */
+/** Returns the command `service explain`, which says where a node's Services send a packet. */
 export function serviceExplainCommand(run: Run): Command {
   return withConfiguration(withInput(new Command("explain")))
     .description("where a packet goes by the Services of a node, whatever policies say")

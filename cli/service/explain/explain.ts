@@ -13,20 +13,20 @@ import { derivedRemarks } from "../../policy/explain/remarks.ts";
 import type { ServiceReport } from "../report.ts";
 import { serviceReport } from "../report.ts";
 
-/** Where packets of a sender go on a node, as data; docs/cli.md describes every field. */
+/** Where a node sends the packets of a sender, as data; docs/cli.md describes every field. */
 export interface ServiceExplanation {
-  /** Whether every one of them goes on. */
+  /** Whether every packet passes or goes to an endpoint. */
   readonly delivered: boolean;
-  /** Empty where no node is known. */
+  /** Empty where the node is not known. */
   readonly node: string;
   readonly packets: readonly PacketReport[];
   readonly remarks: readonly string[];
 }
 
-/** Packets that fare alike. */
+/** Packets with the same result. */
 export interface PacketReport {
   readonly from: readonly string[];
-  /** Where they come into the node: from a process of it, from one of its pods, from elsewhere. */
+  /** Where they enter the node: from one of its processes, from one of its pods, or from elsewhere. */
   readonly entry: Entry;
   readonly protocol: Protocol;
   /** Null for a Service whose address the input does not have. */
@@ -40,19 +40,19 @@ export interface PacketQuestion {
   readonly to: End;
   readonly port: number | string;
   readonly protocol: Protocol | undefined;
-  /** Undefined is the sender's. */
+  /** Undefined stands for the sender's node. */
   readonly node: string | undefined;
 }
 
-/** Clients choose any. */
+/** Any port does, since clients choose theirs freely. */
 const SOURCE_PORT = 40_000;
 
 /**
- * What the Services of a node make of the first packet of a connection, for each pod of a workload and each address of a
- * Service.
+ * Returns what the Services of a node do with the first packet of a connection, for each pod of a workload and each
+ * address of a Service.
  *
- * @throws DrawbridgeError ERR_OBJECT for a port the Service does not call so, an address in no family of the sender, and a
- *   Service without an address of its own
+ * @throws DrawbridgeError ERR_OBJECT for a port name that the Service does not have, an address in no family of the
+ *   sender, and a Service without an address of its own
  */
 export function explainService(context: ExplainContext, question: PacketQuestion): ServiceExplanation {
   const { cluster, worlds } = context;
@@ -93,7 +93,7 @@ export function explainService(context: ExplainContext, question: PacketQuestion
   };
 }
 
-/** The Services that nodes do not serve whole and that the packets would else be for. */
+/** Returns the Services that would take the packets but that nodes do not serve whole. */
 function missed({ worlds }: ExplainContext, to: End, port: number): readonly string[] {
   const addresses = addressesOf(to);
   return [...worlds.oversized.keys()].filter((key) => {
@@ -104,7 +104,7 @@ function missed({ worlds }: ExplainContext, to: End, port: number): readonly str
 }
 
 function entryOf(source: Host, node: string): Entry {
-  // A pod that files put on no node is taken to be on the one that is asked about.
+  // A pod for which the files name no node counts as on the node in question.
   if (source.type === "outside" || (nodeOf(source) ?? node) !== node) return "outside";
   return source.type === "pod" && !source.pod.hostNetwork ? "pod" : "node";
 }

@@ -14,7 +14,7 @@ const ANSWERS = {
   reject: "is refused",
 } as const;
 
-/** What becomes of packets, in words, folded to the width of the screen. */
+/** Returns the explanation in words, folded to the width of the terminal. */
 export function serviceExplanationText(
   { packets, remarks }: ServiceExplanation,
   style: Style,

@@ -24,7 +24,7 @@ const optionsSchema = v.object({
   output: v.picklist(EXPLAIN_FORMATS),
 });
 
-/** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects, ERR_CONFIGURATION */
+/** Prints the answer. @throws DrawbridgeError as loadManifests, ERR_OBJECT for unknown names, ERR_CONFIGURATION */
 export async function runServiceExplain(io: Io, options: unknown): Promise<ExitCode> {
   const { from, to, node, output, config, ...input } = v.parse(optionsSchema, options);
   const settings = serviceSettingsOf(configurationOf(io, config, input.filename));

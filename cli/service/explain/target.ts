@@ -5,19 +5,19 @@ import { parseEndName } from "../../cluster/end_name.ts";
 
 const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
-/** Where a packet is sent to. */
+/** The destination of a packet. */
 export interface PacketTarget {
   readonly end: Extract<EndName, { readonly type: "address" | "service" }>;
-  /** A port of a Service may go by its name. */
+  /** A Service's port may be given by its name. */
   readonly port: number | string;
-  /** Undefined for a port's name, which has one. */
+  /** Undefined for a port given by its name, which implies the protocol. */
   readonly protocol: Protocol | undefined;
 }
 
 /** The forms {@link parseTarget} takes. */
 export const TARGET_FORMS = "IP:PORT/PROTOCOL, [IPv6]:PORT/PROTOCOL or service/NS/NAME:PORT";
 
-/** @returns undefined for what is none of {@link TARGET_FORMS}; without a protocol it is TCP */
+/** Reads a target; TCP without a protocol. @returns undefined for a text that is not one of {@link TARGET_FORMS} */
 export function parseTarget(text: string, namespace?: string): PacketTarget | undefined {
   const [, host = "", port = "", protocolName] =
     /^(\[[^\]]+\]|[^:[\]]+):([a-z0-9-]{1,15})(?:\/(\w+))?$/.exec(text) ?? [];
