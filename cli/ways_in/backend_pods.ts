@@ -10,7 +10,7 @@ export interface EndpointOf {
   readonly port: number;
 }
 
-/** The pods that serve a port of a Service; why there are none in words. */
+/** Returns the pods that serve a port of a Service, or the reason why there are none. */
 export function endpointsOf(
   cluster: Cluster,
   { services, endpointSlices }: ServiceObjects,
@@ -25,7 +25,7 @@ export function endpointsOf(
   return found.length > 0 ? found : `the Service ${service.key} has no endpoint among the pods that were read`;
 }
 
-/** The pods that serve some ports of a Service, by the names of these. */
+/** Returns the pods that serve some ports of a Service, given by name. */
 export function endpointsAt(
   cluster: Cluster,
   { namespace, name }: Service,

@@ -7,17 +7,17 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Chosen } from "../cluster/chosen_pods.ts";
 import { chosenPods } from "../cluster/chosen_pods.ts";
 
-/** The pods of a controller as the command line names them. */
+/** The pods of a controller, as the command line names them. */
 export interface GivenController {
-  /** The IngressClass or GatewayClass that it is of; undefined for all. */
+  /** The controller's IngressClass or GatewayClass; undefined for all classes. */
   readonly className: string | undefined;
   readonly isChosen: Chosen;
 }
 
-/** Of the option that {@link withControllers} adds. */
+/** The schema of the option that {@link withControllers} adds. */
 export const controllerEntries = { ingressController: v.optional(v.array(v.string()), []) };
 
-/** Adds the option that says which pods send requests on for Ingresses and Gateways. */
+/** Adds the option that names the pods that forward requests for Ingresses and Gateways. */
 export function withControllers(command: Command): Command {
   return command.addOption(
     new Option(
@@ -32,12 +32,12 @@ function addController(text: string, before: readonly string[] = []): readonly s
   throw new InvalidArgumentError("expected NS/NAME of a pod or workload, or CLASS=NS/NAME.");
 }
 
-/** The pods that may be a controller's. */
+/** Returns the pods that may belong to a controller. */
 export function runningPods({ store }: Cluster): readonly Pod[] {
   return [...store.pods.values()].filter((pod) => !isFinished(pod));
 }
 
-/** @throws DrawbridgeError ERR_OBJECT with the nearest names for pods that are not there */
+/** Reads the option. @throws DrawbridgeError ERR_OBJECT with the nearest names for pods that do not exist */
 export function givenControllers(texts: readonly string[], pods: readonly Pod[]): readonly GivenController[] {
   return texts.map((text) => {
     const [className, name] = text.includes("=") ? text.split("=") : [undefined, text];

@@ -1,19 +1,21 @@
 import type { Labels, Pod } from "../../policyd/cluster/model.ts";
 
-/** A program that sends requests on for Ingresses and Gateways, by the name that its class has for it. */
+/** A program that forwards requests for Ingresses and Gateways. */
 interface Controller {
-  /** Of classes; longer names that go on after a slash are its own, too. */
+  /** The controller names in classes; a longer name that continues after a slash counts, too. */
   readonly names: readonly string[];
-  /** The class that its documents have people write, for files without the class itself. */
+  /** The class name that the controller's documentation uses, for files without the class itself. */
   readonly className?: string;
-  /** One of these its pods have, by its own charts and manifests; none where it runs outside of the cluster. */
+  /**
+   * Sets of labels from its charts and manifests, one of which its pods have; empty if it runs outside of the cluster.
+   */
   readonly labels: readonly Labels[];
 }
 
 const NAME = "app.kubernetes.io/name";
 const COMPONENT = "app.kubernetes.io/component";
 
-/** The controllers that are known, with the labels of the pods that send requests on. */
+/** The known controllers, with the labels of the pods that forward requests. */
 const CONTROLLERS: readonly Controller[] = [
   {
     names: ["k8s.io/ingress-nginx"],
@@ -55,7 +57,7 @@ const CONTROLLERS: readonly Controller[] = [
   { names: ["azure/application-gateway", "alb.networking.azure.io/alb-controller"], labels: [] },
 ];
 
-/** Labels by which the pods of a Gateway of its own are known, with the Gateway's name, and where they name it its namespace. */
+/** Labels by which the pods that were made for one Gateway name it, and its namespace where they do. */
 const GATEWAY_LABELS: readonly { readonly name: string; readonly namespace?: string }[] = [
   { name: "gateway.networking.k8s.io/gateway-name" },
   {
@@ -64,32 +66,32 @@ const GATEWAY_LABELS: readonly { readonly name: string; readonly namespace?: str
   },
 ];
 
-/** A controller as far as it is known. */
+/** The pods of a controller, where they are known. */
 export type ControllerPods =
   | { readonly type: "pods"; readonly pods: readonly Pod[] }
-  /** A load balancer of a cloud, which sends from outside. */
+  /** A cloud load balancer, which sends from outside. */
   | { readonly type: "outside" }
-  /** One that is not in the table. */
+  /** A controller that is not in the table. */
   | { readonly type: "unknown" };
 
-/** The pods of a controller by its name. */
+/** Returns the pods of a controller, given by its name. */
 export function podsOfController(name: string, pods: readonly Pod[]): ControllerPods {
   const known = CONTROLLERS.find(({ names }) => names.some((one) => name === one || name.startsWith(`${one}/`)));
   if (known === undefined) return { type: "unknown" };
   if (known.labels.length === 0) return { type: "outside" };
-  // Of several kinds of labels the first that is there: the others are those of other ways to install it.
+  // Only the first set of labels with pods counts: the others are for other ways to install the controller.
   const found = known.labels
     .map((labels) => pods.filter((pod) => hasLabels(pod, labels)))
     .find((all) => all.length > 0);
   return { type: "pods", pods: found ?? [] };
 }
 
-/** The name of the controller that a class is usually of; undefined for a class of another name. */
+/** Returns the controller that usually owns a class of this name; undefined for other names. */
 export function usualController(className: string): string | undefined {
   return CONTROLLERS.find((one) => one.className === className)?.names[0];
 }
 
-/** The pods that a controller has made for one Gateway. */
+/** Returns the pods that a controller has made for one Gateway. */
 export function podsOfGateway(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   pods: readonly Pod[],

@@ -5,15 +5,15 @@ import { endpointsAt } from "./backend_pods.ts";
 
 /** Where a controller's pods are reached from outside. */
 export interface Doors {
-  /** The Services that lead to them from outside, with the ports that do. */
+  /** The Services that lead to them from outside, each with its ports that do. */
   readonly services: readonly { readonly service: Service; readonly ports: readonly number[] }[];
-  /** For each pod by its key the TCP ports it may be reached at; without any, all of them. */
+  /** The TCP ports at which each pod, by its key, is reached; an empty list stands for all ports. */
   readonly ports: ReadonlyMap<string, readonly number[]>;
 }
 
 /**
- * The ports at which a controller's pods are reached from outside: those of Services with node ports, a balancer or external
- * addresses, and host ports; where files have neither, those of the pods' containers.
+ * Returns the ports at which a controller's pods are reached from outside: those of Services with node ports, a load
+ * balancer or external addresses, and host ports; where files have neither, those of the pods' containers.
  */
 export function doorsOf(
   cluster: Cluster,

@@ -13,7 +13,7 @@ const DEFAULT_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
 
 type Read = (object: Reader, source: unknown) => WayObject;
 
-/** By group and kind; versions of one group have the same fields. */
+/** The readers by group and kind; versions of one group have the same fields. */
 const READS: ReadonlyMap<string, { readonly versions: readonly string[]; readonly read: Read }> = new Map(
   Object.entries({
     "networking.k8s.io/Ingress": { versions: ["v1"], read: readIngress },
@@ -26,7 +26,7 @@ const READS: ReadonlyMap<string, { readonly versions: readonly string[]; readonl
   }),
 );
 
-/** Kinds by which connections come in, too, and that are not read, each with its group. */
+/** Kinds, with their groups, that bring in connections, too, but are not read. */
 const NOT_READ: ReadonlySet<string> = new Set([
   "extensions/Ingress",
   `${GATEWAYS}/TCPRoute`,
@@ -38,21 +38,21 @@ const NOT_READ: ReadonlySet<string> = new Set([
   "projectcontour.io/HTTPProxy",
 ]);
 
-/** The read of a kind in a version; undefined for any other kind. */
+/** Returns the reader for a kind in a version; undefined for any other kind. */
 function readOf(apiVersion: string, kind: string): Read | undefined {
   const [group = "", version = ""] = apiVersion.split("/");
   const known = READS.get(`${group}/${kind}`);
   return known?.versions.includes(version) === true ? known.read : undefined;
 }
 
-/** Whether objects of this kind say how connections come in, also those that {@link readWayObject} refuses. */
+/** Returns whether a kind describes how connections come in, even if {@link readWayObject} refuses it. */
 export function isWayKind(apiVersion: string, kind: string): boolean {
   const [group = ""] = apiVersion.split("/");
   return READS.has(`${group}/${kind}`) || NOT_READ.has(`${group}/${kind}`);
 }
 
 /**
- * Reads an object that says how connections come in.
+ * Reads an object that describes how connections come in.
  *
  * @returns a message that begins with kind and name where it cannot be read
  */
@@ -88,7 +88,7 @@ function readIngress(object: Reader, source: unknown): WayObject {
   return { kind: "Ingress", namespace, name, className: className || undefined, backends };
 }
 
-/** Undefined for a resource instead of a Service, such as a bucket. */
+/** Reads a backend. @returns undefined for a resource instead of a Service, such as a bucket */
 function ingressBackend(backend: Reader, namespace: string, path: FieldPath): Backend | undefined {
   const service = backend.optionalObject("service");
   if (service === undefined) return undefined;
@@ -97,7 +97,7 @@ function ingressBackend(backend: Reader, namespace: string, path: FieldPath): Ba
   return {
     namespace,
     service: expectName(service.get("name"), service.path("name")),
-    // Zero is an absent number for the API server.
+    // The API server treats zero as absent.
     port: number ? number : port.string("name"),
     path,
   };
@@ -140,7 +140,7 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
   const parents = spec.all("parentRefs", (value, field): Parent | undefined => {
     const parent = new Reader(value, field);
     const group = parent.optionalString("group") ?? GATEWAYS;
-    // Of a Service it is about traffic within the cluster.
+    // A Service as parent is about traffic within the cluster.
     if (group !== GATEWAYS || (parent.optionalString("kind") ?? "Gateway") !== "Gateway") return undefined;
     return {
       namespace: parent.optionalString("namespace") ?? namespace,
@@ -170,7 +170,7 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
   };
 }
 
-/** Undefined for other kinds than Services, and for a Service that gets no requests. */
+/** Reads a backend. @returns undefined for other kinds than Services, and for a Service that gets no requests */
 function routeBackend(backend: Reader, namespace: string, path: FieldPath): Backend | undefined {
   const isService =
     (backend.optionalString("group") ?? "") === "" && (backend.optionalString("kind") ?? "Service") === "Service";

@@ -1,24 +1,24 @@
 import type { LabelSelector } from "../../policyd/cluster/model.ts";
 import type { FieldPath } from "../../policyd/source/documents.ts";
 
-/** An object by which connections from outside come to Services: not to pods by themselves, but through a controller's pods. */
+/** An object by which connections from outside reach Services: not directly, but through a controller's pods. */
 export type WayObject = Ingress | IngressClass | Gateway | GatewayClass | Route | ReferenceGrant;
 
-/** Such an object with where it stands. */
+/** Such an object with its file and line. */
 export interface PlacedWayObject {
   readonly object: WayObject;
   readonly file: string;
   readonly line: number;
   readonly lineOf: (path: FieldPath) => number;
-  /** As it stands in the file. */
+  /** The object as the file has it. */
   readonly source: unknown;
 }
 
-/** A port of a Service to which requests are sent on. */
+/** A port of a Service to which requests are forwarded. */
 export interface Backend {
   readonly namespace: string;
   readonly service: string;
-  /** By number or, of an Ingress, by the Service's name for it; undefined where a route leaves it out. */
+  /** The port's number or, for an Ingress, its name in the Service; undefined where a route leaves it out. */
   readonly port: number | string | undefined;
   readonly path: FieldPath;
 }
@@ -30,7 +30,7 @@ interface Named {
 
 export interface Ingress extends Named {
   readonly kind: "Ingress";
-  /** By its field or the older annotation; undefined where it names none. */
+  /** From its field or the older annotation; undefined where neither is set. */
   readonly className: string | undefined;
   readonly backends: readonly Backend[];
 }
@@ -40,7 +40,7 @@ export interface IngressClass {
   readonly name: string;
   /** Such as `k8s.io/ingress-nginx`. */
   readonly controller: string;
-  /** Whether it is the class of an Ingress that names none. */
+  /** Whether it is the default class of Ingresses. */
   readonly isDefault: boolean;
 }
 
@@ -70,18 +70,18 @@ export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute"] as const;
 
 export interface Route extends Named {
   readonly kind: (typeof ROUTE_KINDS)[number];
-  /** The Gateways that it wants to be a route of. */
+  /** The Gateways that the route asks to attach to. */
   readonly parents: readonly Parent[];
   readonly backends: readonly Backend[];
 }
 
 export interface Parent extends Named {
-  /** One listener, by name or port; all of them without. */
+  /** One listener, by name or port; without both, all listeners. */
   readonly sectionName: string | undefined;
   readonly port: number | undefined;
 }
 
-/** Lets routes of other namespaces use the Services of its own. */
+/** Lets routes of other namespaces use the Services of its own namespace. */
 export interface ReferenceGrant {
   readonly kind: "ReferenceGrant";
   readonly namespace: string;
@@ -91,7 +91,7 @@ export interface ReferenceGrant {
   readonly to: readonly (string | undefined)[];
 }
 
-/** An object as messages have it: `Ingress shop/web`, `IngressClass nginx`. */
+/** Returns the name of an object in messages: `Ingress shop/web`, `IngressClass nginx`. */
 export function wayObjectName(object: WayObject): string {
   return "namespace" in object ? `${object.kind} ${object.namespace}/${object.name}` : `${object.kind} ${object.name}`;
 }

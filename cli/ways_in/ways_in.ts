@@ -14,14 +14,14 @@ import { wayObjectName } from "./way_object.ts";
 import type { ControllerPods } from "./controllers.ts";
 import { podsOfController, podsOfGateway, usualController } from "./controllers.ts";
 
-/** A way by which connections from outside come to pods: an Ingress or a route of a Gateway, with its controller's pods. */
+/** A way by which outside connections reach pods: an Ingress or a route of a Gateway, with its controller's pods. */
 export interface WayIn {
   /** `Ingress shop/web`, `HTTPRoute shop/api`. */
   readonly name: string;
   readonly placed: PlacedWayObject;
-  /** The object that stands for its controller: `IngressClass nginx`, `Gateway infra/public`. */
+  /** The object that names its controller: `IngressClass nginx`, `Gateway infra/public`. */
   readonly through: string;
-  /** The pods that send requests on; at least one. */
+  /** The pods that forward requests; at least one. */
   readonly controllers: readonly Pod[];
   readonly backends: readonly WayBackend[];
 }
@@ -34,24 +34,25 @@ export interface WayBackend extends Backend {
 
 export interface WaysIn {
   readonly ways: readonly WayIn[];
-  /** Why some are not judged, each in a line. */
+  /** Why some ways are not evaluated, a line each. */
   readonly doubts: readonly string[];
 }
 
 export const NO_WAYS_IN: WaysIn = Object.freeze({ ways: [], doubts: [] });
 
-/** More names in a line help nobody. */
+/** The largest number of names in a line. */
 const MOST_NAMED = 5;
 
-/** The class or Gateway that a way leads through, or why that is not known. */
+/** The class or Gateway that a way leads through, or why it is not known. */
 type Through = { readonly through: string; readonly pods: readonly Pod[] } | { readonly doubt: string };
 
 /**
- * The ways into a cluster by its Ingresses and the routes of its Gateways.
+ * Returns the ways into a cluster by its Ingresses and the routes of its Gateways.
  *
- * A way whose controller's pods are not known is left out, and a doubt says so.
+ * A way whose controller's pods are not known is left out, and reported as a doubt.
  *
- * @param given the controllers' pods that the command line names: for a class before those that are known by labels, else after them
+ * @param given the controllers' pods that the command line names. Those named for a class take precedence over known
+ *   labels; those named without a class are used only where labels find none
  */
 export function waysInto(
   objects: readonly PlacedWayObject[],
@@ -62,7 +63,7 @@ export function waysInto(
   if (objects.length === 0) return NO_WAYS_IN;
   const finder = new WayFinder(objects, cluster, given);
   const ways: WayIn[] = [];
-  // By what is doubtful, with the objects of which it is.
+  // The objects that each doubt is about.
   const doubts = new Map<string, Set<string>>();
   for (const placed of objects) {
     const { object } = placed;
@@ -91,7 +92,7 @@ export function waysInto(
   return { ways, doubts: lines };
 }
 
-/** Finds what Ingresses and routes lead through. */
+/** Finds the classes and Gateways that Ingresses and routes lead through. */
 class WayFinder {
   readonly #all: readonly WayObject[];
   readonly #pods: readonly Pod[];
@@ -110,7 +111,7 @@ class WayFinder {
     return object.kind === "Ingress" ? [this.#throughClass(object)] : this.#throughGateways(object);
   }
 
-  /** Why a route may not use a Service of another namespace; undefined where it may. */
+  /** Returns why a route may not use a Service of another namespace; undefined where it may. */
   refusalOf(object: Ingress | Route, { namespace, service }: Backend): string | undefined {
     if (namespace === object.namespace) return undefined;
     const isGranted = this.#all.some(
@@ -177,19 +178,19 @@ class WayFinder {
     return { through, pods: known.pods };
   }
 
-  /** Of a controller that is not known otherwise: the pods that the command line names for no class by itself. */
+  /** Returns the pods that the command line names without a class, for a controller that is not known otherwise. */
   #unknown(through: string, why: string): Through {
     const pods = this.#givenFor(undefined);
     return pods.length > 0 ? { through, pods } : { doubt: `${why}; ${WAY_OUT}` };
   }
 
-  /** The pods that the command line names for a class, or for none. */
+  /** Returns the pods that the command line names for a class; undefined stands for those named without one. */
   #givenFor(className: string | undefined): readonly Pod[] {
     const given = this.#given.filter((one) => one.className === className);
     return this.#pods.filter((pod) => given.some(({ isChosen }) => isChosen(pod)));
   }
 
-  /** Whether a listener of a Gateway takes a route; which hosts both name is not asked. */
+  /** Returns whether a Gateway's listener takes a route; the host names of the two are not compared. */
   #takes({ namespace }: Gateway, { protocol, from }: Listener, route: Route): boolean {
     if (["TCP", "UDP", "TLS"].includes(protocol)) return false;
     if (from === "All" || from === "None") return from === "All";
