@@ -17,12 +17,12 @@ const MEMBERS = new Map([
 ]);
 
 /**
- * An AdminNetworkPolicy or BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 as ClusterNetworkPolicies of
- * the newest version, as YAML documents: Allow is Accept, the baseline is the tier Baseline, ports are protocols. A rule with more
- * peers or ports than that takes becomes several that say the same, and a policy with more rules several with
- * adjacent priorities.
+ * Returns an AdminNetworkPolicy or BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 as
+ * ClusterNetworkPolicies of the newest version, in YAML documents: Allow becomes Accept, the baseline the tier
+ * Baseline, and ports protocols. A rule with too many peers or ports becomes several equivalent rules, and a policy
+ * with too many rules several policies with adjacent priorities.
  *
- * @returns undefined where the source is none that the gate would take after it
+ * @returns undefined where the gate would not accept the result
  */
 export function asClusterNetworkPolicies(source: unknown): string | undefined {
   const isBaseline = textAt(source, "kind") === "BaselineAdminNetworkPolicy";
@@ -33,7 +33,7 @@ export function asClusterNetworkPolicies(source: unknown): string | undefined {
   const ingress = listAt(source, "spec", "ingress").flatMap((rule) => convertRule(rule, "from"));
   const egress = listAt(source, "spec", "egress").flatMap((rule) => convertRule(rule, "to"));
   const count = Math.max(1, Math.ceil(Math.max(ingress.length, egress.length) / MOST_ELEMENTS));
-  // The highest priority of the baseline is for the last of its parts.
+  // The last part of the baseline gets the highest priority.
   const first = isBaseline ? HIGHEST_PRIORITY - count + 1 : priority;
   const parts = Array.from({ length: count }, (_, i) => ({
     apiVersion: `${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`,

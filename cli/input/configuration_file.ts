@@ -9,17 +9,17 @@ import type { LintSettings } from "../policy/lint/context.ts";
 import type { Io } from "../io.ts";
 import { expectOneReading } from "./load.ts";
 
-/** Any name does, where nothing depends on which node it is. */
+/** Any name serves where nothing depends on the node. */
 const NODE_NAME = { nodeName: { value: "node", where: "--config" } };
 
 type Flags = Parameters<typeof readConfiguration>[1];
 
 /**
- * policyd's configuration, as the nodes have it, or its defaults without a path.
+ * Returns policyd's configuration as the nodes have it, or its defaults without a path.
  *
- * @param others the paths that are read besides: standard input can be read once
- * @param flags what beats the file, by the field's name
- * @throws DrawbridgeError ERR_INPUT for what is no file, ERR_CONFIGURATION as readConfiguration
+ * @param others the other paths that are read: standard input can be read only once
+ * @param flags values that take precedence over the file, by the field's name
+ * @throws DrawbridgeError ERR_INPUT for a path that is not a file, ERR_CONFIGURATION as readConfiguration
  */
 export function configurationOf(
   { files }: Pick<Io, "files">,
@@ -35,9 +35,9 @@ export function configurationOf(
 }
 
 /**
- * How nodes of a configuration enforce policies.
+ * Returns how nodes with a configuration enforce policies.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION where they enforce none: nobody knows here what another program does instead
+ * @throws DrawbridgeError ERR_CONFIGURATION where they enforce none: what another program does instead is not known
  */
 export function policyOptionsOf({ policies, policePodToOwnNode, nodeLocalDNS }: Configuration): PolicyOptions {
   if (policies) return { policePodToOwnNode, nodeLocalDNS };
@@ -45,7 +45,7 @@ export function policyOptionsOf({ policies, policePodToOwnNode, nodeLocalDNS }: 
   throw new DrawbridgeError("ERR_CONFIGURATION", `--config: policies: false; expected true: ${why}`);
 }
 
-/** How nodes of a configuration serve Services, if they do. */
+/** Returns how nodes with a configuration serve Services, if they do. */
 export function serviceSettingsOf(configuration: Configuration): ServiceSettings {
   const { services, nodePortAddresses, refuseExternalIPs, tcpReset, podCIDRs, serviceCIDRs } = configuration;
   return {
@@ -58,7 +58,7 @@ export function serviceSettingsOf(configuration: Configuration): ServiceSettings
   };
 }
 
-/** What lint goes by, also of nodes that leave policies to another program. */
+/** Returns the settings that lint uses, also for nodes that leave policies to another program. */
 export function lintSettingsOf({ policePodToOwnNode, nodeLocalDNS, refuseExternalIPs }: Configuration): LintSettings {
   return { policePodToOwnNode, nodeLocalDNS, refuseExternalIps: refuseExternalIPs };
 }

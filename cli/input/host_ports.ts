@@ -8,13 +8,13 @@ export interface HostPort {
   readonly protocol: string;
   readonly hostPort: number;
   readonly containerPort: number;
-  /** The node's address that has the port; absent where all have it. */
+  /** The node's address with the port; absent where all its addresses have it. */
   readonly hostIp?: string;
 }
 
 /**
- * The host ports of a Pod as it stands in its file, which the model leaves out: the daemon knows them by attachments. A pod of
- * the host's network has none, since its ports are the node's.
+ * Returns the host ports of a Pod from its source. The model leaves them out, since the daemon learns them from
+ * attachments. A pod in the host's network has none: its ports are the node's.
  */
 export function hostPortsOf(pod: unknown): readonly HostPort[] {
   if (at(pod, "spec", "hostNetwork") === true) return [];
@@ -22,7 +22,7 @@ export function hostPortsOf(pod: unknown): readonly HostPort[] {
     .flatMap((container) => listAt(container, "ports"))
     .flatMap((port): readonly HostPort[] => {
       const [hostPort, containerPort] = [at(port, "hostPort"), at(port, "containerPort")];
-      // An empty text counts as absent, as for the API server.
+      // The API server treats an empty text as absent.
       const protocol = at(port, "protocol") || "TCP";
       if (typeof hostPort !== "number" || hostPort < 1 || typeof containerPort !== "number") return [];
       if (typeof protocol !== "string") return [];
@@ -31,7 +31,7 @@ export function hostPortsOf(pod: unknown): readonly HostPort[] {
     });
 }
 
-/** Why the API server would refuse host ports of a Pod, of which the daemon reads none. */
+/** Returns why the API server would refuse a Pod's host ports, which the daemon does not read from Pods. */
 export function hostPortProblems(pod: unknown): readonly string[] {
   return ["initContainers", "containers"].flatMap((list) =>
     listAt(pod, "spec", list).flatMap((container, i) =>
@@ -45,7 +45,7 @@ export function hostPortProblems(pod: unknown): readonly string[] {
   );
 }
 
-/** The address as people write it; undefined for all of the node's, and for any other text. */
+/** Returns the address in canonical form; undefined for all of the node's addresses, and for any other text. */
 function hostIpOf(text: unknown): string | undefined {
   const address = typeof text === "string" ? tryParseAddress(text) : undefined;
   return address === undefined || BigInt(address) === 0n ? undefined : formatAddress(address);

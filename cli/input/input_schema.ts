@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { VALIDATIONS } from "./reading.ts";
 
-/** How files are read, of the options that `withReading` adds. */
+/** The schema of the options that `withReading` adds. */
 export const readingEntries = {
   exclude: v.optional(v.array(v.string()), []),
   validate: v.picklist(VALIDATIONS),
@@ -9,7 +9,7 @@ export const readingEntries = {
   quiet: v.boolean(),
 };
 
-/** Which cluster, of the options that `withAccess` adds. */
+/** The schema of the options that `withAccess` adds. */
 export const accessEntries = {
   kubeconfig: v.optional(v.string()),
   context: v.optional(v.string()),
@@ -18,10 +18,10 @@ export const accessEntries = {
   requestTimeout: v.number(),
 };
 
-/** Of the option that `withConfiguration` adds. */
+/** The schema of the option that `withConfiguration` adds. */
 export const configurationEntries = { config: v.optional(v.string()) };
 
-/** Where the objects are, of the options that `withInput` adds. */
+/** The schema of the options that `withInput` adds. */
 export const inputEntries = {
   filename: v.optional(v.array(v.string()), []),
   recursive: v.boolean(),

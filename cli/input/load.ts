@@ -10,40 +10,40 @@ import type { Reading } from "./reading.ts";
 import { doubtsOf } from "./report/doubts.ts";
 import { summaryText } from "./report/summary.ts";
 
-/** More lines of the same kind help nobody. */
+/** The most lines of one kind that are printed. */
 const MOST_SHOWN = 20;
-/** Files in one message. */
+/** The most files in one message. */
 const MOST_NAMED = 5;
-/** Lines of an object that is to be written instead. */
+/** The most lines of a replacement object that are printed. */
 const LONGEST_REPLACEMENT = 60;
 
-/** What of the command line says which cluster to read. */
+/** The options that choose a cluster. */
 export interface AccessOptions {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;
-  /** Of objects in files, and of ends of a connection, that name none. */
+  /** The namespace of objects in files, and of ends of a connection, that name none. */
   readonly namespace?: string | undefined;
   /** Milliseconds; Infinity for no limit. */
   readonly requestTimeout: number;
 }
 
-/** What of the command line says where the objects are. */
+/** The options that say where the objects are. */
 export interface InputOptions extends AccessOptions, Reading {
   readonly filename: readonly string[];
   readonly recursive: boolean;
-  /** The running cluster, and no files. */
+  /** Reads the running cluster instead of files. */
   readonly cluster: boolean;
-  /** Objects of which others are a part; what makes an answer doubtful is not said of them. */
+  /** The objects are only part of an input, so doubts about the answer are not reported. */
   readonly isPart?: boolean;
-  /** What they are called where there are several sets of objects: `old: `. */
+  /** Begins the messages about these objects where there are several sets: `old: `. */
   readonly label?: string;
 }
 
 /**
- * The objects a command is asked about, all of them valid.
+ * Reads the objects that a command is asked about; all of them are valid.
  *
- * @throws DrawbridgeError ERR_INPUT after each problem has been told with file and line: what policies mean cannot be said
- *   while one of them cannot be read
+ * @throws DrawbridgeError ERR_INPUT after each problem is reported with file and line: an answer about policies needs
+ *   all of them
  */
 export async function loadManifests(io: Io, input: InputOptions): Promise<Manifests> {
   const manifests = await readInput(io, input);
@@ -59,16 +59,21 @@ export async function loadManifests(io: Io, input: InputOptions): Promise<Manife
   throw new DrawbridgeError("ERR_INPUT", `${count} in what was read; expected objects the API server takes: mend them`);
 }
 
-/** @param readings the paths of each reading @throws DrawbridgeError ERR_INPUT for standard input in more than one of them */
+/**
+ * Expects standard input in one reading at most.
+ *
+ * @param readings the paths of each
+ * @throws DrawbridgeError ERR_INPUT
+ */
 export function expectOneReading(readings: readonly (readonly string[])[]): void {
   if (readings.filter((paths) => paths.includes("-")).length < 2) return;
   throw new DrawbridgeError("ERR_INPUT", "-: standard input can be read once; expected a file for the other");
 }
 
 /**
- * As {@link loadManifests}, for commands that take places as arguments.
+ * Reads objects as {@link loadManifests} does, for commands that take places as arguments.
  *
- * @param places paths, or the one word `cluster` for the running one
+ * @param places paths, or only the word `cluster` for the running one
  * @throws DrawbridgeError ERR_INPUT also for the cluster and files together
  */
 export async function loadPlaces(
@@ -84,7 +89,7 @@ export async function loadPlaces(
 }
 
 /**
- * What is there, and what is wrong with it, untold. One line says what was read.
+ * Reads the objects and their problems without reporting these, and prints one line about what was read.
  *
  * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere or to no manifest, and a cluster that cannot be read
  */
@@ -107,8 +112,8 @@ async function readUntold(io: Io, input: InputOptions): Promise<Manifests> {
 }
 
 /**
- * Returns the namespace that is meant where none is named: what the command line says, or for those that read the cluster what its
- * kubeconfig says, as kubectl has it; of files `default`, so that an answer does not depend on the machine.
+ * Returns the namespace for names without one: the one on the command line; for a cluster the kubeconfig's, as with
+ * kubectl; for files `default`, so that an answer does not depend on the machine.
  *
  * @throws DrawbridgeError ERR_INPUT for a kubeconfig that cannot be used
  */
@@ -120,12 +125,12 @@ export async function namespaceFor(
   return namespace ?? (isCluster ? await io.clusters.namespaceOf({ kubeconfig, context }) : DEFAULT_NAMESPACE);
 }
 
-/** Says on stderr what of the objects makes an answer doubtful. @param label what they are called, before each line */
+/** Prints on stderr what makes an answer doubtful. @param label begins each line */
 export function tellDoubts(io: Io, [manifests, judged]: Parameters<typeof doubtsOf>, label = ""): void {
   for (const doubt of doubtsOf(manifests, judged)) io.err.write(`${printable(`${label}${doubt}`)}\n`);
 }
 
-/** The beginning of what to write instead, indented. */
+/** Returns the first lines of a replacement, indented. */
 function replacementText(yaml: string): string {
   const lines = yaml.trimEnd().split("\n");
   const shown = lines.slice(0, LONGEST_REPLACEMENT).map((line) => `    ${printable(line)}\n`);
@@ -134,7 +139,7 @@ function replacementText(yaml: string): string {
   return `  write instead:\n${shown.join("")}${rest}`;
 }
 
-/** Tells problems or remarks on the stream for them. */
+/** Prints problems or remarks on stderr. */
 export function tellAll(io: Io, list: Manifests["problems"]): void {
   for (const { file, line, message, replacement } of list.slice(0, MOST_SHOWN)) {
     io.err.write(`${printable(`${locationText(file, line)}: ${message}`)}\n`);

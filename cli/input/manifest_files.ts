@@ -1,9 +1,9 @@
 import path from "node:path";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
-/** The files the command line reads, as far as it needs them; standard input is the file `-`. */
+/** Access to the files of the command line; standard input is the file `-`. */
 export interface ManifestFileSystem {
-  /** What a path leads to, links followed; undefined for nothing, or for what is neither. */
+  /** Returns the type behind a path, following links; undefined for nothing, or anything else. */
   typeOf(path: string): "file" | "directory" | undefined;
   /** Whether a path is a symbolic link itself. */
   isLink(path: string): boolean;
@@ -14,13 +14,13 @@ export interface ManifestFileSystem {
 }
 
 const EXTENSIONS = [".json", ".yaml", ".yml"];
-/** Deeper than any tree of manifests. */
+/** More levels than any tree of manifests has. */
 const MOST_LEVELS = 32;
 
 /**
- * The files that paths stand for, as `kubectl -f` has it: a file whatever its name, of a directory those that end in
- * .json, .yaml or .yml, with `isRecursive` also below it, but not where a link leads to a directory; `-` is standard input. In
- * the order given, those of a directory by name.
+ * Returns the files that paths stand for, as with `kubectl -f`: a file whatever its name; of a directory the files that
+ * end in .json, .yaml or .yml, with `isRecursive` also those below it, except through links to directories; `-` is
+ * standard input. The order is the given one, within a directory by name.
  *
  * @throws DrawbridgeError ERR_INPUT for a path that leads nowhere, or a directory without such a file
  */

@@ -2,13 +2,14 @@ import type { BrokenObject, LocatedObject } from "../../policyd/source/documents
 import { readJsonObjects, readYamlObjects } from "../../policyd/source/documents.ts";
 
 /**
- * What `take` makes of each object of a manifest: of YAML documents, or of JSON values one after the other; lists opened.
+ * Returns the results of `take` for each object of a manifest: YAML documents, or JSON values in a row. Lists are
+ * opened.
  *
- * Of a list only one item is a tree at a time, so what is kept of each decides how much memory a list of 10,000 pods
- * takes.
+ * Only one item of a list is parsed into a tree at a time, so the memory for a list of 10,000 pods depends on what
+ * `take` retains of each.
  *
- * @param take must not keep the object it is given, or its `lineOf`, where there may be many
- * @param passes of YAML returns whether a broken object is passed over; none is without it
+ * @param take must not retain the object it is given, or its `lineOf`, where there may be many
+ * @param passes for YAML, returns whether a broken object is skipped; without it none is
  * @throws DrawbridgeError ERR_OBJECT naming the line
  */
 export function readManifestObjects<T>(
@@ -19,7 +20,7 @@ export function readManifestObjects<T>(
 ): readonly T[] {
   if (format === "json") return readJsonObjects(chunks, take);
   const taken: T[] = [];
-  // One at a time: what was taken of an object is far smaller than its tree.
+  // Takes one object at a time: the result is far smaller than the object's tree.
   for (const object of readYamlObjects(textOf(chunks), passes)) taken.push(take(object));
   return taken;
 }

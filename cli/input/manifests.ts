@@ -12,78 +12,77 @@ import type { PlacedWayObject } from "../ways_in/way_object.ts";
 import type { Reading } from "./reading.ts";
 import { excludes } from "./reading.ts";
 
-/** An object out of a file. */
+/** An object from a file. */
 export interface Manifest<T extends ClusterObject = ClusterObject> {
   readonly object: T;
   readonly file: string;
-  /** Of the object; of one of its fields {@link lineOf}. */
+  /** The line of the object; {@link lineOf} returns that of a field. */
   readonly line: number;
   readonly lineOf: (path: FieldPath) => number;
-  /** As it stands in the file; only of kinds of which there are few (`KEPT` of objects/take.ts). */
+  /** The object as the file has it; only for kinds with few objects (`KEPT` in objects/take.ts). */
   readonly source: unknown;
-  /** Of a pod that has any. */
+  /** Present for a pod with host ports. */
   readonly hostPorts?: readonly HostPort[];
-  /** Of a pod that stands for a template, as `Deployment shop/web`. */
+  /** The workload, as `Deployment shop/web`, of a pod that stands for a template. */
   readonly workload?: string;
 }
 
-/** What the API server would refuse, or what keeps a file from being understood. */
+/** Something that the API server would refuse, or that makes a file unreadable. */
 export interface ManifestProblem {
   readonly file: string;
   readonly line: number;
   readonly message: string;
-  /** The object it is about, as it stands in the file; undefined where the file itself is the problem. */
+  /** The object with the problem, as the file has it; undefined where the file itself is the problem. */
   readonly source?: unknown;
   /** The objects to write instead, as YAML. */
   readonly replacement?: string;
 }
 
-/** An AdminNetworkPolicy or BaselineAdminNetworkPolicy, which ClusterNetworkPolicy has replaced. Also a problem. */
+/** An AdminNetworkPolicy or BaselineAdminNetworkPolicy, replaced by ClusterNetworkPolicy; it is a problem, too. */
 export interface ForeignPolicy {
   readonly source: unknown;
-  /** As ClusterNetworkPolicies, in YAML; undefined where it says something that they cannot. */
+  /** The same as ClusterNetworkPolicies in YAML; undefined where these cannot express it. */
   readonly replacement: string | undefined;
   readonly file: string;
   readonly line: number;
 }
 
-/** What was read, for people. */
+/** The counts for the line that says what was read. */
 export interface ReadingReport {
   /** Files with manifests. */
   readonly files: readonly string[];
-  /** Objects as they are written: a workload is one. */
+  /** Objects as the files have them: a workload counts as one. */
   readonly objects: number;
-  /** The kinds of the objects on which no answer depends, with their numbers. */
+  /** The kinds on which no answer depends, each with its number of objects. */
   readonly ignored: ReadonlyMap<string, number>;
   readonly skipped: readonly SkippedFile[];
 }
 
-/** What files say. */
+/** The contents of files or of a cluster. */
 export interface Manifests {
-  /** Each object once; pods of workloads that have none in the files included. */
+  /** Each object once, including pods for workloads that have none in the files. */
   readonly manifests: readonly Manifest[];
-  /** Anything here means that the rest is not the whole truth. */
+  /** With any problem, the manifests are incomplete. */
   readonly problems: readonly ManifestProblem[];
-  /** What a server takes and nobody enforces here: rules with experimental peers, which fail closed. */
+  /** Fields that a server accepts but that are not enforced here: rules with experimental peers, which fail closed. */
   readonly remarks: readonly ManifestProblem[];
-  /** Objects, or parts of them, that cannot be read and on which no answer depends. */
+  /** Objects, or parts of them, that cannot be read but on which no answer depends. */
   readonly leftOut: readonly ManifestProblem[];
   readonly foreignPolicies: readonly ForeignPolicy[];
-  /** Ingresses, routes and what belongs to them; only where they were asked for. */
+  /** Ingresses, routes and the objects that belong to them; only where they were asked for. */
   readonly wayObjects: readonly PlacedWayObject[];
-  /** What was read, and what was not. */
   readonly reading: ReadingReport;
 }
 
 /**
- * Reads manifests as `kubectl apply -f` would send them: with the API server's defaults and its judgement.
+ * Reads manifests as `kubectl apply -f` would send them, with the API server's defaults and validation.
  *
- * A problem of one object does not hide those of others. What is read besides is as complete as it can be, and must not
- * be relied on while there are problems: a policy that is missing opens what it closes.
+ * A problem of one object does not hide those of others. The rest is as complete as possible, but must not be relied on
+ * while there are problems: without a policy, what it closes looks open.
  *
- * @param paths as of {@link manifestFiles}
- * @param namespace of objects that name none
- * @param reading how; `quiet` is the caller's
+ * @param paths as in {@link manifestFiles}
+ * @param namespace for objects that name none
+ * @param reading how to read; `quiet` is up to the caller
  * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere
  */
 export function readManifests(
@@ -135,7 +134,7 @@ function withoutDoubles(manifests: readonly Manifest[]): {
   readonly problems: readonly ManifestProblem[];
 } {
   const unique = new Map<string, Manifest>();
-  // By their texts: a workload that stands twice has several pods.
+  // By text: a workload that occurs twice has several pods.
   const problems = new Map<string, ManifestProblem>();
   for (const manifest of manifests) {
     const { file, line, workload } = manifest;

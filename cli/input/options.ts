@@ -6,7 +6,7 @@ import type { NumberedPort } from "./port_text.ts";
 import { numberedPort } from "./port_text.ts";
 
 /**
- * Adds the options that say where the objects are (`InputOptions` of load.ts): files or the running cluster, one of them.
+ * Adds the options that say where the objects are (`InputOptions` of load.ts): files or the running cluster.
  *
  * @param isNeeded whether a command with these options reads anything at all
  */
@@ -29,10 +29,10 @@ export function withInput(command: Command, isNeeded: (options: object) => boole
 }
 
 /**
- * Adds the options that say which cluster, with the names kubectl has for them.
+ * Adds the options that choose a cluster, with the same names as in kubectl.
  *
- * @param reader what of the command line makes it read a cluster, for the message
- * @param isRead whether it does
+ * @param reader what on the command line makes it read a cluster, for the message
+ * @param isRead returns whether it reads one
  */
 export function withAccess(command: Command, reader: string, isRead: () => boolean): Command {
   return command
@@ -60,7 +60,7 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
     });
 }
 
-/** Adds the options that have the user's own programs print the manifests (`renderOptions` of rendered_files.ts). */
+/** Adds the options by which the user's own programs print the manifests (`renderOptions` of rendered_files.ts). */
 export function withPrograms(command: Command): Command {
   return command
     .option("--kustomize <path...>", "kustomizations, built by your kustomize or kubectl")
@@ -94,17 +94,17 @@ function readTimeout(text: string): number {
   return milliseconds;
 }
 
-/** As {@link readPorts}, for an option that may stand several times. */
+/** Reads ports as {@link readPorts} does, for an option that may occur several times. */
 export function addPorts(text: string, before: readonly NumberedPort[] = []): readonly NumberedPort[] {
   return [...before, ...readPorts(text)];
 }
 
-/** Words with commas in between, of an option that may stand several times. */
+/** Reads words separated by commas, for an option that may occur several times. */
 export function addWords(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, ...text.split(",").map((word) => word.trim())];
 }
 
-/** Ports of the command line, as `80/TCP,53/UDP`; TCP where none is named. */
+/** Reads ports such as `80/TCP,53/UDP`; TCP is the default. */
 export function readPorts(text: string): readonly NumberedPort[] {
   return text.split(",").map((part) => {
     const port = numberedPort(part.trim());

@@ -1,7 +1,7 @@
-/** The file of objects that are a running cluster's. */
+/** The name in place of a file for objects of a running cluster. */
 export const CLUSTER = "cluster";
 
-/** Where an object stands, in words: `web.yaml:12`, `standard input:3`, `cluster`. */
+/** Returns the place of an object for people: `web.yaml:12`, `standard input:3`, `cluster`. */
 export function locationText(file: string, line = 1): string {
   if (file === CLUSTER) return file;
   return `${file === "-" ? "standard input" : file}:${line}`;

@@ -4,13 +4,13 @@ export interface NumberedPort {
   readonly port: number;
 }
 
-/** A port that somebody asks about: by its number, by the name that the destination gives it, or ICMP, which has none. */
+/** A port in a question: by its number, by its name at the destination, or ICMP, which has none. */
 export type AskedPort = NumberedPort | { readonly protocol: "ICMP" } | { readonly name: string };
 
-/** Of Services as of containers: small letters, figures and hyphens, among them a letter. */
+/** Port names of Services and containers: lower-case letters, digits and hyphens, at least one letter. */
 const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** A port as `80`, `80/TCP` or `53/udp`, of TCP where no protocol is named; undefined for any other text. */
+/** Reads a port such as `80`, `80/TCP` or `53/udp`; TCP is the default. @returns undefined for any other text */
 export function numberedPort(text: string): NumberedPort | undefined {
   const [, number = "", , name = "TCP"] = /^(\d{1,5})(\/(\w+))?$/.exec(text) ?? [];
   const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
@@ -18,7 +18,7 @@ export function numberedPort(text: string): NumberedPort | undefined {
   return protocol === undefined || port < 1 || port > 65_535 ? undefined : { protocol, port };
 }
 
-/** As {@link numberedPort}, also `icmp` and the name of a port. */
+/** Reads a port as {@link numberedPort} does, or `icmp`, or the name of a port. */
 export function askedPort(text: string): AskedPort | undefined {
   if (text.toLowerCase() === "icmp") return { protocol: "ICMP" };
   return PORT_NAME.test(text) ? { name: text } : numberedPort(text);

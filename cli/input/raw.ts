@@ -1,17 +1,17 @@
 import { member } from "../../policyd/source/api/member.ts";
 
-/** What an object of unknown JSON has at a path; undefined where that is null, too, or the path leads nowhere. */
+/** Returns the value at a path of unknown JSON; undefined where it is null or absent. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   return member(value, ...path) ?? undefined;
 }
 
-/** The elements of a list; none of anything else. */
+/** Returns the elements of a list; none for anything else. */
 export function listAt(value: unknown, ...path: readonly (string | number)[]): readonly unknown[] {
   const found = at(value, ...path);
   return Array.isArray(found) ? found : [];
 }
 
-/** The members of an object by their names; none of anything else. */
+/** Returns the members of an object with their names; none for anything else. */
 export function membersAt(
   value: unknown,
   ...path: readonly (string | number)[]
@@ -20,7 +20,7 @@ export function membersAt(
   return typeof found === "object" && found !== null && !Array.isArray(found) ? Object.entries(found) : [];
 }
 
-/** A text; undefined for anything else. */
+/** Returns a text; undefined for anything else. */
 export function textAt(value: unknown, ...path: readonly (string | number)[]): string | undefined {
   const found = at(value, ...path);
   return typeof found === "string" ? found : undefined;

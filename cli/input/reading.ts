@@ -3,17 +3,17 @@ import { Option } from "commander";
 
 export const VALIDATIONS = ["strict", "warn"] as const;
 
-/** How files are read. */
+/** How to read files. */
 export interface Reading {
-  /** Files that are not read, as patterns of {@link excludes}. */
+  /** Patterns of files to leave out, as for {@link excludes}. */
   readonly exclude?: readonly string[] | undefined;
-  /** What becomes of a policy with a field that the API does not have; where nothing is said, nothing. */
+  /** How to treat a policy with a field that the API does not have; undefined accepts it. */
   readonly validate?: (typeof VALIDATIONS)[number] | undefined;
-  /** Whether kinds that would change answers, and are not understood, are left out. */
+  /** Whether to leave out kinds that would change answers but are not understood. */
   readonly ignoreUnsupported?: boolean | undefined;
-  /** Whether objects by which connections come in are read; without it they are ignored as any other kind. */
+  /** Whether to read objects by which connections come in; otherwise they are ignored like any other kind. */
   readonly waysIn?: boolean | undefined;
-  /** Without the line that says what was read. */
+  /** Omits the line that says what was read. */
   readonly quiet?: boolean | undefined;
 }
 
@@ -31,8 +31,9 @@ export function withReading(command: Command): Command {
 }
 
 /**
- * Whether a path is one that a pattern means. In patterns `*` is for anything but a slash, `**` for anything, `?` for one sign. A pattern
- * without a slash is about the name of the file or of a directory above it, others about the path from where the command runs, or its end.
+ * Returns whether a pattern matches a path. `*` stands for anything but a slash, `**` for anything, `?` for one
+ * character. A pattern without a slash applies to the name of the file or of a directory above it; any other to the
+ * path from the working directory, or to its end.
  */
 export function excludes(pattern: string, path: string): boolean {
   const wanted = pattern.replace(/^\.\//, "").replace(/\/+$/, "");

@@ -1,22 +1,23 @@
 import type { KubeconfigChoice } from "../../../policyd/source/api/kubeconfig.ts";
 
-/** Which cluster, as whom, and how long one request may take. */
+/** The choice of cluster and user, and the time limit of one request. */
 export interface ClusterAccess extends KubeconfigChoice {
   /** Milliseconds; undefined for no limit. */
   readonly requestTimeout: number | undefined;
 }
 
-/** kubectl waits for ever; a question on the command line ends. */
+/** kubectl waits without a limit; a question on the command line has to end. */
 export const DEFAULT_REQUEST_TIMEOUT = "30s";
 
 const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-/** What a timer of Node can wait for. */
+/** The longest time that a timer of Node can wait. */
 const LONGEST = 2 ** 31 - 1;
 
 /**
- * A duration as kubectl's `--request-timeout` takes it: `30` (seconds), `1m30s`, `500ms`; `0` is no limit.
+ * Reads a duration in the form of kubectl's `--request-timeout`: `30` (seconds), `1m30s`, `500ms`; `0` stands for no
+ * limit.
  *
- * @returns milliseconds, Infinity for no limit; undefined for what is no such text, or longer than 24 days
+ * @returns milliseconds, Infinity for no limit; undefined for any other text, or more than 24 days
  */
 export function parseRequestTimeout(text: string): number | undefined {
   const parts = /^\d+$/.test(text) ? `${text}s` : text;
@@ -25,7 +26,7 @@ export function parseRequestTimeout(text: string): number | undefined {
     (total, [, number, unit = ""]) => total + Number(number) * (MILLISECONDS[unit] ?? 0),
     0,
   );
-  // What is asked for in microseconds is no "no limit".
+  // Less than a millisecond is rounded up, so that it does not mean "no limit".
   const sum = Math.ceil(milliseconds);
   if (sum > LONGEST) return undefined;
   return sum === 0 ? Infinity : sum;

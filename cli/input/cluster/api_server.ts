@@ -6,11 +6,11 @@ import type { ClusterAccess } from "./access.ts";
 import type { ApiResponse, ApiServer } from "./object_input.ts";
 import { NoAnswer } from "./object_input.ts";
 
-/** 500 objects of the largest kind an API server stores are less than this; no answer may fill the memory. */
+/** Bounds the memory for one answer: 500 of the largest objects that an API server stores are less. */
 const LARGEST_ANSWER = 1024 * 1024 * 1024;
 
 /**
- * The API server of a kubeconfig, over the network.
+ * Returns the API server of a kubeconfig, reached over the network.
  *
  * @throws DrawbridgeError ERR_INPUT as {@link credentialsOf}
  */

@@ -4,15 +4,15 @@ import { printable } from "../../../policyd/log/line.ts";
 import type { ApiResponse } from "./object_input.ts";
 import type { Resource } from "./resources.ts";
 
-/** Of what the server says about it. */
+/** Characters of the server's message that are printed. */
 const LONGEST_WORDS = 300;
 
-/** A list that could not be read: which, from where, why, and the way out. */
+/** Returns the error for a list that could not be read, with server, resource, reason and way out. */
 export function listFailure(server: string, resource: Resource, reason: string, wayOut: string): DrawbridgeError {
   return new DrawbridgeError("ERR_INPUT", printable(`${server}: list ${resource.name}: ${reason}; ${wayOut}`));
 }
 
-/** The same where the server has refused. */
+/** Returns the error for a list that the server refused. */
 export function refusal(server: string, resource: Resource, response: ApiResponse): DrawbridgeError {
   const { reason, wayOut } = meaningOf(response.status, resource);
   return listFailure(server, resource, `${reason}${wordsOf(response)}`, wayOut);
@@ -41,7 +41,7 @@ function meaningOf(status: number, { name }: Resource): { readonly reason: strin
   }
 }
 
-/** The message of the Status object that API servers send with a refusal. */
+/** Returns the message of the Status object that API servers send with a refusal. */
 function wordsOf({ body }: ApiResponse): string {
   let status: unknown;
   try {

@@ -7,22 +7,23 @@ import type { Page } from "./page.ts";
 import { readPage } from "./page.ts";
 import type { Resource } from "./resources.ts";
 
-/** As kubectl and client-go ask. */
+/** The page size of kubectl and client-go. */
 const PAGE_SIZE = 500;
-/** A million objects; a server whose lists have no end is left. */
+/** A million objects: a bound for servers whose lists never end. */
 const MOST_PAGES = 2000;
 const MOST_RETRIES = 5;
 const SHORTEST_WAIT = 1000;
 const LONGEST_WAIT = 30_000;
 
 /**
- * All objects of a kind, page by page. A list that expires meanwhile (410) is begun anew, once; a server that asks for time
- * (429, or 5xx with Retry-After) gets it, at most 30 seconds and five times for one page.
+ * Reads all objects of a kind, page by page. A list that expires meanwhile (410) is read once more from its start. When
+ * a server asks to wait (429, or 5xx with Retry-After), the next request waits, at most 30 seconds and five times for
+ * one page.
  *
- * Of a kind with several versions the newest one that the server has is read.
+ * Of a kind with several versions, the newest one that the server has is read.
  *
- * @param take what to keep of an object
- * @param forbidden the result where the user may not list them; without it that is an error
+ * @param take returns what to retain of an object
+ * @param forbidden returns the result where the user may not list them; without it that is an error
  * @returns empty for an optional kind that the server does not have
  * @throws DrawbridgeError ERR_INPUT naming server and resource; a part of a list is never returned
  */
@@ -91,7 +92,7 @@ async function get(server: ApiServer, resource: Resource, path: string): Promise
   }
 }
 
-/** How long the server asks to be left alone, in milliseconds; undefined where it does not. */
+/** Returns how long the server asks to wait, in milliseconds; undefined where it does not ask. */
 function waitOf({ status, retryAfter }: ApiResponse): number | undefined {
   if (status !== 429 && !(status >= 500 && retryAfter !== undefined)) return undefined;
   const seconds = Number(retryAfter);

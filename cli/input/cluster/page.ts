@@ -2,15 +2,15 @@ import type { PageEnd } from "../../../policyd/source/api/page.ts";
 import { PageReader } from "../../../policyd/source/api/page.ts";
 import type { Resource } from "./resources.ts";
 
-/** A part of a list. */
+/** One page of a list. */
 export interface Page<T> extends Pick<PageEnd, "next"> {
   readonly items: readonly T[];
 }
 
 /**
- * Reads one answer of the API server; of its items only one is a tree at a time.
+ * Reads one answer of the API server; only one of its items is parsed into a tree at a time.
  *
- * @param take what to keep of an item; the list's kind and apiVersion are put into it
+ * @param take returns what to retain of an item; the list's kind and apiVersion are put into the item
  * @throws DrawbridgeError ERR_OBJECT for anything but one list of the resource's kind
  */
 export function readPage<T>(

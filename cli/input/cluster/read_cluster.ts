@@ -10,7 +10,7 @@ import { RESOURCES, WAY_RESOURCES } from "./resources.ts";
 import { readWayObject } from "../../ways_in/read.ts";
 import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 
-/** What one object of the server came to. */
+/** The result for one object of the server. */
 interface Taken {
   readonly manifest?: Manifest;
   readonly problems?: readonly ManifestProblem[];
@@ -19,16 +19,17 @@ interface Taken {
   readonly wayObject?: PlacedWayObject;
 }
 
-/** Objects of a server stand in no file. */
+/** Objects of a server have no line in a file. */
 const LINE = 1;
 
 /**
- * The objects of a running cluster, as of files: through the same gate, with the server's own defaults.
+ * Reads the objects of a running cluster through the same gate as files, with the server's own defaults.
  *
- * A policy that the gate refuses, or takes in part, is a problem. An object of another kind is a remark and left out: the
- * server has taken it, and what it does is not known.
+ * A policy that the gate refuses, or accepts in part, is a problem. A refused object of another kind is left out with a
+ * remark, since the server has accepted it and its effect is not known.
  *
- * @param hasWaysIn whether objects by which connections come in are read; where the user may not list them, that is said
+ * @param hasWaysIn whether to read the objects by which connections come in; those that the user may not list are
+ *   reported
  * @throws DrawbridgeError ERR_INPUT naming server and resource, when not all of it can be read
  */
 export async function readCluster(
@@ -40,7 +41,7 @@ export async function readCluster(
   const taken: Taken[] = [];
   for (const resource of RESOURCES) {
     const take = (object: unknown): Taken => takeObject(object, resource);
-    // One after the other: a server with much to do is asked for one list at a time, and the first failure is told.
+    // Reads one list at a time: a busy server gets one request, and the first failure is reported.
     for (const one of await listAll(server, resource, take, (time) => input.sleep(time))) taken.push(one);
   }
   for (const resource of hasWaysIn ? WAY_RESOURCES : []) {
@@ -96,7 +97,7 @@ function noWayIn(why: string): Taken {
   return { leftOut: [{ file: CLUSTER, line: LINE, message: `${why} ${NO_WAY_IN}` }] };
 }
 
-/** Without the record of who wrote which field, which is the larger half of many objects. */
+/** Returns an object without the record of who wrote which field, the larger half of many objects. */
 function trimmed(value: unknown): unknown {
   if (!isObject(value) || !isObject(value["metadata"])) return value;
   const { managedFields: _, ...metadata } = value["metadata"];

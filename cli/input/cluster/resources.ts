@@ -3,11 +3,11 @@ import { listOf, RESOURCES as API_RESOURCES } from "../../../policyd/source/api/
 
 /** A kind of objects that the command line asks the API server for. */
 export interface Resource extends VersionedKind {
-  /** What an invalid one would leave open or closed cannot be guessed: there is no answer then. */
+  /** An invalid policy ends the command: what it would open or close cannot be guessed. */
   readonly isPolicy: boolean;
 }
 
-/** All that decides who reaches whom, in the order in which it is read. */
+/** All kinds that decide who reaches whom, in the order in which they are read. */
 export const RESOURCES: readonly Resource[] = API_RESOURCES.flatMap((resource) =>
   resource.kind === "ServiceCIDR" ? [] : [{ ...resource, isPolicy: resource.kind.endsWith("Policy") }],
 );
@@ -16,7 +16,7 @@ const NETWORKING = "networking.k8s.io/v1";
 const GATEWAYS = "gateway.networking.k8s.io/v1";
 const OLDER_GATEWAYS = "gateway.networking.k8s.io/v1beta1";
 
-/** All that says by which ways connections come in. Answers about pods are whole without it. */
+/** All kinds that describe how connections come in. Answers about pods are complete without them. */
 export const WAY_RESOURCES: readonly Resource[] = [
   wayResource("Ingress", "ingresses", NETWORKING),
   wayResource("IngressClass", "ingressclasses", NETWORKING),

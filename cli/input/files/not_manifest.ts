@@ -8,17 +8,17 @@ export interface SkippedFile {
   readonly reason: string;
 }
 
-/** What templates of Helm, and of Go in general, have where a value comes in; not what alerts have in their texts. */
+/** Matches the actions of templates of Helm, and of Go in general, but not those in the texts of alerts. */
 const ACTION =
   /\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files|Template)\b|\$|\/\*|(?:if|range|with|end|else|define|include|template|block|tpl|toYaml|required|default|quote|printf)\b)[^\n]*/;
 const LONGEST_SHOWN = 40;
-/** Directories above a template in which its chart may be. */
+/** The number of directories above a template that may hold its chart. */
 const MOST_LEVELS = 8;
 const KUSTOMIZATIONS = ["kustomization.yaml", "kustomization.yml"];
 
 /**
- * Whether a value was probably meant as an object of Kubernetes, also where it lacks something. A chart's own file has an `apiVersion`,
- * and files of other programs have a `kind`.
+ * Returns whether a value was probably meant as a Kubernetes object, even if it is incomplete. A chart's own file has
+ * an `apiVersion`, and files of other programs have a `kind`.
  */
 export function isManifestLike(value: unknown): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
@@ -27,7 +27,7 @@ export function isManifestLike(value: unknown): boolean {
   return (has("kind") || has("apiVersion")) && (has("metadata") || has("spec"));
 }
 
-/** Why a file without any manifest is skipped. */
+/** Returns why a file without any manifest is skipped. */
 export function skipReason(file: string): string {
   const [directory, name] = [path.dirname(file), path.basename(file)];
   if (KUSTOMIZATIONS.includes(name)) return kustomizationText(directory);
@@ -35,12 +35,12 @@ export function skipReason(file: string): string {
   return "no manifest";
 }
 
-/** That objects are read without what a kustomization makes of them. */
+/** Returns the reason for skipping a kustomization, and the option that renders it. */
 export function kustomizationText(directory: string): string {
   return `a kustomization: --kustomize ${directory} renders it`;
 }
 
-/** The first action of a template in a text, with its line; undefined where there is none. */
+/** Returns the first action of a template in a text, with its line; undefined where there is none. */
 export function templateAction(text: string): { readonly line: number; readonly action: string } | undefined {
   const found = ACTION.exec(text);
   if (found === null) return undefined;
@@ -50,7 +50,7 @@ export function templateAction(text: string): { readonly line: number; readonly 
   return { line: text.slice(0, found.index).split("\n").length, action: action.slice(0, LONGEST_SHOWN) };
 }
 
-/** What an unrendered template is, and the way out. */
+/** Returns the message for an unrendered template, with the way out. */
 export function templateText(files: ManifestFileSystem, file: string, action: string): string {
   const chart = chartOf(files, file);
   const way =
@@ -60,7 +60,7 @@ export function templateText(files: ManifestFileSystem, file: string, action: st
   return `an unrendered template (${JSON.stringify(action)}); expected manifests: ${way}, or leave it out by --exclude`;
 }
 
-/** The nearest directory above a file that is a chart. */
+/** Returns the nearest directory above a file that is a chart. */
 function chartOf(files: ManifestFileSystem, file: string): string | undefined {
   if (file === "-") return undefined;
   let directory = path.dirname(file);

@@ -11,19 +11,19 @@ import { isIgnoredKind, NO_WAY_IN, takeObject } from "../objects/take.ts";
 import type { SkippedFile } from "./not_manifest.ts";
 import { isManifestLike, kustomizationText, skipReason, templateAction, templateText } from "./not_manifest.ts";
 
-/** White space before the first character of a file, at most. */
+/** The most white space that may come before the first character of a file. */
 const LONGEST_LEAD = 4096;
-/** Of a file, to look for what a template has; a chunk is never cut. */
+/** Bytes of a file that are searched for template actions; a chunk is never cut. */
 const LONGEST_KEPT = 256 * 1024;
 /** U+FEFF in UTF-8. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
-/** What came of a file. */
+/** The result of reading a file. */
 export interface FileReading {
   readonly taken: readonly Taken[];
-  /** Why it is no file of manifests; then nothing was taken. */
+  /** Why it is not a file of manifests; nothing is taken then. */
   readonly skipped?: SkippedFile;
-  /** Objects of kinds that no command reads, and that could not be read either. */
+  /** Objects that could not be read, of kinds that no command needs. */
   readonly leftOut: readonly ManifestProblem[];
 }
 
@@ -74,7 +74,7 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   return { taken, leftOut };
 }
 
-/** The chunks of a file, of which the first are kept: standard input cannot be read again. */
+/** The chunks of a file. It retains the first ones, since standard input cannot be read again. */
 class Beginning implements Iterable<Uint8Array> {
   readonly #chunks: Iterable<Uint8Array>;
   readonly #kept: Uint8Array[] = [];
@@ -97,13 +97,13 @@ class Beginning implements Iterable<Uint8Array> {
   }
 }
 
-/** The line that a refusal of a text begins with, and the rest. */
+/** Splits a message into the line number that it begins with, and the rest. */
 function located({ message }: DrawbridgeError): { readonly line: number; readonly message: string } {
   const [, line = "1", rest = message] = /^line (\d+): (.*)$/s.exec(message) ?? [];
   return { line: Number(line), message: rest };
 }
 
-/** Without the byte order mark that programs of Windows put in front, and kubectl and the daemon pass over. */
+/** Removes the byte order mark that Windows programs write and that kubectl and the daemon ignore. */
 function* withoutMark(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   let isFirst = true;
   for (const chunk of chunks) {
@@ -113,7 +113,9 @@ function* withoutMark(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   }
 }
 
-/** By its name; standard input, and a file that tells nothing by it, by its first character, as kubectl does. */
+/**
+ * Returns the format by the file's name; for standard input and other names, by the first character, as kubectl does.
+ */
 function formatOf(
   file: string,
   chunks: Iterable<Uint8Array>,

@@ -4,12 +4,12 @@ import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
 import type { Manifest } from "../manifests.ts";
 import { renamedPod, standInName } from "../workload.ts";
 
-/** Written objects and, for workloads without pods among them, the pods that stand for their templates. */
+/** Returns written objects and, for workloads without pods among them, pods that stand for their templates. */
 export function withStandIns(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
   return [...written, ...withFreeNames(written, withoutPods(templates, written))];
 }
 
-/** The pods of templates, without those of workloads whose pods are there themselves. */
+/** Returns the pods of templates, except those of workloads with written pods. */
 function withoutPods(templates: readonly Manifest[], written: readonly Manifest[]): readonly Manifest[] {
   const present = new Set(written.map(({ object }) => workloadKey(object)));
   return templates.filter(({ object }) => !present.has(workloadKey(object)));
@@ -19,7 +19,7 @@ function workloadKey(object: ClusterObject): string | undefined {
   return object.kind === "Pod" ? workloadKeyOf(object) : undefined;
 }
 
-/** A pod of a StatefulSet has its real name, unless a pod that is not its own has it. */
+/** Renames pods with a taken name. A StatefulSet's pod has its real name, unless another workload's pod has it. */
 function withFreeNames(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
   const taken = new Set(written.map(({ object }) => nameOf(object)));
   return templates.map((manifest): Manifest => {

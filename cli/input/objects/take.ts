@@ -15,13 +15,13 @@ import { isWorkloadKind, renamedPod, workloadOf } from "../workload.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { isUnsupportedKind, LEAVE_OUT, unsupportedText } from "./unsupported.ts";
 
-/** Of objects that name none, as the gate has it. */
+/** The namespace of objects that name none, as in the gate. */
 export const DEFAULT_NAMESPACE = "default";
-/** Their source and the lines of their fields are kept; of pods, slices and nodes there may be ten thousands. */
+/** The kinds whose source and lines are retained; of pods, slices and nodes there may be tens of thousands. */
 export const KEPT: ReadonlySet<string> = new Set(["Namespace", "Service", "NetworkPolicy", "ClusterNetworkPolicy"]);
 const REPLACED_POLICIES = "policy.networking.k8s.io/v1alpha1";
 
-/** What one object of a file came to. */
+/** The result for one object of a file. */
 export type Taken =
   | {
       readonly type: "manifests";
@@ -30,23 +30,23 @@ export type Taken =
       readonly remarks: readonly ManifestProblem[];
     }
   | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
-  /** Of a kind that would change answers, and is not understood: only where the user said so. */
+  /** A kind that would change answers but is not understood; only with the option that permits it. */
   | { readonly type: "unsupported"; readonly leftOut: ManifestProblem }
   | { readonly type: "ignored"; readonly kind: string }
   | { readonly type: "way in"; readonly placed: PlacedWayObject }
-  /** One of those that cannot be read: no way in by it is known, and what is said of pods stays right. */
+  /** An unreadable object of this sort: its way in is unknown, and answers about pods stay right. */
   | { readonly type: "no way in"; readonly leftOut: ManifestProblem };
 
-/** Where an object stands, and how it is to be read. */
+/** The file of an object, and how to read it. */
 export interface Context extends Pick<Reading, "validate" | "ignoreUnsupported" | "waysIn"> {
   readonly file: string;
-  /** Of an object that names none. */
+  /** The namespace for an object that names none. */
   readonly namespace: string;
 }
 
 /**
- * What an object of a file comes to: an object of the model, of a workload the pods that stand for its template, or what
- * the API server would refuse.
+ * Reads an object of a file: the result is an object of the model, the pods that stand for a workload's template, or
+ * what the API server would refuse.
  */
 export function takeObject(located: LocatedObject, context: Context): Taken {
   const { file } = context;
@@ -67,7 +67,7 @@ function takeWayObject({ value, lineOf }: LocatedObject, file: string): Taken {
   return { type: "no way in", leftOut: { file, line, message: `${object} ${NO_WAY_IN}`, source: value } };
 }
 
-/** The end of a message about an object by which connections would come in, where it cannot be read. */
+/** Ends the message about an unreadable object by which connections would come in. */
 export const NO_WAY_IN = "(left out: a way in by it is not known)";
 
 function takeUnsupported(
@@ -90,13 +90,13 @@ function takeUnsupported(
   return { type: "problems", problems: [{ file, line: located.lineOf([]), message, source: located.value }] };
 }
 
-/** Whether no command reads anything of objects of this kind. */
+/** Returns whether no command reads objects of this kind. */
 export function isIgnoredKind(apiVersion: string, kind: string): boolean {
   if (isWorkloadKind(apiVersion, kind) || isUnsupportedKind(apiVersion, kind)) return false;
   return judge({ apiVersion, kind }).type === "ignored";
 }
 
-/** As kubectl sends it; what has no namespaces ignores the field. */
+/** Sets the namespace as kubectl does; kinds without namespaces ignore the field. */
 function placedIn(namespace: string, located: LocatedObject): LocatedObject {
   const { value } = located;
   if (namespace === DEFAULT_NAMESPACE || !isMembers(value) || !isMembers(value["metadata"])) return located;
@@ -108,7 +108,7 @@ function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The pods of a template; what is wrong with it is told of the workload, once. */
+/** Returns the pods of a template; a problem in the template is reported once, for the workload. */
 function takeTemplate(workload: Workload, located: LocatedObject, file: string): Taken {
   const line = located.lineOf([]);
   const { name, template, pods } = workload;
@@ -162,7 +162,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     return { type: "problems", problems: unknown };
   }
   if (verdict.type === "refused" || !messages.every(isExperimental)) {
-    // The daemon goes on without the part; here nothing goes on.
+    // The daemon goes on without the part, but a command stops.
     const problems = told.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
     if (!isReplacedPolicy(value)) return { type: "problems", problems };
     const replacement = asClusterNetworkPolicies(value);
@@ -186,7 +186,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...told, ...unknown] };
 }
 
-/** The fields of a policy that the API does not have, as kubectl refuses them (`--validate=strict`). */
+/** Returns the fields of a policy that the API does not have; kubectl refuses them, too (`--validate=strict`). */
 function unknownIn(object: ClusterObject, { value, lineOf }: LocatedObject, file: string): readonly ManifestProblem[] {
   return unknownFields(value).map((field) => ({
     file,
@@ -196,24 +196,24 @@ function unknownIn(object: ClusterObject, { value, lineOf }: LocatedObject, file
   }));
 }
 
-/** What is wrong with an object. */
+/** Returns the problems of an object. */
 function messagesOf(verdict: ReturnType<typeof judge>, value: unknown): readonly string[] {
   if (verdict.type === "ignored") return [];
   return verdict.type === "refused" ? [verdict.problem] : [...verdict.problems, ...unread(verdict.object, value)];
 }
 
-/** What a gate says that it goes on with. */
+/** Removes the note by which a gate says how it goes on. */
 function withoutConsequence(message: string): string {
   return message.replace(/ \([^()]+\)$/, "");
 }
 
-/** The host ports of a pod that has any. */
+/** Returns the field with a pod's host ports, or nothing. */
 export function withHostPorts({ kind }: ClusterObject, value: unknown): Pick<Manifest, "hostPorts"> {
   const hostPorts = kind === "Pod" ? hostPortsOf(value) : [];
   return hostPorts.length === 0 ? {} : { hostPorts };
 }
 
-/** What the daemon does not read of an object, and the commands do. */
+/** Returns problems in fields that the commands read and the daemon does not. */
 function unread(object: ClusterObject, value: unknown): readonly string[] {
   const problem = object.kind === "Service" && object.type !== "ExternalName" ? wantedProblem(value) : undefined;
   const problems = [
@@ -223,7 +223,7 @@ function unread(object: ClusterObject, value: unknown): readonly string[] {
   return problems.map((one) => `${nameOf(object)}: ${one}`);
 }
 
-/** A peer of the experimental part of the API, with which the gate reads the rule as one that allows nothing more. */
+/** Returns whether a message is about an experimental peer; with it, the gate reads a rule that allows nothing more. */
 export function isExperimental(message: string): boolean {
   return /: "domainNames"; expected .* \(the rule (accepts nobody|denies everyone)\)$/.test(message);
 }

@@ -6,20 +6,20 @@ import { listAt, membersAt, textAt } from "../raw.ts";
 export interface UnknownField {
   readonly path: FieldPath;
   readonly name: string;
-  /** Those that the API has at that place. */
+  /** The fields that the API has at this place. */
   readonly known: readonly string[];
-  /** It stands where a selector has matchLabels. */
+  /** It is at a place where a selector has matchLabels. */
   readonly isLabel?: boolean;
 }
 
 /**
- * The fields of a policy at each place. The API server drops others, or refuses them where it is asked to be strict: what
- * somebody meant by one is not in force.
+ * The fields of a policy at each place. The API server drops other fields, or refuses them when asked to be strict;
+ * either way they have no effect.
  */
 interface Fields {
   readonly spec: readonly string[];
   readonly rule: readonly string[];
-  /** Of a list of peers whose elements are no more than what they are called. */
+  /** The fields of peers with named members only. */
   readonly peer: readonly string[];
 }
 
@@ -64,7 +64,7 @@ const PODS = ["namespaceSelector", "podSelector"];
 const SELECTOR = ["matchLabels", "matchExpressions"];
 const REQUIREMENT = ["key", "operator", "values"];
 
-/** The fields of a NetworkPolicy or a ClusterNetworkPolicy that the API does not have. */
+/** Returns the fields of a NetworkPolicy or a ClusterNetworkPolicy that the API does not have. */
 export function unknownFields(source: unknown): readonly UnknownField[] {
   const fields = FIELDS[textAt(source, "kind") ?? ""];
   if (fields === undefined) return [];
@@ -95,7 +95,7 @@ function ofPeer(source: unknown, path: FieldPath, { peer }: Fields): readonly Un
   ];
 }
 
-/** Whom a ClusterNetworkPolicy calls by `namespaces`, which is a selector itself, or by `pods`, which has two. */
+/** Checks the pods in a ClusterNetworkPolicy: `namespaces` is a selector itself, `pods` has two. */
 function ofPods(source: unknown, path: FieldPath): readonly UnknownField[] {
   return [
     ...ofSelector(source, [...path, "namespaces"]),
@@ -104,7 +104,7 @@ function ofPods(source: unknown, path: FieldPath): readonly UnknownField[] {
   ];
 }
 
-/** A selector without what was meant selects everything. */
+/** Checks a selector: one with a misspelt field selects everything. */
 function ofSelector(source: unknown, path: FieldPath): readonly UnknownField[] {
   return [
     ...others(source, path, SELECTOR).map((one) => ({ ...one, isLabel: true })),
@@ -122,7 +122,7 @@ function elements(source: unknown, path: FieldPath): readonly FieldPath[] {
   return listAt(source, ...path).map((_, i) => [...path, i]);
 }
 
-/** What is wrong with such a field, as the gates tell of one: `spec.podSelector.matchLabel: …`. */
+/** Returns the message for such a field in the gates' form: `spec.podSelector.matchLabel: …`. */
 export function unknownFieldText({ path, name, known }: UnknownField): string {
   const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`)).join("");
   const [nearest] = nearestNames(name, known);

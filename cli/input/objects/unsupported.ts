@@ -1,8 +1,8 @@
 import { isForeignPolicy } from "../../../policyd/cluster/gate.ts";
 
 /**
- * Kinds, beside policies, by which connections are other than NetworkPolicies and Services have it: they bring pods into networks of
- * their own, or close and redirect what goes out. Each with its group.
+ * Kinds, with their groups, by which connections differ from what NetworkPolicies and Services say: they bring pods
+ * into networks of their own, or block and redirect outgoing connections. Policies are not among them.
  */
 const CHANGES_ANSWERS: ReadonlySet<string> = new Set([
   "k8s.ovn.org/UserDefinedNetwork",
@@ -13,13 +13,13 @@ const CHANGES_ANSWERS: ReadonlySet<string> = new Set([
   "cilium.io/CiliumEgressGatewayPolicy",
 ]);
 
-/** Whether objects of this kind would change an answer, and are not understood here. */
+/** Returns whether a kind would change an answer but is not understood here. */
 export function isUnsupportedKind(apiVersion: string, kind: string): boolean {
   const [group = ""] = apiVersion.split("/");
   return isForeignPolicy(apiVersion, kind) || CHANGES_ANSWERS.has(`${group}/${kind}`);
 }
 
-/** The refusal of an object of such a kind that is no policy; of policies the gate says it. */
+/** Returns the message for such a kind other than a policy; for policies the gate has its own. */
 export function unsupportedText(apiVersion: string, kind: string): string {
   return `${kind} of ${JSON.stringify(apiVersion)}: Drawbridge does not know what it does to connections`;
 }

@@ -2,23 +2,23 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Attempt, Programs } from "./programs.ts";
 import { printedBy } from "./programs.ts";
 
-/** How kubectl finds the cluster. */
+/** The options by which kubectl finds the cluster. */
 export interface KubectlAccess {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;
 }
 
-/** A question to the daemons' containers. */
+/** A question that is put to the daemons' containers. */
 export interface DaemonQuestion {
-  /** The option that asks for it, as messages call it. */
+  /** The option that asks it, for messages. */
   readonly option: string;
-  /** The command line of `drawbridge` that is run there. */
+  /** The arguments of `drawbridge` there. */
   readonly args: readonly string[];
-  /** Its output, in a few words. */
+  /** The expected output, in a few words. */
   readonly expected: string;
-  /** Another way for the user. */
+  /** Another way to the same data, for messages. */
   readonly otherwise: string;
-  /** The only node that is asked; all of them where it is undefined. */
+  /** The only node to ask; undefined stands for all. */
   readonly node?: string | undefined;
 }
 
@@ -30,16 +30,17 @@ export interface NodeAnswer {
 
 const LABEL = "app.kubernetes.io/name=drawbridge";
 const POD = `{.metadata.namespace} {.metadata.name} {.spec.nodeName} {.status.phase}{"\\n"}`;
-/** The image has no shell: Node is its only program. */
+/** The image has no shell; Node is its only program. */
 const PROGRAM = ["node", "cli/drawbridge.js"];
-/** Nodes that are asked at the same time. */
+/** The number of nodes that are asked at the same time. */
 const AT_ONCE = 8;
 
 /**
- * Runs a command in the daemon's container of each node, by the user's own kubectl, and returns what it prints there. The user needs the
- * right to create `pods/exec` there, which is root on the nodes.
+ * Runs a command in the daemon's container of each node, by the user's own kubectl, and returns its output. The user
+ * needs the right to create `pods/exec` there, which amounts to root on the nodes.
  *
- * @throws DrawbridgeError ERR_INPUT where kubectl is not there or fails, naming a node whose daemon does not run, and for a node without one
+ * @throws DrawbridgeError ERR_INPUT where kubectl is missing or fails, naming a node whose daemon does not run, and for
+ *   a node without one
  */
 export async function askDaemons(
   programs: Programs,
@@ -60,7 +61,7 @@ export async function askDaemons(
   return answers;
 }
 
-/** Returns the commands of kubectl that {@link askDaemons} runs, one for each node. @throws as it does */
+/** Returns the kubectl commands that {@link askDaemons} runs, one for each node. @throws as it does */
 export async function daemonCommands(
   programs: Programs,
   { kubeconfig, context }: KubectlAccess,

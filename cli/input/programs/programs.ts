@@ -1,55 +1,60 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../policyd/log/line.ts";
 
-/** Programs of the user's machine that print manifests. */
+/** Runs programs of the user's machine, such as those that print manifests. */
 export interface Programs {
-  /** Runs a program found in PATH, without a shell, with nothing on its standard input, until it ends or a bound is met. */
+  /** Runs a program found in PATH, without a shell or standard input, until it ends or reaches a bound. */
   run(command: string, args: readonly string[], bounds: ProgramBounds): Promise<ProgramResult>;
-  /** Likewise, with each line that it prints as it comes, without its end; a line of more than {@link LONGEST_FOLLOWED} ends it. @throws what `onLine` throws (by the promise): the program ends, too */
+  /**
+   * Runs it likewise and passes on each printed line without its end; one of more than {@link LONGEST_FOLLOWED} ends
+   * it.
+   *
+   * @throws whatever `onLine` throws (by the promise): the program ends, too
+   */
   follow(command: string, args: readonly string[], onLine: (line: string) => void): Promise<ProgramResult>;
 }
 
-/** Characters of a line of a program that is followed. */
+/** The most characters in a line of a program that is followed. */
 export const LONGEST_FOLLOWED = 65_536;
 
 export interface ProgramBounds {
   readonly milliseconds: number;
-  /** Of its standard output. */
+  /** The most bytes of its standard output. */
   readonly bytes: number;
 }
 
 /** How a program ended. */
 export type ProgramResult =
   | { readonly type: "printed"; readonly output: string }
-  /** There is no such program in PATH. */
+  /** PATH has no such program. */
   | { readonly type: "missing" }
-  /** `how` is "exit code 1", "signal SIGSEGV" or what the system said; `words` is the end of its standard error. */
+  /** `how` is "exit code 1", "signal SIGSEGV" or the system's message; `words` is the end of its standard error. */
   | { readonly type: "failed"; readonly how: string; readonly words: string }
   | { readonly type: "too long" }
   | { readonly type: "too much" };
 
-/** A chart with hundreds of objects takes helm a few seconds; a remote base of kustomize is cloned first. */
+/** helm takes a few seconds for a chart with hundreds of objects; kustomize first clones a remote base. */
 const SECONDS = 60;
 const MEBIBYTES = 64;
 const BOUNDS: ProgramBounds = Object.freeze({ milliseconds: SECONDS * 1000, bytes: MEBIBYTES * 1024 * 1024 });
 const MOST_LINES = 5;
 
-/** The options of `--helm` beside the chart. */
+/** The options of `--helm` besides the chart. */
 export interface HelmOptions {
   readonly namespace: string | undefined;
   readonly values: readonly string[];
 }
 
-/** One way to get an output. */
+/** A command that may give the output. */
 export interface Attempt {
   readonly command: string;
   readonly args: readonly string[];
 }
 
 /**
- * The manifests of a kustomization, by the user's `kustomize`, or else by `kubectl kustomize`.
+ * Renders a kustomization with the user's `kustomize`, or else with `kubectl kustomize`.
  *
- * @throws DrawbridgeError ERR_INPUT where neither is there, or the one that is fails or meets a bound
+ * @throws DrawbridgeError ERR_INPUT where both are missing, or the one found fails or reaches a bound
  */
 export function kustomized(programs: Programs, directory: string): Promise<string> {
   return printedBy(programs, "--kustomize", "kustomize (https://kustomize.io) or kubectl", [
@@ -59,10 +64,10 @@ export function kustomized(programs: Programs, directory: string): Promise<strin
 }
 
 /**
- * The manifests of a chart, by the user's `helm`, without those of its tests.
+ * Renders a chart with the user's `helm`, without its tests.
  *
  * @param chart a directory, an archive or whatever else helm takes
- * @throws DrawbridgeError ERR_INPUT where helm is not there, fails or meets a bound
+ * @throws DrawbridgeError ERR_INPUT where helm is missing, fails or reaches a bound
  */
 export function helmTemplate(programs: Programs, chart: string, { namespace, values }: HelmOptions): Promise<string> {
   const options = [
@@ -76,11 +81,11 @@ export function helmTemplate(programs: Programs, chart: string, { namespace, val
 }
 
 /**
- * Returns what the first of some programs prints that is there.
+ * Returns the output of the first of some programs that is installed.
  *
- * @param option the command line's option that asks for it, and `names` of the programs, as messages call them
- * @param expected what it should print, in one word
- * @throws DrawbridgeError ERR_INPUT where none is there, or the one that is fails or meets a bound
+ * @param option the option of the command line, and `names` the programs, for messages
+ * @param expected the expected output, in one word
+ * @throws DrawbridgeError ERR_INPUT where none is installed, or the one found fails or reaches a bound
  */
 export async function printedBy(
   programs: Programs,
@@ -111,9 +116,9 @@ export async function printedBy(
 }
 
 /**
- * Hands over what a program prints, line by line, for as long as it runs.
+ * Passes on what a program prints, line by line, for as long as it runs.
  *
- * @throws DrawbridgeError ERR_INPUT when it ends, however it does
+ * @throws DrawbridgeError ERR_INPUT when it ends, with any exit code
  */
 export async function followed(
   programs: Programs,

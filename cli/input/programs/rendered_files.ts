@@ -4,7 +4,7 @@ import type { Io } from "../../io.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import { helmTemplate, kustomized } from "./programs.ts";
 
-/** Files, and beside them what programs have printed, each text as a file with a name that says where it comes from. */
+/** The files together with the outputs of programs, each output as a file whose name says where it comes from. */
 export class RenderedFiles implements ManifestFileSystem {
   readonly #files: ManifestFileSystem;
   readonly #texts = new Map<string, string>();
@@ -13,7 +13,7 @@ export class RenderedFiles implements ManifestFileSystem {
     this.#files = files;
   }
 
-  /** Adds what a program printed. */
+  /** Adds an output. */
   add(name: string, text: string): void {
     this.#texts.set(name, text);
   }
@@ -37,8 +37,8 @@ export class RenderedFiles implements ManifestFileSystem {
 }
 
 /**
- * Runs the programs that a command's options `--kustomize` and `--helm` ask for, and gives the command what they print as further
- * values of `-f`, after those on the command line. Nothing for a command without these options.
+ * Runs the programs for a command's options `--kustomize` and `--helm`, and appends their outputs to the values of
+ * `-f`. It does nothing for a command without these options.
  *
  * @throws DrawbridgeError ERR_INPUT as {@link kustomized} and {@link helmTemplate}
  */
@@ -60,7 +60,7 @@ export async function renderOptions({ programs }: Io, files: RenderedFiles, comm
   if (names.length > 0) command.setOptionValue("filename", [...listOf(command, "filename"), ...names]);
 }
 
-/** The values of an option that may stand several times. */
+/** Returns the values of an option that may occur several times. */
 function listOf(command: Command, option: string): readonly string[] {
   const values: unknown = command.getOptionValue(option);
   return Array.isArray(values) ? values.filter((one) => typeof one === "string") : [];

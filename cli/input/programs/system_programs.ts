@@ -4,10 +4,10 @@ import { StringDecoder } from "node:string_decoder";
 import type { ProgramResult, Programs } from "./programs.ts";
 import { LONGEST_FOLLOWED } from "./programs.ts";
 
-/** The end of what a program says of its failure. */
+/** The characters retained from the end of a program's standard error. */
 const LONGEST_WORDS = 4096;
 
-/** Programs of this machine, each in a process group of its own, all of which ends with it when a bound is met. */
+/** Runs programs of this machine, each in its own process group, which is killed when a bound is reached. */
 export const systemPrograms: Programs = {
   run: (command, args, { milliseconds, bytes }) =>
     new Promise((resolve) => {
@@ -53,7 +53,7 @@ export const systemPrograms: Programs = {
 /** The receivers of a running program's output and end. */
 interface Followed {
   readonly onOutput: (chunk: Buffer) => void;
-  /** Called once; the output of what was printed is empty here. */
+  /** Called once; a printed result has an empty output here. */
   readonly onEnd: (result: ProgramResult) => void;
 }
 
@@ -90,12 +90,12 @@ function start(
   return { stop };
 }
 
-/** The program and all that it started. */
+/** Kills the program and all processes that it started. */
 function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // It has ended by itself.
+    // The program has already ended.
   }
 }
