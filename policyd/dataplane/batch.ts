@@ -2,29 +2,29 @@ import type { Change, SetName } from "../../kernel/nftables/change.ts";
 import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { SetDifference } from "./difference.ts";
 
-/** What one transaction does to one table. */
+/** The changes that one transaction makes to one table. */
 export interface TableBatch {
   readonly table: Table;
-  /** What came before is referred to by now, or may be. */
+  /** After this batch, rules in force refer, or may refer, to everything that earlier batches added. */
   readonly isInForce: boolean;
   /** The table is written as a whole. */
   readonly isWhole: boolean;
-  /** The table that is there goes first. */
+  /** The existing table is deleted first. */
   readonly isReplaced: boolean;
-  /** The table comes, or is taken over from a process that has ended. */
+  /** The table is created, or taken over from a process that has ended. */
   readonly isAdded: boolean;
   readonly addedSets: readonly SetDefinition[];
-  /** They come without rules. */
+  /** They are added without rules. */
   readonly addedChains: readonly Chain[];
-  /** Their rules go. */
+  /** Their rules are deleted. */
   readonly flushedChains: readonly string[];
-  /** Their rules come. */
+  /** Their rules are added. */
   readonly writtenChains: readonly Chain[];
   readonly flushedSets: readonly SetName[];
   readonly differences: readonly SetDifference[];
-  /** The keys that were looked at for them, by set. */
+  /** The keys that were compared for the differences, by set. */
   readonly compared: ReadonlyMap<string, Iterable<string>>;
-  /** What rules had written into sets of a table that is replaced. */
+  /** The elements that rules had written into the sets of a table that is replaced. */
   readonly kept: readonly { readonly set: SetDefinition; readonly elements: readonly Element[] }[];
   readonly deletedChains: readonly string[];
   readonly deletedSets: readonly SetName[];
@@ -52,8 +52,8 @@ export function emptyBatch(table: Table): TableBatch {
 }
 
 /**
- * The steps of a transaction, so ordered that what is named is there, and what goes is not named any more: sets, chains,
- * rules, elements, and back. Elements go before others come, since ranges must not overlap on the way.
+ * Returns the steps of a transaction: sets, chains, rules, elements, and the reverse, so that what is named exists and
+ * what is deleted is not named. Elements are deleted before others are added, since ranges must not overlap.
  */
 export function changesOf(batch: readonly TableBatch[]): readonly Change[] {
   return batch.flatMap(changesOfTable);

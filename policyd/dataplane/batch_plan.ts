@@ -16,7 +16,7 @@ import { checkUnclaimed, mustGoBehind, removal, removalWork } from "./removal.ts
 import { Room } from "./room.ts";
 import { isWrittenByRules } from "./schema.ts";
 
-/** What the next batch is made from. */
+/** The state from which the next batch is computed. */
 export interface PlanSources {
   readonly tables: readonly Table[];
   readonly objects: DesiredObjects;
@@ -35,25 +35,26 @@ export interface TableSources {
   readonly pending: TablePending;
 }
 
-/** What follows a batch: nothing, since the kernel has all that is desired behind it; or another one, and when. */
+/** The batch after this one: none, if the kernel then has everything that is desired; or another, and when. */
 export type Following = "nothing" | "at once" | "in another turn";
 
-/** One transaction on the way to what is desired. */
+/** One transaction on the way to the desired state. */
 export interface Batch {
   readonly tables: readonly TableBatch[];
   readonly following: Following;
 }
 
 /**
- * The next batch: all that is pending, or a slice of it.
+ * Returns the next batch: everything that is pending, or a slice of it.
  *
- * The kernel works on a batch as long as the caller waits. When more than `limit` is pending, what nobody refers to yet
- * comes in slices before the batch that puts all in force, and what nobody refers to any more goes in slices after it.
- * However little is pending, so does what a packet would miss that a commit overtakes ({@link mustComeBefore},
- * {@link mustGoBehind}).
+ * The kernel works on a batch for as long as the caller waits. If more than `limit` is pending, slices add what nothing
+ * refers to yet before the batch that puts everything in force, and remove what nothing refers to any more after it.
+ * However little is pending, the same happens to what a packet would miss if a commit overtook it ({@link
+ * mustComeBefore}, {@link mustGoBehind}).
  *
- * @param limit the work of a slice: a set, a chain and a rule are 1 each, and so are 16 elements and 8 objects that go
- * @throws Error when a set goes of which somebody claims elements
+ * @param limit the work of a slice: a set, a chain and a rule are 1 each, and so are 16 elements and 8 objects to
+ *   remove
+ * @throws Error when a set is to be removed while somebody claims its elements
  */
 export function nextBatch(sources: PlanSources, limit: number): Batch {
   const tables = tablesToChange(sources);
@@ -91,7 +92,7 @@ function tablesToChange({
   return found;
 }
 
-/** Whether nothing but objects that have to go is pending. */
+/** Whether only objects to be removed are pending. */
 function isAllInForce({ key, objects, mirror, pending }: TableSources): boolean {
   if (mirror.state !== "ours" || pending.elements.size > 0) return false;
   for (const name of pending.sets) if (objects.set(key, name) !== undefined) return false;
@@ -121,7 +122,7 @@ function inForce(sources: TableSources, withRemoval: boolean): TableBatch {
     const chain = objects.chain(key, name);
     const state = mirror.chains.get(name);
     if (chain === undefined || state === "ours") continue;
-    // Also of one that came without rules: somebody may have put some into it since.
+    // A chain that was added without rules is flushed as well: another program may have added rules to it since.
     if (state === undefined) addedChains.push(chain);
     else flushedChains.push(name);
     writtenChains.push(chain);
@@ -148,7 +149,7 @@ function inForce(sources: TableSources, withRemoval: boolean): TableBatch {
   };
 }
 
-/** Sets that are wanted, and were not when what they have was read. */
+/** Sets that are desired now but were not when the table was read, so that their elements are not known. */
 function unreadSets({ key, objects, mirror, pending }: TableSources): ReadonlySet<SetDefinition> {
   const found = new Set<SetDefinition>();
   for (const name of pending.sets) {
@@ -158,7 +159,7 @@ function unreadSets({ key, objects, mirror, pending }: TableSources): ReadonlySe
   return found;
 }
 
-/** What differs in sets that are there. @param others those of which all is written anew */
+/** Returns the differences in existing sets. @param others the sets that are written completely */
 function elementDifferences(
   sources: TableSources,
   others: ReadonlySet<SetDefinition> = new Set(),

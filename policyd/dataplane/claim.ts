@@ -17,15 +17,15 @@ export function tableKey({ family, name }: TableReference): TableKey {
   return `${family} ${name}`;
 }
 
-/** Elements of a set by the text of their key (`keyText`). */
+/** Elements of a set by the texts of their keys (`keyText`). */
 export type ElementsByKey = ReadonlyMap<string, KeptElement>;
 
-/** Whether two elements of one key are the same in the kernel: their data and their comment. */
+/** Whether two elements with the same key are the same in the kernel: their data and their comment. */
 export function isSameElement(a: Element, b: Element): boolean {
   return a.comment === b.comment && isSameData(a.data, b.data);
 }
 
-/** By fields and not by a text of each, since tens of thousands are compared. */
+/** Compares fields instead of texts, since tens of thousands of elements are compared. */
 function isSameData(a: Element["data"], b: Element["data"]): boolean {
   if (a === undefined || b === undefined) return a === b;
   if ("kind" in a) return "kind" in b && verdictText(a) === verdictText(b);

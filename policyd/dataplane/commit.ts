@@ -1,9 +1,9 @@
 import type { SetDifference } from "./difference.ts";
 
-/** How the kernel came to have all that is desired. */
+/** A commit after which the kernel has everything that is desired. */
 export interface Commit {
-  /** All of it was compared with what the kernel had: at the start, after a failure, after somebody else's change. */
+  /** Everything was compared with the kernel: at the start, after a failure, after another program's change. */
   readonly isWhole: boolean;
-  /** What was changed, but for tables that were written as a whole. */
+  /** The changes, except to tables that were written as a whole. */
   readonly differences: readonly SetDifference[];
 }

@@ -25,15 +25,15 @@ interface Slots {
 }
 
 /**
- * A place that somebody wants. There are tens of thousands, nearly all of one claimant: so he stands in the slot itself,
- * and what is the same for the whole set is kept once.
+ * A place that somebody wants. There are tens of thousands, nearly all with one claimant. So the slot itself holds the
+ * claimant, and what is the same for a whole set is stored once.
  */
 class Slot implements ElementPlace {
   readonly slots: Slots;
   readonly key: string;
-  /** Of several claimants all, in the order of their names; "" for nobody. */
+  /** The only claimant, or all claimants in the order of their names; "" for nobody. */
   owner: string | Claimant[] = "";
-  /** Of all claimants that of the one whose name sorts first. */
+  /** The element of the claimant whose name sorts first. */
   element: KeptElement | undefined = undefined;
 
   constructor(slots: Slots, key: string) {
@@ -78,8 +78,8 @@ class Slot implements ElementPlace {
 }
 
 /**
- * Where an owner stands among claimants, or would. Thousands may want one key, as all Services do whose sources are
- * restricted on one port number.
+ * Returns the index of an owner among claimants, or where to insert it. Thousands may want one key: all Services that
+ * restrict their sources on one port number do.
  */
 function placeOf(all: readonly Claimant[], owner: string): number {
   let [from, to] = [0, all.length];
@@ -94,7 +94,7 @@ function placeOf(all: readonly Claimant[], owner: string): number {
 /** The elements of a set by the texts of their keys. */
 export interface WantedElements {
   get(key: string): KeptElement | undefined;
-  /** The text that is kept anyway, where an equal one is. */
+  /** Returns the stored text that equals the key, if there is one, so that no second copy is kept in memory. */
   own(key: string): string;
 }
 
@@ -102,22 +102,22 @@ export interface WantedElements {
 type SetSlots = Map<string, Slots>;
 
 /**
- * The elements all sets should have: the sum of what each owner claims.
+ * The elements that all sets should have: the sum of what each owner claims.
  *
- * An owner's claims are replaced as a whole, at the cost of what it claims, whatever the others do. Two owners may want
- * one key; the one whose name sorts first has it until it lets go, so the result depends on what is claimed, never on
- * the order in which it was.
+ * An owner's claims are replaced as a whole, at a cost that depends only on its own claims. If several owners want one
+ * key, the one whose name sorts first has it until it gives it up. So the result depends on what is claimed, never on
+ * the order of the claims.
  */
 export class DesiredElements {
   readonly #sets = new Map<TableKey, SetSlots>();
-  /** The same by reference: a claim of a Service names the table by one object. */
+  /** The same by the table's object, which all claims of a Service share. */
   readonly #setsOf = new WeakMap<TableReference, SetSlots>();
   readonly #claims = new Map<string, readonly Slot[]>();
 
   /**
    * Sets what an owner claims; an empty list forgets the owner.
    *
-   * @returns the places whose element is another one now
+   * @returns the places whose element has changed
    */
   replace(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
     const held = this.#claims.get(owner);
@@ -127,7 +127,7 @@ export class DesiredElements {
     for (const slot of held) {
       if (before.has(slot)) continue;
       before.set(slot, slot.element);
-      // One text of the name is enough for as long as he claims something.
+      // The owner's name is stored as one string for as long as the owner claims something.
       if (slot.owner === owner) name = slot.owner;
       slot.leave(owner);
     }
@@ -148,7 +148,7 @@ export class DesiredElements {
     return changed;
   }
 
-  /** As {@link replace} of an owner who claims nothing yet, as nearly all at a start. */
+  /** Like {@link replace} for an owner without claims, as nearly all owners are at the start. */
   #enter(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
     if (claims.length === 0) return [];
     const changed: ElementPlace[] = [];
@@ -180,7 +180,7 @@ export class DesiredElements {
     return this.#sets.get(table)?.get(set)?.byKey.keys() ?? [];
   }
 
-  /** All elements of a set by their keys, in a map of the caller's own. */
+  /** All elements of a set by their keys, in a new map. */
   elements(table: TableReference, set: string): Map<string, KeptElement> {
     const found = new Map<string, KeptElement>();
     for (const [key, { element }] of this.#sets.get(tableKey(table))?.get(set)?.byKey ?? []) {
@@ -189,7 +189,7 @@ export class DesiredElements {
     return found;
   }
 
-  /** The names of those who claim something. */
+  /** The names of all owners that claim something. */
   owners(): readonly string[] {
     return [...this.#claims.keys()];
   }
@@ -215,7 +215,7 @@ export class DesiredElements {
     return slots;
   }
 
-  /** Names of sets come and go, so nothing is kept of a set without elements. */
+  /** Names of sets come and go, so nothing is stored for a set without elements. */
   #drop({ slots, key }: Slot): void {
     slots.byKey.delete(key);
     if (slots.byKey.size === 0) this.#sets.get(slots.table)?.delete(slots.set);
@@ -230,7 +230,7 @@ export class DesiredElements {
   }
 }
 
-/** Texts of keys, one for the same key in several sets one after the other, as a frontend's is. */
+/** Returns a function for texts of keys. It reuses the last text, since several sets in a row may have the same key. */
 function keyTexts(): (key: Element["key"]) => string {
   let last: Element["key"] | undefined;
   let text = "";

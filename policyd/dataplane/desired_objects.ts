@@ -4,14 +4,14 @@ import type { TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 
 /**
- * Sets and chains that somebody wants in one of our tables beside what is always there.
+ * Sets and chains that somebody wants in one of our tables, in addition to those of the schema.
  *
- * A name says what the object is (a hash of its content): whoever provides a name provides the same.
+ * The name stands for the content of the object (a hash of it): everybody who provides a name provides the same object.
  */
 export interface ProvidedObjects {
   readonly table: TableReference;
   readonly sets: readonly SetDefinition[];
-  /** Their rules may go to each other, and name any set of the table. One with a hook comes when all that it names is there. */
+  /** Their rules may name each other and any set of the table. A hook is added when everything it names exists. */
   readonly chains: readonly Chain[];
 }
 
@@ -62,7 +62,7 @@ class Objects<T extends { readonly name: string }> {
     }
   }
 
-  /** @returns whether it was not there before */
+  /** @returns whether the object is new */
   enter(object: T): boolean {
     const provided = this.#provided.get(object.name);
     if (provided !== undefined) provided.owners++;
@@ -70,7 +70,7 @@ class Objects<T extends { readonly name: string }> {
     return provided === undefined;
   }
 
-  /** @returns whether it is not there any more */
+  /** @returns whether that was the last owner */
   leave(name: string): boolean {
     const provided = this.#provided.get(name);
     if (provided === undefined || --provided.owners > 0) return false;
@@ -85,7 +85,7 @@ interface Holding {
   readonly chains: ReadonlyMap<string, Chain>;
 }
 
-/** The sets and chains our tables should have: those of the schema, and what owners provide. */
+/** The sets and chains that our tables should have: those of the schema, and those that owners provide. */
 export class DesiredObjects {
   readonly #tables: ReadonlyMap<TableKey, { readonly sets: Objects<SetDefinition>; readonly chains: Objects<Chain> }>;
   readonly #owners = new Map<string, Holding>();
@@ -102,9 +102,9 @@ export class DesiredObjects {
   /**
    * Sets what an owner provides; empty lists forget the owner.
    *
-   * @returns the objects that come or go by it: those nobody else provides
-   * @throws RangeError for a table that is not ours or another than the owner's, a name of the schema, and
-   *   a name that has other content already; nothing has changed then
+   * @returns the objects that are added or removed by this: those that nobody else provides
+   * @throws RangeError for a table that is not ours or not the owner's, a name of the schema, or a name that already
+   *   has different content; nothing has changed then
    */
   replace(owner: string, { table: reference, sets, chains }: ProvidedObjects): readonly ObjectPlace[] {
     const table = tableKey(reference);
@@ -138,7 +138,7 @@ export class DesiredObjects {
     return this.#tables.get(table)?.chains.get(name);
   }
 
-  /** Whether an object is wanted, and not part of the schema. */
+  /** Whether an object is desired but not part of the schema. */
   isProvided({ table, kind, name }: ObjectPlace): boolean {
     const objects = this.#tables.get(table);
     return (kind === "set" ? objects?.sets : objects?.chains)?.isProvided(name) === true;
@@ -154,7 +154,7 @@ export class DesiredObjects {
     return this.#tables.get(table)?.chains.values() ?? [];
   }
 
-  /** How many objects are provided. */
+  /** The number of provided objects. */
   get providedCount(): number {
     let count = 0;
     for (const { sets, chains } of this.#tables.values()) count += sets.providedCount + chains.providedCount;
@@ -162,7 +162,7 @@ export class DesiredObjects {
   }
 }
 
-/** @throws RangeError when two of one name are not the same */
+/** @throws RangeError when two objects with one name differ */
 function byName<T extends { readonly name: string }>(objects: readonly T[]): ReadonlyMap<string, T> {
   const found = new Map<string, T>();
   for (const object of objects) {
@@ -175,7 +175,7 @@ function byName<T extends { readonly name: string }>(objects: readonly T[]): Rea
   return found;
 }
 
-/** What is in both lists stays. @returns the names that come or go */
+/** Replaces an owner's objects; those in both lists stay. @returns the names that are added or removed */
 function exchange<T extends { readonly name: string }>(
   objects: Objects<T>,
   before: ReadonlyMap<string, T> | undefined,

@@ -3,24 +3,24 @@ import type { ElementsByKey } from "./claim.ts";
 import type { KeptElement } from "./kept_element.ts";
 import { elementOf, isSameKept } from "./kept_element.ts";
 
-/** What has to happen to the elements of one set. */
+/** The changes to the elements of one set. */
 export interface SetDifference {
   readonly table: Table;
   readonly set: SetDefinition;
   readonly deleted: readonly Element[];
   readonly added: readonly Element[];
-  /** The texts of their keys, in their order: those that are kept anyway. */
+  /** The texts of the keys of `added`, in the same order: the strings that are stored anyway. */
   readonly addedKeys: readonly string[];
-  /** And what is kept of them. */
+  /** The stored form of `added`, in the same order. */
   readonly addedKept: readonly KeptElement[];
-  /** What was added by its keys, of a set that comes with it: its account is this map, so that no second one is made. */
+  /** All added elements by key, if the batch adds the set: the mirror stores this map, not a second one. */
   readonly content?: Map<string, KeptElement>;
 }
 
 /**
- * What makes a set's elements the wanted ones, looking at the given keys only.
+ * Returns the changes that turn the present elements of a set into the wanted ones, for the given keys only.
  *
- * An element with other data is deleted and added: the kernel refuses to overwrite it.
+ * An element whose data differ is deleted and added: the kernel refuses to overwrite it.
  */
 export function setDifference(
   table: Table,

@@ -7,19 +7,20 @@ import type { MirroredSet, MirroredTable } from "./mirror.ts";
 import { markElements } from "./table_objects.ts";
 import type { ReadingSources } from "./table_reading.ts";
 
-/** So many elements take as long to read as the rules of a chain; there are some hundred in a piece. */
+/** The number of elements that take as long to read as the rules of a chain; a piece has some hundred elements. */
 const ELEMENTS_PER_UNIT = 16;
-/** How often a set that changes meanwhile is read in pieces. */
+/** How often a set that changes during the read is read in pieces. */
 const ATTEMPTS = 4;
 
 /**
- * Takes over a set's elements as the kernel tells them, piece by piece, and has pending what of them is not as desired.
+ * Records a set's elements as the kernel lists them, piece by piece, and marks every difference from the desired
+ * elements as pending.
  *
- * Between two pieces anything may be committed, which the mirror knows by the next. Where a batch of ours has deleted elements
- * of this set, others may be hidden, and the next piece may still have these (`Nftables.elementsInPieces`); so all are read
- * again, in the end without letting anything in between.
+ * Anything may be committed between two pieces, and the mirror knows it by the next piece. When one of our batches
+ * deletes elements of this set, the list may leave out others, and the next piece may still contain the deleted ones
+ * (`Nftables.elementsInPieces`). Then all elements are read again, the last time without interruption.
  *
- * @returns how many are wrong and were not known to be; it yields the work of each piece
+ * @returns the number of wrong elements that were not pending before; it yields the work of each piece
  * @throws NetlinkError, SyscallError when the kernel cannot be read
  */
 export function* readElements(
@@ -38,7 +39,7 @@ export function* readElements(
         return comparison.wrong();
       }
       for (const piece of kernel.elementsInPieces(table, set)) {
-        // It may have been made before the batch that took from the set, and have what is gone.
+        // The piece may be older than the batch that deleted elements, and contain them.
         if (comparison.isDisturbed) break;
         comparison.take(piece);
         yield piece.length / ELEMENTS_PER_UNIT;
@@ -52,18 +53,18 @@ export function* readElements(
   return 0;
 }
 
-/** Compares what the kernel tells of one set with its account and with what is desired. */
+/** Compares the elements that the kernel lists for one set with the mirror and with the desired elements. */
 class SetComparison {
   readonly #table: Table;
   readonly #set: SetDefinition;
   readonly #sources: ReadingSources;
   readonly #sets: Map<string, MirroredSet>;
   readonly #present: MirroredSet & Required<Pick<MirroredSet, "journal">>;
-  /** What the kernel has not told yet of what it was believed to have. */
+  /** The mirrored elements that the kernel has not listed yet. */
   readonly #untold: Set<string>;
   readonly #wrong: string[] = [];
   #isRepeating = false;
-  /** Some of its elements have never been told. */
+  /** Some of its elements have never been listed. */
   #isUnread: boolean;
 
   constructor(table: Table, set: SetDefinition, sources: ReadingSources, sets: Map<string, MirroredSet>) {
@@ -78,20 +79,20 @@ class SetComparison {
     this.#untold = new Set(elements.keys());
   }
 
-  /** Whether it is still about the set that is there: a batch may have emptied or replaced it. */
+  /** Whether the comparison is still about the set in the mirror: a batch may have emptied or replaced the set. */
   get isCurrent(): boolean {
     return this.#sets.get(this.#set.name) === this.#present;
   }
 
-  /** Whether elements may be there that the kernel has not told. */
+  /** Whether the set may have elements that the kernel has not listed. */
   get isDisturbed(): boolean {
     return this.#isRepeating || this.#present.journal.hasDeletion;
   }
 
-  /** Takes over what was told. */
+  /** Records the elements of a piece. */
   take(piece: readonly Element[]): void {
     const { elements, journal } = this.#present;
-    // Others may be desired in each turn of the event loop.
+    // The desired elements may change in each turn of the event loop.
     const desired = this.#sources.elements.in(tableKey(this.#table), this.#set.name);
     for (const element of piece) {
       const key = keyText(element.key);
@@ -100,16 +101,16 @@ class SetComparison {
       const wanted = desired.get(key);
       const isRight = wanted !== undefined && isKept(wanted, element);
       if (!isRight) this.#wrong.push(key);
-      // What is kept anyway is not kept twice.
+      // Stores no second copy of an element that is stored anyway.
       elements.set(desired.own(key), isRight ? wanted : kept(element));
     }
   }
 
   /**
-   * When all was told, takes over what is missing, and has pending what is wrong: no sooner, as its repair would change the
-   * set.
+   * After the last piece, removes from the mirror what the kernel did not list, and marks wrong elements as pending.
+   * This does not happen earlier, since a repair would change the set.
    *
-   * @returns how many are wrong and were not known to be
+   * @returns the number of wrong elements that were not pending before
    */
   wrong(): number {
     const { elements } = this.#present;
@@ -122,11 +123,11 @@ class SetComparison {
     }
     if (this.#wrong.length === 0) return 0;
     const wrong = markElements(this.#sources.pending.table(key), this.#set, this.#wrong);
-    // What nobody wanted nobody has harmed.
+    // The elements of a set that was never read cannot count as changed by another program.
     return wasUnread ? 0 : wrong;
   }
 
-  /** Has the journal end, whether all was told or not. */
+  /** Ends the journal, whether or not all elements were listed. */
   end(): void {
     if (!this.isCurrent) return;
     const { elements, data } = this.#present;

@@ -7,14 +7,14 @@ import type { TableFindings } from "./table_reading.ts";
 export interface ForeignSearchParts {
   readonly writer: TableWriter;
   readonly clock: Clock;
-  /** Something is wrong in what was just read: it is pending. */
+  /** Called when the last piece had differences; they are pending. */
   readonly onFound: () => void;
-  /** Some tables were looked through. */
+  /** Called when some tables have been read completely. */
   readonly onEnd: (found: readonly TableFindings[]) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Looks for what somebody else has changed in tables, with turns of the event loop in between where they are large. */
+/** Searches tables for changes by other programs, with turns of the event loop in between when the tables are large. */
 export class ForeignSearch {
   readonly #parts: ForeignSearchParts;
   readonly #tables = new Set<Table>();
@@ -25,23 +25,23 @@ export class ForeignSearch {
     this.#parts = parts;
   }
 
-  /** Looks through tables: as far as a piece goes at once, and after what is looked through already. */
+  /** Reads tables: the first piece at once, unless a read is in progress, which is finished first. */
   look(tables: readonly Table[]): void {
     for (const table of tables) this.#tables.add(table);
     if (this.#next === undefined) this.#step();
   }
 
-  /** Has tables looked through in some turn after {@link begin}: they are just being read for another reason. */
+  /** Remembers tables to be read after {@link begin}: they are just being read for another reason. */
   note(tables: readonly Table[]): void {
     for (const table of tables) this.#tables.add(table);
   }
 
-  /** Begins with what was noted. */
+  /** Begins to read the tables that were remembered. */
   begin(): void {
     if (this.#tables.size > 0) this.#next ??= this.#parts.clock.after(0, () => this.#step());
   }
 
-  /** Gives up what is not looked through yet. */
+  /** Gives up the read in progress and all that are outstanding. */
   stop(): void {
     this.#reading?.return([]);
     this.#reading = undefined;

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 
-/** The time between two batches: at least a number of milliseconds, or a time that follows from what batches cost ({@link gatheringWindow}). */
+/** Milliseconds between two batches, at least; or a time that follows from their cost ({@link gatheringWindow}). */
 export type BatchPeriod = number | "adaptive";
 
 /** The times of earlier batches. Times are milliseconds of a clock that is never set (`Clock.now`). */
@@ -15,12 +15,12 @@ export interface BatchHistory {
 export const NO_BATCHES: BatchHistory = Object.freeze({ ended: undefined, took: Object.freeze([0, 0] as const) });
 
 /**
- * When claims are committed: without any wait; after the window of the last batch; or, where another change that belongs to this one
- * is expected, together with it if it comes within the shortest window.
+ * When claims are committed: without any wait; after the window of the last batch; or, when a related change is
+ * expected, together with that one if it comes within the shortest window.
  */
 export type Haste = "urgent" | "usual" | "with its companion";
 
-/** Changes are gathered for this long even where a batch costs nothing, so that changes in quick succession are one batch. */
+/** Changes are gathered this long even when a batch costs nothing: those in quick succession are one batch. */
 const SHORTEST_WINDOW = 2;
 /** The longest that a change waits while batches take less than this. */
 const LONGEST_WINDOW = 10;
@@ -30,7 +30,7 @@ const LONGEST_OVERLOAD_WINDOW = 1000;
 const WINDOW_PER_BATCH = 8;
 
 /**
- * The history with one more batch.
+ * Returns the history with one more batch.
  *
  * @param began when its first part was given to the kernel
  * @param ended when all of it was in force
@@ -42,11 +42,11 @@ export function withBatch({ took: [last] }: BatchHistory, began: number, ended: 
 /**
  * Returns for how many milliseconds after a batch changes are gathered for the next one.
  *
- * The window is eight times what the last batch took, from 2 to 10 ms: batches then take a ninth of the time at most, or no
- * change waits longer than 10 ms. Where batches take longer than 10 ms, the daemon does not keep up: the window is as long as a
- * batch, up to a second, so that larger and fewer batches leave half of the time to everything else. One slow batch is not an
- * overload: a pause of the garbage collector or of the machine's processors makes one. Therefore the shorter of the last two
- * batches decides, and the window is short again after one quick batch.
+ * The window is eight times what the last batch took, from 2 to 10 ms: either batches take a ninth of the time at most,
+ * or no change waits longer than 10 ms. When batches take longer than 10 ms, the daemon does not keep up. The window is
+ * then as long as a batch, up to a second, so that larger and fewer batches leave half of the time to everything else.
+ * One slow batch is not an overload, since a pause of the garbage collector or of the processors causes one. Therefore
+ * the shorter of the last two batches decides, and the window is short again after one quick batch.
  */
 export function gatheringWindow({ took: [last, previous] }: BatchHistory): number {
   const lasting = Math.min(last, previous);
@@ -55,9 +55,8 @@ export function gatheringWindow({ took: [last, previous] }: BatchHistory): numbe
 }
 
 /**
- * Returns for how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch is over (SYNC-03).
- *
- * It is never longer than the window, even if the clock went back.
+ * Returns for how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch is
+ * over (SYNC-03). It is never longer than the window, even if the clock went back.
  */
 export function gatheringWait(history: BatchHistory, period: BatchPeriod, now: number): number {
   if (history.ended === undefined) return 0;
@@ -66,8 +65,8 @@ export function gatheringWait(history: BatchHistory, period: BatchPeriod, now: n
 }
 
 /**
- * The same for a change whose companion is expected: at least the shortest window. With a fixed period it waits no longer than
- * other changes.
+ * Like {@link gatheringWait} for a change whose companion is expected: at least the shortest window. With a fixed
+ * period it waits no longer than other changes.
  */
 export function companionWait(history: BatchHistory, period: BatchPeriod, now: number): number {
   const wait = gatheringWait(history, period, now);
@@ -80,7 +79,7 @@ export interface BatchPaceOptions {
   readonly minSyncPeriod: BatchPeriod;
 }
 
-/** Measures the batches of one ruleset, and says how long a change waits. */
+/** Measures the batches of one ruleset, and computes how long a change waits. */
 export class BatchPace {
   readonly #options: BatchPaceOptions;
   #history = NO_BATCHES;
@@ -90,23 +89,23 @@ export class BatchPace {
     this.#options = options;
   }
 
-  /** A batch, or the next slice of one, was given to the kernel at this time. */
+  /** Notes that a batch, or the next slice of one, was given to the kernel at this time. */
   began(at: number): void {
     this.#began ??= at;
   }
 
-  /** The batch that was begun is in force now. */
+  /** Notes that the batch that was begun is in force now. */
   ended(): void {
     if (this.#began !== undefined) this.#history = withBatch(this.#history, this.#began, this.#options.clock.now());
     this.#began = undefined;
   }
 
-  /** The batch that was begun has failed: its time says nothing about how long batches take. */
+  /** Forgets the batch that was begun, because it failed: its time says nothing about how long batches take. */
   abandoned(): void {
     this.#began = undefined;
   }
 
-  /** @returns for how many milliseconds a change that comes now waits */
+  /** @returns for how many milliseconds a change that comes now waits for its batch */
   wait(haste: Haste): number {
     if (haste === "urgent") return 0;
     const { clock, minSyncPeriod } = this.#options;

@@ -5,20 +5,20 @@ import type { Element } from "../../kernel/nftables/object.ts";
 import { isSameElement } from "./claim.ts";
 
 /**
- * An element as it is kept beside the text of its key (`keyText`): tens of thousands are, and lists for keys and data would take
- * three times the memory.
+ * The compact form of an element that is stored beside the text of its key (`keyText`). There are tens of thousands,
+ * and lists for keys and data would take three times the memory.
  *
- * As a text it is a letter for each field of the key, which tells integers, big ones and texts apart, and behind them what else
- * the element has: "isi" has no data, "isi|ii|2886729729|53" is of a map, "isi#default/web" has a comment. An element that has
- * no such text, as a range or the catch-all, is kept as it is.
+ * As a string it has a letter for each field of the key, which distinguishes integers, big integers and strings,
+ * followed by whatever else the element has: "isi" has no data, "isi|ii|2886729729|53" is of a map, "isi#default/web"
+ * has a comment. An element without such a string form, such as a range or the catch-all, is stored unchanged.
  */
 export type KeptElement = string | Element;
 
-/** Also behind the letters of the key. */
+/** Also ends the letters of the key. */
 const DATA = FIELD_SEPARATOR;
 const COMMENT = "#";
 
-/** An element to be kept. */
+/** Returns the form in which an element is stored. */
 export function kept(element: Element): KeptElement {
   const { key, data, timeout, comment } = element;
   const keyTypes = typesOf(key);
@@ -29,7 +29,7 @@ export function kept(element: Element): KeptElement {
   return dataTypes === undefined ? element : [keyTypes, dataTypes, ...data].join(DATA);
 }
 
-/** The element that was kept, by the text of its key. */
+/** Returns the stored element, given the text of its key. */
 export function elementOf(key: string, value: KeptElement): Element {
   if (typeof value !== "string") return value;
   const end = endOfKey(value);
@@ -40,7 +40,7 @@ export function elementOf(key: string, value: KeptElement): Element {
   return { key: fields, data: valuesOf(value, end + 1, texts) };
 }
 
-/** Whether an element is the same in the kernel as one of its key that was kept ({@link isSameElement}). */
+/** Whether an element is the same in the kernel as a stored one with the same key ({@link isSameElement}). */
 export function isKept(value: KeptElement, element: Element): boolean {
   if (typeof value !== "string") return isSameElement(value, element);
   const { data, comment } = element;
@@ -51,13 +51,13 @@ export function isKept(value: KeptElement, element: Element): boolean {
   return value.slice(end + 1) === [typesOf(data), ...data].join(DATA);
 }
 
-/** As {@link isKept}, of two that were kept. */
+/** Like {@link isKept}, for two stored elements. */
 export function isSameKept(a: KeptElement, b: KeptElement): boolean {
-  // Mostly they are the same. A range of one value, which has no text, is the same as the value.
+  // Mostly the strings are equal. A range of one value has no string form, but is the same as the value.
   return a === b || isKept(a, elementOf("", b));
 }
 
-/** A letter for each value; undefined where their texts would not tell what they are. */
+/** Returns a letter for each value; undefined when the string form would not show what the values are. */
 function typesOf(values: readonly KeyField[]): string | undefined {
   let types = "";
   for (const value of values) {
@@ -71,7 +71,7 @@ function typesOf(values: readonly KeyField[]): string | undefined {
 
 const known = new Map<string, string>();
 
-/** One text for all that are equal: there are as many as sets have shapes. */
+/** Returns the same string object for equal strings; there are as many as sets have shapes. */
 function shared(types: string): string {
   const text = known.get(types);
   if (text !== undefined) return text;
@@ -79,7 +79,7 @@ function shared(types: string): string {
   return types;
 }
 
-/** Where what is behind the letters of the key begins. */
+/** Returns the index after the letters of the key. */
 function endOfKey(text: string): number {
   for (let end = 0; end < text.length; end++) if (text[end] === DATA || text[end] === COMMENT) return end;
   return text.length;

@@ -4,14 +4,15 @@ import type { RuleState } from "../../kernel/nftables/state.ts";
 import type { TableKey } from "./claim.ts";
 
 /**
- * A chain's rules as the kernel shows them, in one text without what counts or names by itself. The kernel adds defaults
- * to attributes, so a rule is only comparable with what the kernel itself showed for it right after we wrote it.
+ * Returns the instructions of a chain's rules as the kernel shows them, as one text without handles and values of
+ * counters. The kernel adds default attributes, so a rule is only comparable with what the kernel itself showed for it
+ * right after we wrote it.
  */
 export function rulesText(rules: readonly RuleState[]): string {
   return rules.map(ruleText).join("\n");
 }
 
-/** {@link rulesText} as it is kept: the texts are kilobytes for each chain. */
+/** Returns the hash of {@link rulesText} that is stored: the texts have kilobytes for each chain. */
 export function rulesDigest(rules: readonly RuleState[]): string {
   return createHash("sha256").update(rulesText(rules)).digest("base64");
 }
@@ -28,12 +29,12 @@ function hex(bytes: Uint8Array): string {
 export class KnownRules {
   readonly #tables = new Map<TableKey, Map<string, string>>();
 
-  /** A table was made or taken over by this process. */
+  /** Notes that this process created a table or took it over. */
   begin(table: TableKey): void {
     if (!this.#tables.has(table)) this.#tables.set(table, new Map());
   }
 
-  /** Whether a table was. */
+  /** Whether this process created a table or took it over. */
   has(table: TableKey): boolean {
     return this.#tables.has(table);
   }
@@ -42,14 +43,14 @@ export class KnownRules {
     return this.#tables.get(table)?.get(chain);
   }
 
-  /** Notes what the kernel showed of a chain; undefined forgets it. */
+  /** Records what the kernel showed for a chain; undefined forgets it. */
   set(table: TableKey, chain: string, digest: string | undefined): void {
     const chains = this.#tables.get(table);
     if (digest === undefined) chains?.delete(chain);
     else chains?.set(chain, digest);
   }
 
-  /** Forgets a table, of which nothing is left. */
+  /** Forgets a table whose content will be replaced. */
   forget(table: TableKey): void {
     this.#tables.delete(table);
   }

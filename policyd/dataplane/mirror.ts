@@ -6,44 +6,44 @@ import { tableKey } from "./claim.ts";
 import type { SetDifference } from "./difference.ts";
 import type { KeptElement } from "./kept_element.ts";
 
-/** What we know of a chain's rules: there are none, they are what we wrote, or they are to be written anew. */
+/** The state of a chain's rules: there are none, they are what we wrote, or they have to be written again. */
 export type ChainState = "empty" | "ours" | "unsure";
 
-/** What our batches have done to a set while it is read piece by piece. */
+/** The changes that our batches made to a set while it was read piece by piece. */
 export interface SetJournal {
-  /** The keys of elements that came. */
+  /** The keys of added elements. */
   readonly added: Set<string>;
   hasDeletion: boolean;
 }
 
 export interface MirroredSet {
   readonly elements: Map<string, KeptElement>;
-  /** As in its definition; of a set that is not ours, only whether it has data and whether these are verdicts. */
+  /** As in its definition. For a set that is not ours: only whether it has data, and whether these are verdicts. */
   readonly data: SetDefinition["data"];
-  /** All its elements were taken away since it has to go. */
+  /** All its elements were deleted because the set is to be removed. */
   readonly isFlushed?: boolean;
-  /** Nobody wanted it when its table was read: what elements it has is not known. */
+  /** The set was not desired when its table was read, so its elements are not known. */
   readonly isUnread?: boolean;
-  /** While it is read. */
+  /** Present during a read of the set. */
   readonly journal?: SetJournal;
 }
 
-/** What we believe the kernel has of one table. */
+/** The state that we believe one table of the kernel has. */
 export interface MirroredTable {
   /**
-   * "found" has to be taken over from an earlier process, "unfit" to be replaced as a whole: the sets and chains are
-   * then those of the table to come.
+   * "found" has to be taken over from an earlier process, "unfit" has to be replaced as a whole: the sets and chains
+   * are then those of the new table.
    */
   readonly state: "absent" | "unfit" | "found" | "ours";
   readonly sets: Map<string, MirroredSet>;
   readonly chains: Map<string, ChainState>;
-  /** Sets that no rule in force refers to: their elements may come bit by bit. */
+  /** Sets that no rule in force refers to, so their elements may be added in slices. */
   readonly unused: Set<string>;
-  /** Of a table that is replaced, what rules had written into its sets. */
+  /** The elements that rules had written into the sets of a table that is replaced. */
   readonly kept: ReadonlyMap<string, readonly Element[]>;
 }
 
-/** A table of which the kernel has nothing, or nothing of use. */
+/** Returns the mirror of a table that the kernel does not have, or that cannot be taken over. */
 export function emptyTable(
   state: "absent" | "unfit",
   kept: ReadonlyMap<string, readonly Element[]> = new Map(),
@@ -53,7 +53,7 @@ export function emptyTable(
 
 export const NO_ELEMENTS: ElementsByKey = new Map();
 
-/** What we believe the kernel has: what it showed when we last read it, and what we committed since. */
+/** The state that we believe the kernel has: what it showed when we last read it, and what we committed since. */
 export class Mirror {
   readonly #tables = new Map<TableKey, MirroredTable>();
 
@@ -63,7 +63,7 @@ export class Mirror {
     return table;
   }
 
-  /** Takes over what the kernel showed. */
+  /** Records what the kernel showed. */
   load(key: TableKey, table: MirroredTable): void {
     this.#tables.set(key, table);
   }
@@ -73,7 +73,7 @@ export class Mirror {
     return this.#tables.get(key)?.sets.get(set)?.elements ?? NO_ELEMENTS;
   }
 
-  /** Takes over what was committed. */
+  /** Records what was committed. */
   apply(batch: TableBatch): void {
     const key = tableKey(batch.table);
     const { sets, chains, unused } = this.table(key);

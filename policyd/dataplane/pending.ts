@@ -6,7 +6,7 @@ import type { ElementPlace } from "./desired_elements.ts";
 import type { ObjectPlace } from "./desired_objects.ts";
 import { markElements } from "./table_objects.ts";
 
-/** What of one table is to be compared and put in force, by names and keys. */
+/** The names and keys of one table that have to be compared and put in force. */
 export interface TablePending {
   readonly sets: Set<string>;
   readonly chains: Set<string>;
@@ -14,11 +14,11 @@ export interface TablePending {
   readonly elements: Map<string, Set<string>>;
 }
 
-/** Whatever may differ between what is desired and what the kernel has. */
+/** Everything whose desired and observed state may differ. */
 export class Pending {
   readonly #tables = new Map<TableKey, TablePending>();
 
-  /** What is pending of a table; it may be changed. */
+  /** The pending changes of a table; the caller may modify them. */
   table(key: TableKey): TablePending {
     let pending = this.#tables.get(key);
     if (pending === undefined) this.#tables.set(key, (pending = newTable()));
@@ -37,7 +37,7 @@ export class Pending {
     (kind === "set" ? pending.sets : pending.chains).add(name);
   }
 
-  /** Has a table's pending changes be these. */
+  /** Replaces a table's pending changes. */
   load(key: TableKey, pending: TablePending): void {
     this.#tables.set(key, pending);
   }
@@ -57,7 +57,7 @@ export class Pending {
     return true;
   }
 
-  /** The number of objects and of elements. */
+  /** The number of pending objects and elements. */
   get size(): number {
     let size = 0;
     for (const { sets, chains, elements } of this.#tables.values()) {
@@ -68,7 +68,7 @@ export class Pending {
   }
 }
 
-/** Forgets what a batch has settled, which was not the last. */
+/** Removes from the pending changes what a batch has settled, when further batches follow. */
 export function settle(batch: TableBatch, { objects, elements: desired, pending }: PlanSources): void {
   const key = tableKey(batch.table);
   const ofTable = pending.table(key);
@@ -76,13 +76,13 @@ export function settle(batch: TableBatch, { objects, elements: desired, pending 
   for (const { name } of [...batch.addedSets, ...batch.deletedSets]) sets.delete(name);
   for (const name of [...batch.writtenChains.map((chain) => chain.name), ...batch.deletedChains]) chains.delete(name);
   if (batch.isInForce) {
-    // Nothing is left but what has to go.
+    // Only what has to be removed is still pending.
     for (const name of sets) if (objects.set(key, name) !== undefined) sets.delete(name);
     for (const name of chains) if (objects.chain(key, name) !== undefined) chains.delete(name);
     elements.clear();
   } else {
     settleElements(elements, batch.compared);
-    // A table that comes in slices has the sets of the schema first, without elements.
+    // A table that is built in slices gets the sets of the schema first, without elements.
     for (const set of batch.addedSets) {
       if (batch.table.sets.includes(set)) markElements(ofTable, set, desired.keys(key, set.name));
     }

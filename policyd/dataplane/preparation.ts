@@ -10,13 +10,13 @@ import { elementsWork } from "./room.ts";
 import { isWrittenByRules, namesVersion } from "./schema.ts";
 
 /**
- * How much is pending of a table that nobody refers to: it can come before what refers to it.
+ * Returns the pending work on objects that nothing refers to yet: they can be added before what refers to them.
  *
- * @param enough it is not counted further than this
+ * @param enough counting stops above this
  */
 export function preparationWork(sources: TableSources, enough: number): number {
   const { pending, mirror } = sources;
-  // The table that is there has the name, so the other one comes as a whole.
+  // The existing table has the name, so the new one is written as a whole.
   if (mirror.state === "unfit" || pending.sets.size + pending.chains.size + mirror.unused.size === 0) return 0;
   let work = 0;
   const added = new Set<string>();
@@ -36,15 +36,16 @@ export function preparationWork(sources: TableSources, enough: number): number {
 }
 
 /**
- * Whether something comes that has to be there a batch before what refers to it, since a packet can meet the two ends of
- * one batch:
+ * Whether the batch adds something that has to exist one batch before what refers to it, since a packet can see the
+ * state before a batch and the state after it:
  *
- * - Ranges. The kernel makes their tree for packets behind all else of a commit (nft_set_commit_update in
- *   nf_tables_commit): rules of the same batch would find the set empty for a while (test/kernel/range_set_order.test.ts).
- * - Rules that elements lead to. A packet takes the rules of the generation in which it came to its first chain, and the
- *   elements of the one in which it looks them up (genbit in nft_do_chain, nft_genmask_cur in the lookups of sets): one
- *   that a commit overtakes in between would be sent into a chain that has no rules for it, and let through
- *   (test/kernel/overtaken_packets.test.ts).
+ * - Ranges. The kernel builds their tree for packets after everything else in a commit (nft_set_commit_update in
+ *   nf_tables_commit), so rules of the same batch would find the set empty for a while
+ *   (test/kernel/range_set_order.test.ts).
+ * - Rules that elements lead to. A packet uses the rules of the generation in which it entered its first chain, but the
+ *   elements of the generation in which it looks them up (genbit in nft_do_chain, nft_genmask_cur in the lookups of
+ *   sets). If a commit overtakes the packet in between, an element would send it into a chain that has no rules for it,
+ *   and let it through (test/kernel/overtaken_packets.test.ts).
  */
 export function mustComeBefore(sources: TableSources): boolean {
   return hasNewRanges(sources) || hasNewTargets(sources);
@@ -57,17 +58,17 @@ function hasNewRanges(sources: TableSources): boolean {
   return false;
 }
 
-/** Whether chains come or get their first rules, in a table that packets go through. */
+/** Whether chains are added or get their first rules, in a table that packets go through. */
 function hasNewTargets(sources: TableSources): boolean {
   const { state } = sources.mirror;
   return state !== "unfit" && state !== "absent" && unusedChains(sources).next().done !== true;
 }
 
-/** A slice of what nobody refers to: sets with their elements, then chains without rules, then rules. */
+/** Returns a slice of what nothing refers to: sets with their elements, then chains without rules, then rules. */
 export function preparation(sources: TableSources, room: Room): TableBatch {
   if (preparationWork(sources, 0) === 0) return emptyBatch(sources.table);
   const { table, mirror } = sources;
-  // What the schema has may be named by rules that come; a base is what puts all in force.
+  // New rules may name sets of the schema. Chains with a hook are left out, since they put everything in force.
   const isAbsent = mirror.state === "absent";
   const schemaSets = isAbsent ? table.sets : [];
   const sets = [...room.fitting(newSets(sources), () => 1)];
@@ -82,14 +83,14 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
     isAdded: mirror.state !== "ours",
     addedSets: [...schemaSets, ...sets],
     addedChains: [...newSchemaChains(sources), ...chains],
-    // Also those that came without rules: somebody may have put some into them since.
+    // Existing chains without rules are flushed as well: another program may have added rules to them.
     flushedChains: writtenChains.map(({ name }) => name).filter((name) => mirror.chains.has(name)),
     writtenChains,
     ...elements,
   };
 }
 
-/** Sets that are not there, but for those that a new table comes with. */
+/** Sets that do not exist yet, except those that a new table is created with. */
 function* newSets({ key, objects, mirror, pending }: TableSources): Generator<SetDefinition> {
   const hasTable = mirror.state !== "absent";
   for (const name of pending.sets) {
@@ -100,15 +101,15 @@ function* newSets({ key, objects, mirror, pending }: TableSources): Generator<Se
 }
 
 /**
- * Provided chains without the rules they should have, each behind those its rules go to: one that is in force already
- * and is written anew must not send packets into a chain that has no rules yet, where nothing would drop them.
+ * Provided chains that lack the rules they should have, each after the chains that its rules go to. A chain that is in
+ * force already and is written again must not send packets into a chain without rules, where nothing would drop them.
  */
 function* unwrittenChains(sources: TableSources): Generator<Chain> {
   const visited = new Set<string>();
   for (const name of sources.pending.chains) yield* withTargets(name, sources, visited);
 }
 
-/** Those of them that nothing leads to: what is in force must not ask ranges of the same batch. */
+/** The same without chains that rules in force may lead to: these must not look up ranges of the same batch. */
 function* unusedChains(sources: TableSources): Generator<Chain> {
   for (const chain of unwrittenChains(sources)) if (sources.mirror.chains.get(chain.name) !== "unsure") yield chain;
 }
@@ -122,7 +123,7 @@ function* withTargets(name: string, sources: TableSources, visited: Set<string>)
   yield chain;
 }
 
-/** The chains that rules go or jump to by themselves; elements of maps come when all is there. */
+/** The chains that rules go or jump to themselves; the elements of maps are added when every chain exists. */
 function targetsOf({ rules }: Chain): readonly string[] {
   return rules.flatMap(({ statements }) =>
     statements.flatMap((statement) =>
@@ -132,33 +133,33 @@ function targetsOf({ rules }: Chain): readonly string[] {
 }
 
 /**
- * Returns the chain of this name if it is provided, pending and without the rules that it should have. A chain with a hook is
- * never returned: it is part of the batch that puts everything in force.
+ * Returns the chain of this name if it is provided, pending and without the rules that it should have. A chain with a
+ * hook is never returned: it is part of the batch that puts everything in force.
  */
 function unwrittenChain(name: string, sources: TableSources): Chain | undefined {
   const { key, objects, mirror, pending } = sources;
   const state = mirror.chains.get(name);
   const isProvided = objects.isProvided({ table: key, kind: "chain", name });
   if (!isProvided || !pending.chains.has(name) || state === "ours") return undefined;
-  // Rules of two versions are not made for each other: those that are in force change all at once.
+  // Rules of two versions do not fit each other, so those in force all change in one batch.
   if (state === "unsure" && isOtherVersion(sources)) return undefined;
   const chain = objects.chain(key, name);
   return chain?.base === undefined ? chain : undefined;
 }
 
-/** Whether what is in force, if anything, is another version's. */
+/** Whether the rules in force, if any, belong to a different version. */
 function isOtherVersion({ table, mirror }: TableSources): boolean {
   return table.chains.some((chain) => namesVersion(chain) && !mirror.chains.has(chain.name));
 }
 
-/** Chains of the schema that are not there; the one that names the version comes with what it stands for. */
+/** New chains of the schema without hooks. The chain that names the version is added with what it stands for. */
 function newSchemaChains({ table, mirror }: TableSources): readonly Chain[] {
   return table.chains.filter(
     (chain) => chain.base === undefined && !namesVersion(chain) && !mirror.chains.has(chain.name),
   );
 }
 
-/** Provided chains that are not there; they come without rules, so in any order. */
+/** Provided chains that do not exist; they are added without rules, so in any order. */
 function* newChains(sources: TableSources): Generator<Chain> {
   for (const name of sources.pending.chains) {
     const chain = sources.mirror.chains.has(name) ? undefined : unwrittenChain(name, sources);
@@ -166,7 +167,7 @@ function* newChains(sources: TableSources): Generator<Chain> {
   }
 }
 
-/** What is pending of sets that nobody refers to, but for elements that jump to chains and so refer themselves. */
+/** Pending elements of sets that nothing refers to, except those that jump to chains and so refer themselves. */
 function* looseElements(
   { key, objects, mirror, pending }: TableSources,
   added: ReadonlySet<string>,
@@ -175,7 +176,7 @@ function* looseElements(
     if (!mirror.unused.has(name) && !added.has(name)) continue;
     const set = objects.set(key, name);
     if (set === undefined || set.data === "verdict" || isWrittenByRules(set)) continue;
-    // It is emptied by the batch that puts all in force.
+    // The batch that puts everything in force empties it.
     if (mirror.sets.get(name)?.isUnread === true) continue;
     yield { set, keys };
   }

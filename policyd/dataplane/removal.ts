@@ -6,7 +6,7 @@ import type { MirroredSet } from "./mirror.ts";
 import type { Room } from "./room.ts";
 import { removalsWork } from "./room.ts";
 
-/** How much of a table has to go. @param enough it is not counted further than this */
+/** Returns the work of removing what a table should no longer have. @param enough counting stops above this */
 export function removalWork(sources: TableSources, enough: number): number {
   const { pending } = sources;
   if (pending.sets.size + pending.chains.size === 0) return 0;
@@ -18,11 +18,11 @@ export function removalWork(sources: TableSources, enough: number): number {
 }
 
 /**
- * Whether something goes that has to be there a batch longer than what refers to it: a map. With it all its elements go
- * from a packet (nft_map_deactivate) that a commit overtakes on its way to them, by rules of before
- * (test/kernel/overtaken_packets.test.ts). Of a chain and of a set without data such a packet finds all.
+ * Whether something is to be removed that has to exist one batch longer than what refers to it: a map. With the map,
+ * the kernel hides its elements (nft_map_deactivate) from a packet that a commit overtakes on its way to them through
+ * the old rules (test/kernel/overtaken_packets.test.ts). A chain, or a set without data, remains complete for it.
  *
- * @throws Error when somebody claims elements of a set that goes: nothing is to be put in force then
+ * @throws Error when somebody claims elements of a set that is to be removed: then nothing may be put in force
  */
 export function mustGoBehind(sources: TableSources): boolean {
   let hasMap = false;
@@ -34,10 +34,10 @@ export function mustGoBehind(sources: TableSources): boolean {
 }
 
 /**
- * What has to go, as far as there is room: first the rules and the elements that name chains and sets, of all of them,
- * then the chains, then the sets.
+ * Returns what is to be removed, as far as there is room: first all rules and elements that name chains and sets, then
+ * the chains, then the sets.
  *
- * @throws Error when somebody claims elements of a set that goes
+ * @throws Error when somebody claims elements of a set that is to be removed
  */
 export function removal(sources: TableSources, room: Room): TableBatch {
   const { table, mirror } = sources;
@@ -55,7 +55,7 @@ function* chainsWithRules(sources: TableSources): Generator<string> {
   for (const name of goingChains(sources)) if (sources.mirror.chains.get(name) !== "empty") yield name;
 }
 
-/** Maps whose elements may jump to chains that go. */
+/** Maps whose elements may jump to chains that are to be removed. */
 function* namingMaps(sources: TableSources): Generator<string> {
   for (const name of goingSets(sources)) {
     checkUnclaimed(sources, name);
@@ -68,7 +68,7 @@ function dataOf(set: MirroredSet | undefined): Pick<SetName, "data"> {
   return set?.data === undefined ? {} : { data: set.data };
 }
 
-/** @throws Error when there are claims of a set's elements */
+/** @throws Error when somebody claims elements of the set */
 export function checkUnclaimed({ table, key, elements }: TableSources, set: string): void {
   if (elements.hasSet(table, set)) {
     throw new Error(`${key} ${set} is not provided any more; expected no claims of its elements`);

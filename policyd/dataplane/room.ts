@@ -1,19 +1,19 @@
-/** So many elements cost the kernel as much as a set, a chain or a rule that comes. */
+/** The number of elements that cost the kernel as much as adding a set, a chain or a rule. */
 const ELEMENTS_PER_UNIT = 16;
-/** And so many objects that go. */
+/** The number of objects to remove that cost as much. */
 const REMOVALS_PER_UNIT = 8;
 
-/** The work of bringing so many elements to one set: at least a message, for which the kernel looks for the set. */
+/** The work of adding this number of elements to a set: at least one message, for which the kernel finds the set. */
 export function elementsWork(count: number): number {
   return 1 + count / ELEMENTS_PER_UNIT;
 }
 
-/** The work of taking away so many objects. */
+/** The work of removing this number of objects. */
 export function removalsWork(count: number): number {
   return count / REMOVALS_PER_UNIT;
 }
 
-/** What a slice has room for. The first of anything fits; behind what does not fit nothing does. */
+/** The room of a slice. The first item always fits; after one that does not fit, nothing else does. */
 export class Room {
   #left: number;
   #isUsed = false;
@@ -23,7 +23,7 @@ export class Room {
     this.#left = work;
   }
 
-  /** The first of the items, as far as there is room; it is used up by them. */
+  /** Yields items from the first on for which there is room, and uses it up. */
   *fitting<T>(items: Iterable<T>, workOf: (item: T) => number): Generator<T> {
     for (const item of items) {
       const work = workOf(item);
@@ -35,7 +35,7 @@ export class Room {
     }
   }
 
-  /** As many keys of elements of one set as there is room for; undefined for none. */
+  /** Returns as many keys of elements of one set as there is room for; undefined for none. */
   takeElements(keys: ReadonlySet<string>): Iterable<string> | undefined {
     const fitting = Math.max(Math.floor((this.#left - 1) * ELEMENTS_PER_UNIT), this.#isUsed ? 0 : 1);
     this.#isFull ||= fitting === 0;

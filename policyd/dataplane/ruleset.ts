@@ -19,20 +19,20 @@ import type { Reading } from "./table_writer.ts";
 import { READ_WORK, readOn, TableWriter } from "./table_writer.ts";
 import { deleteWritten } from "./written_elements.ts";
 
-/** What the ruleset needs from outside, and when it acts. */
+/** The dependencies of the ruleset, and when it acts. */
 export interface RulesetOptions extends BatchPaceOptions {
   readonly kernel: Nftables;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Our tables with the versions of their schemas (`withVersion`). */
   readonly tables: readonly Table[];
-  /** Milliseconds between two looks at whether anybody else changed the ruleset. */
+  /** Milliseconds between two checks for changes by other programs. */
   readonly syncPeriod: number;
 }
 
-/** How the ruleset is doing. */
+/** The state of the ruleset. */
 export interface RulesetStatus {
-  /** Whether the kernel has all that is desired. */
+  /** Whether the kernel has everything that is desired. */
   readonly isSynced: boolean;
   readonly elements: number;
   readonly pending: number;
@@ -40,7 +40,7 @@ export interface RulesetStatus {
   readonly pendingSince: number | undefined;
   readonly commits: number;
   readonly failures: number;
-  /** Objects and elements that somebody else had changed and that were put right. */
+  /** Objects and elements that another program changed and that were repaired. */
   readonly repairs: number;
   /** Times a table was written as a whole: at a first start, an upgrade, a repair of its rules. */
   readonly replacements: number;
@@ -50,19 +50,19 @@ export interface RulesetStatus {
 const FIRST_RETRY = 50;
 const LAST_RETRY = 5000;
 
-/** The most work of one batch while more is pending (`nextBatch`): it keeps the event loop waiting. */
+/** The most work of one batch while more is pending (`nextBatch`): the event loop waits for each batch. */
 const SLICE_WORK = 48;
 
 type Phase = "stopped" | "unread" | "read";
 
 /**
- * Keeps the kernel's tables as they are desired.
+ * Reconciles the kernel's tables with the desired state.
  *
- * Changes are collected by key and committed as one batch. What a batch does is the difference between what is desired
- * and a mirror of the kernel, for the changed keys alone. A batch that fails leaves everything pending; the mirror is
- * then thrown away, since the answer and not the batch may have been lost, and read from the kernel before the next.
+ * Changes are collected by key and committed as one batch: the difference between the desired state and a mirror of the
+ * kernel, for the changed keys only. If a batch fails, everything stays pending. The mirror is then read again from the
+ * kernel before the next batch, since only the answer of the batch may have been lost.
  *
- * A great many new objects come in slices with turns of the event loop in between ({@link nextBatch}).
+ * A large number of new objects is committed in slices, with turns of the event loop in between ({@link nextBatch}).
  */
 export class Ruleset {
   readonly #options: RulesetOptions;
@@ -77,17 +77,17 @@ export class Ruleset {
   #counts = { commits: 0, failures: 0, repairs: 0, replacements: 0 };
   #lastError: string | undefined;
   #pendingSince: number | undefined;
-  /** What the slices have changed so far. */
+  /** The changes of all slices so far. */
   #differences: SetDifference[] = [];
-  /** What is under way began with a reading of the kernel. */
+  /** The commit in progress began with a read of the kernel. */
   #isWhole = false;
-  /** Slices have been committed, and more are to come. */
+  /** Slices have been committed, and more follow. */
   #isBuilding = false;
-  /** The reading under way, which goes before all writing. */
+  /** The read in progress, which precedes all writing. */
   #reading: Reading | undefined;
   readonly #search: ForeignSearch;
   readonly #followers: ((commit: Commit) => void)[] = [];
-  /** Who wants to know whether what is under way succeeds. */
+  /** Callers that wait for the outcome of the commit in progress. */
   readonly #waiting: ((isInForce: boolean) => void)[] = [];
 
   constructor(options: RulesetOptions) {
@@ -106,8 +106,8 @@ export class Ruleset {
   }
 
   /**
-   * Begins to write. What was claimed before is part of the first batch, so a daemon that has read the cluster first
-   * never takes away what an earlier one had put there and is still wanted.
+   * Begins to write. Everything claimed until now is part of the first batch, so a daemon that has read the cluster
+   * first never removes anything of its predecessor that is still desired.
    */
   start(): void {
     this.#phase = "unread";
@@ -125,10 +125,10 @@ export class Ruleset {
   }
 
   /**
-   * Sets what an owner claims; an empty list takes all of it away.
+   * Sets what an owner claims; an empty list removes all its claims.
    *
-   * It is committed with what else changes in the same turn of the event loop or, in a burst, within `minSyncPeriod`
-   * ({@link BatchPace}); if it is urgent, without that wait.
+   * Claims are committed together with the other changes of the same turn of the event loop or, in a burst, within
+   * `minSyncPeriod` ({@link BatchPace}). Urgent claims skip that wait.
    *
    * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
    */
@@ -139,17 +139,18 @@ export class Ruleset {
       }
     }
     const places = this.#desired.replace(owner, claims);
-    // The start compares everything.
+    // The read at the start compares everything.
     if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markElement(place);
     this.#changed(places.length, haste);
   }
 
   /**
-   * Sets what sets and chains an owner provides, all in one table; empty lists take all of it away. Objects of one name
-   * are one object, which stays until the last who provides it lets go.
+   * Sets which sets and chains an owner provides, all in one table; empty lists remove all of them. Objects with one
+   * name are one object, which stays until its last provider gives it up.
    *
-   * It is committed as a claim is, with what is claimed in the same turn. Whoever takes a set away takes away the claims
-   * of its elements, and of elements that jump to a chain he takes away, before the next commit, which else fails.
+   * The change is committed like a claim, together with the claims of the same turn. An owner that removes a set or a
+   * chain must remove the claims of elements in the set, or to the chain, before the next commit, which otherwise
+   * fails.
    *
    * @throws RangeError as {@link DesiredObjects.replace}; nothing has changed then
    */
@@ -160,9 +161,9 @@ export class Ruleset {
   }
 
   /**
-   * Commits what is pending now: all of it, though it be a great deal, or the rest of it when slices are under way.
+   * Commits everything that is pending now, however much it is, or the rest of it when slices are in progress.
    *
-   * @returns whether the kernel has all that is desired; if not, it is tried again by itself
+   * @returns whether the kernel has everything that is desired; if not, the ruleset retries by itself
    */
   flush(): boolean {
     if (this.#phase !== "stopped") this.#commit(true);
@@ -170,23 +171,23 @@ export class Ruleset {
   }
 
   /**
-   * As {@link flush}, but a great deal that is pending comes in slices with turns of the event loop in between.
+   * Like {@link flush}, but commits a large amount in slices with turns of the event loop in between.
    *
-   * @returns settles with whether the kernel has all that is desired now
+   * @returns settles with whether the kernel has everything that is desired now
    */
   inForce(): Promise<boolean> {
-    // Slices go on by themselves: however many ask, they get a turn of the event loop each.
+    // Slices continue by themselves. However many callers ask, each slice gets a turn of the event loop.
     if (this.#phase !== "stopped" && !this.#isUnderWay()) this.#commit();
     if (this.isSynced || !this.#isUnderWay()) return Promise.resolve(this.isSynced);
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Has somebody told, right after it, that the kernel has all that is desired. He may only make a note of it. */
+  /** Calls a function each time the kernel has just got everything that is desired. It may only make a note of that. */
   follow(follower: (commit: Commit) => void): void {
     this.#followers.push(follower);
   }
 
-  /** Deletes elements of a set that rules have written, at once. @returns, @throws as {@link deleteWritten} */
+  /** Deletes elements at once that rules have written into a set. @returns, @throws as {@link deleteWritten} */
   deleteWritten(reference: TableReference, name: string, isMeant: (element: Element) => boolean): number {
     const table = this.tableNamed(reference.family, reference.name);
     const set = table && this.#objects.set(tableKey(table), name);
@@ -195,7 +196,7 @@ export class Ruleset {
   }
 
   /**
-   * Commits what is in none of our tables, at once: it is no change by another program.
+   * Commits changes outside our tables at once, so that they do not count as another program's change.
    *
    * @throws NetlinkError, SyscallError when the kernel refuses it
    */
@@ -204,15 +205,15 @@ export class Ruleset {
   }
 
   /**
-   * Puts right what somebody else changed. Called when the kernel tells of a change, and periodically. A large table is
-   * looked through bit by bit.
+   * Finds and repairs what another program changed. It is called when the kernel reports a change, and periodically. A
+   * large table is read piece by piece.
    *
-   * @param tables the tables the change was about; all when unknown
+   * @param tables the tables that the change was about; all when unknown
    */
   verify(tables: readonly Table[] = this.#options.tables): void {
     if (this.#phase === "read" && !this.#isBuilding) this.#commit();
     if (this.#phase === "read") this.#search.look(tables);
-    // Of what is being read anew, that part may have been read before it changed.
+    // The read in progress may have passed the part that has changed.
     else this.#search.note(tables);
   }
 
@@ -221,12 +222,12 @@ export class Ruleset {
     return this.#options.tables;
   }
 
-  /** Our table of this name, when it is one. */
+  /** Our table with this name, if there is one. */
   tableNamed(family: string, name: string): Table | undefined {
     return this.#options.tables.find((table) => table.family === family && table.name === name);
   }
 
-  /** Whether the kernel has all that is claimed. */
+  /** Whether the kernel has everything that is claimed. */
   get isSynced(): boolean {
     return this.#phase === "read" && this.#writer.pending.isEmpty;
   }
@@ -248,11 +249,11 @@ export class Ruleset {
 
   #changed(count: number, haste: Haste): void {
     if (count > 0) this.#pendingSince ??= this.#options.clock.now();
-    // After a failure the time of the next try is set, and a change does not hasten it.
+    // After a failure the time of the retry is set, and a change does not bring it forward.
     if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(this.#pace.wait(haste));
   }
 
-  /** Sets the time of the next batch, unless one is due before. */
+  /** Sets the time of the next batch, unless one is due earlier. */
   #schedule(milliseconds: number): void {
     const { clock } = this.#options;
     const at = clock.now() + milliseconds;
@@ -277,16 +278,19 @@ export class Ruleset {
     }
   }
 
-  /** Nothing pending is forgotten: what is desired stays, and all of it is compared after the next reading. */
+  /** Schedules a retry. Nothing is lost: the desired state stays, and the next read compares all of it. */
   #failed(error: unknown): void {
     const { logger } = this.#options;
     this.#counts.failures++;
     this.#lastError = error instanceof Error ? error.message : String(error);
     this.#pendingSince ??= this.#options.clock.now();
-    logger.error("the kernel refused a batch; it is read again and the rest is tried again", {
-      error: this.#lastError,
-      retryMilliseconds: this.#retry,
-    });
+    logger.error(
+      "the kernel refused a batch or a read; its tables are read again and the pending changes are retried",
+      {
+        error: this.#lastError,
+        retryMilliseconds: this.#retry,
+      },
+    );
     this.#phase = "unread";
     this.#abandon();
     this.#unschedule();
@@ -309,7 +313,7 @@ export class Ruleset {
   }
 
   #committed(): void {
-    // A repair is often behind harm, and ahead of more: by rules that are known it is told from ours, and counted.
+    // Other programs often change something twice. The second change is counted only if our own rules are known.
     if (this.#isWhole) this.#writer.learn();
     this.#retry = FIRST_RETRY;
     this.#lastError = undefined;
@@ -323,7 +327,7 @@ export class Ruleset {
     if (this.#writer.isLearning) this.#options.clock.after(0, () => this.#learn());
   }
 
-  /** Behind who waits for the batch: he needs its rules in force, not known. */
+  /** Reads back the written rules, after the answer to callers: they need the rules in force, not known. */
   #learn(): void {
     try {
       if (this.#phase !== "stopped") this.#writer.learn();
@@ -337,9 +341,9 @@ export class Ruleset {
   }
 
   /**
-   * Reads all tables: at the start, and after a failure, when only the kernel knows what it has.
+   * Reads all tables: at the start, and after a failure, when only the kernel knows its state.
    *
-   * @returns whether that is done
+   * @returns whether all of it is read
    */
   #readOn(isAtOnce: boolean): boolean {
     if (this.#reading === undefined) {
@@ -366,7 +370,7 @@ export class Ruleset {
     this.#answer(false);
   }
 
-  /** Commits what was found wrong. */
+  /** Commits the repair of what a search found. */
   #repair(): void {
     this.#isWhole = true;
     this.#pendingSince ??= this.#options.clock.now();

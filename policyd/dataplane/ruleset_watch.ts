@@ -9,23 +9,23 @@ import { KeptSubscription } from "../kept_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "./ruleset.ts";
 
-/** What one program does in several commits is looked at once. */
+/** Several commits that one program makes within this time are checked once. */
 const SETTLE_MILLISECONDS = 20;
 const RETRY_MILLISECONDS = 5000;
 
-/** What watches over a ruleset. */
+/** The ruleset and what a watch over it needs. */
 export interface RulesetWatchParts {
   readonly ruleset: Ruleset;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The number of our writer's socket: its own commits are not looked at. */
+  /** The port ID of our writer's netlink socket: its own commits are ignored. */
   readonly portId: number;
 }
 
 /**
- * Has a ruleset put right what other programs change in it, some milliseconds after they did.
+ * Has a ruleset repair what other programs change in it, some milliseconds after the change.
  *
- * While the kernel refuses the subscription, or has ended it, the ruleset's own periodic look remains, and it is tried again.
+ * While the kernel refuses the subscription, or has ended it, the ruleset's periodic check remains, and it is retried.
  */
 export class RulesetWatch {
   readonly #parts: RulesetWatchParts;
@@ -42,16 +42,17 @@ export class RulesetWatch {
       source: { kind: "nftables", exceptPortId: portId },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#look(undefined) },
       retryMilliseconds: RETRY_MILLISECONDS,
-      onRefused: (error) => logger.error("changes of the ruleset are not told; it is tried again", { error }),
+      onRefused: (error) =>
+        logger.error("the kernel does not report changes of the ruleset; the subscription is retried", { error }),
       onOpen: (wasRefused) => {
         if (!wasRefused) return;
-        logger.info("changes of the ruleset are told after all");
+        logger.info("the kernel reports changes of the ruleset now");
         this.#look(undefined);
       },
     });
   }
 
-  /** Settles when changes are told from now on, or it is known that they are not: then it is tried again by itself. */
+  /** Settles when the kernel reports changes from now on, or refuses: then the subscription is retried. */
   async start(events: KernelEvents): Promise<void> {
     await this.#subscription.start(events);
   }
@@ -72,7 +73,7 @@ export class RulesetWatch {
     }
   }
 
-  /** What cannot be read may have been about any table. */
+  /** Parses a notification. One that cannot be parsed may be about any table. */
   #read(message: ReceivedMessage): NftablesNotification | undefined {
     try {
       return parseNotification(message);
@@ -83,7 +84,7 @@ export class RulesetWatch {
     }
   }
 
-  /** @param table undefined: any of them may have changed */
+  /** @param table undefined when any of our tables may have changed */
   #look(table: Table | undefined): void {
     const { ruleset, clock, logger } = this.#parts;
     for (const touched of table === undefined ? ruleset.tables : [table]) this.#touched.add(touched);

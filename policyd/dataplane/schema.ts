@@ -3,17 +3,18 @@ import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.t
 import { formatTable } from "../../kernel/nftables/text.ts";
 import { ownComment } from "./own_comment.ts";
 
-/** How the name begins of the chain without rules that says by the rest of its name which version is in force. */
+/** The prefix of the name of a chain without rules; the rest of the name is the version in force. */
 const VERSION_CHAIN = "schema-";
 const VERSION_CHARACTERS = 16;
 
 /**
- * The table with its schema's version as the name of a chain without rules: a hash of everything static in it, so that any
- * two programs whose tables differ in a chain, a rule or the definition of a set have different versions, in both directions
- * of an upgrade.
+ * Returns the table with its schema's version as the name of an additional chain without rules. The version is a hash
+ * of everything static in the table. So two programs whose tables differ in a chain, a rule or the definition of a set
+ * have different versions, in both directions of an upgrade.
  *
- * Another version is put in force in the table that is there. What has other hooks or holds something else must therefore have
- * another name: where it has not, the table can only be replaced as a whole, and its sets of ranges are empty for a moment.
+ * Another version is put in force in the existing table. Therefore a chain that gets another hook, or a set that holds
+ * something else, must get another name. Otherwise the table can only be replaced as a whole, and its sets of ranges
+ * are empty for a moment.
  */
 export function withVersion(table: Omit<Table, "comment">): Table {
   const text = formatTable(table, new Map());
@@ -27,7 +28,7 @@ export function namesVersion({ name }: Pick<Chain, "name">): boolean {
   return name.startsWith(VERSION_CHAIN);
 }
 
-/** Whether rules alone write a set's elements (affinity): they are neither claimed nor compared. */
+/** Whether only rules write a set's elements (affinity): they are neither claimed nor compared. */
 export function isWrittenByRules(set: SetDefinition): boolean {
   return set.isDynamic === true;
 }

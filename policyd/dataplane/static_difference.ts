@@ -6,8 +6,8 @@ import { decodeBody } from "../../kernel/netlink/message.ts";
 import { isOurs } from "./own_comment.ts";
 
 /**
- * In what a table of the kernel is none that we could go on with, in words; what it holds is not looked at. One of another
- * version is.
+ * Returns why an existing table cannot be taken over, in words. Its content is not checked, and a table of another
+ * version can be taken over.
  */
 export function headDifferences(table: Table, state: TableHead): readonly string[] {
   return [
@@ -16,19 +16,19 @@ export function headDifferences(table: Table, state: TableHead): readonly string
   ];
 }
 
-/** NFT_TABLE_F_PERSIST: the table outlives its owner. Its flag OWNER is gone while nobody owns it. */
+/** NFT_TABLE_F_PERSIST: the table outlives its owner. The flag OWNER is absent while nobody owns the table. */
 const PERSIST = 4;
 
 function hasTableFlags(table: Table, state: TableHead): boolean {
   return table.isOwned === true ? (state.flags & PERSIST) !== 0 : state.flags === 0;
 }
 
-/** The attributes of a set that decide what it holds and how; the others are numbers of the kernel's or of nft's. */
+/** The attributes of a set that decide what it holds and how; the others are numbers that the kernel or nft assigns. */
 const SET_ATTRIBUTES = ["flags", "keyType", "keyLength", "dataType", "dataLength", "timeout", "collection"] as const;
 
 /**
- * In what a set of the kernel is not as defined: its elements could not be read or moved by the definition. What we would
- * send is compared attribute by attribute.
+ * Returns how an existing set differs from its definition, so that its elements could not be read or changed by the
+ * definition. The attributes that we would send are compared one by one.
  */
 export function setDifferences(table: Table, set: SetDefinition, state: SetState | undefined): readonly string[] {
   const [request] = requestsOf([{ kind: "add set", table, set }]);
@@ -44,7 +44,7 @@ export function setDifferences(table: Table, set: SetDefinition, state: SetState
   ];
 }
 
-/** In what a chain of the kernel is not as defined, its rules aside. */
+/** Returns how an existing chain differs from its definition, apart from its rules. */
 export function chainDifferences(table: Table, chain: Chain, attributes: ChainState["attributes"]): readonly string[] {
   if (chain.base === undefined) return attributes.hook === undefined ? [] : [`chain ${chain.name}: another hook`];
   const [request] = requestsOf([{ kind: "add chain", table, chain }]);

@@ -1,20 +1,20 @@
 import type { Chain, Table, TableReference } from "../../kernel/nftables/object.ts";
 import type { Cancel, Clock } from "../clock.ts";
 
-/** What takes rules in advance. */
+/** Accepts rules in advance. */
 export interface RulePreparation {
-  /** Makes a chain's rules ready for the batch that will bring them. */
+  /** Encodes a chain's rules for the batch that will add them. */
   prepare(table: TableReference, chain: Pick<Chain, "name" | "rules">): void;
 }
 
-/** So many are made in a turn of the event loop, or one chain. */
+/** The number of rules that are prepared in a turn of the event loop, unless one chain has more. */
 const RULES_PER_TURN = 50;
 
 /**
- * Prepares all rules that do not depend on the cluster, bit by bit: a daemon that waits for its API server has the time, and
- * pods that are made meanwhile wait for what is left to do when it is back.
+ * Prepares all rules that do not depend on the cluster, bit by bit. A daemon that waits for its API server has the
+ * time, and pods created meanwhile wait for whatever is left to do when the API server is back.
  *
- * @returns ends it; what is not prepared by then is made with the batch
+ * @returns ends it; rules that are not prepared by then are encoded with the batch
  */
 export function prepareStaticRules(
   tables: readonly Table[],

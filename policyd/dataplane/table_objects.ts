@@ -12,7 +12,7 @@ export type ChainAttributes = ChainState["attributes"];
 /** NFT_DATA_VERDICT. */
 const VERDICT_TYPE = 0xffffff00;
 
-/** The account of a table that is there and fit. */
+/** Returns the mirror of an existing table that can be taken over. */
 export function takeTable(table: Table, { known, mirror: mirrors }: ReadingSources): MirroredTable {
   const key = tableKey(table);
   const before = mirrors.table(key);
@@ -23,7 +23,7 @@ export function takeTable(table: Table, { known, mirror: mirrors }: ReadingSourc
   return mirror;
 }
 
-/** Takes over which chains there are; what is not as it should be is pending, and told in words. */
+/** Records which chains exist. Differences from the desired chains become pending, and `problems` describes them. */
 export function takeChains(
   key: string,
   present: readonly ChainAttributes[],
@@ -51,7 +51,7 @@ export function takeChains(
   }
 }
 
-/** As {@link takeChains}, for sets. */
+/** Like {@link takeChains}, for sets. */
 export function takeSets(
   table: Table,
   present: readonly SetState[],
@@ -75,7 +75,7 @@ export function takeSets(
     mark(pending.sets, set.name, `set ${set.name}: missing`, problems);
     markElements(pending, set, elements.keys(key, set.name));
   }
-  // A table that was left half made is not hooked in.
+  // A table that was left incomplete has no hook, so no rule in force refers to its sets.
   const isInForce = table.chains.some(({ name, base }) => base !== undefined && chains.has(name));
   if (!isInForce) for (const name of sets.keys()) unused.add(name);
 }
@@ -85,13 +85,13 @@ function dataOf({ dataType }: SetState): SetDefinition["data"] {
   return dataType === VERDICT_TYPE ? "verdict" : [];
 }
 
-/** Adds a name to what is pending, and a problem to the others unless it was known. */
+/** Adds a name to the pending ones, and its problem to `problems` unless the name was pending before. */
 export function mark(pending: Set<string>, name: string, problem: string, problems: string[]): void {
   if (!pending.has(name)) problems.push(problem);
   pending.add(name);
 }
 
-/** Adds keys of a set to what is pending. @returns how many were not */
+/** Adds keys of a set to the pending ones. @returns the number of keys that were not pending before */
 export function markElements({ elements }: TablePending, set: SetDefinition, keys: Iterable<string>): number {
   if (isWrittenByRules(set)) return 0;
   const pending = elements.get(set.name) ?? new Set<string>();

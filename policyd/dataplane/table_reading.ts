@@ -19,37 +19,38 @@ export interface ReadingSources {
   readonly objects: DesiredObjects;
   readonly elements: DesiredElements;
   readonly known: KnownRules;
-  /** Takes over what the kernel shows. */
+  /** Records what the kernel shows. */
   readonly mirror: Mirror;
-  /** Is told of all that is not as it should be. */
+  /** Records every difference from the desired state. */
   readonly pending: Pending;
 }
 
-/** In what a table was not as it was taken to be. */
+/** How a table differs from what it was believed to be. */
 export interface TableFindings {
   readonly table: Table;
   /** The table has to be written as a whole, since it is missing or unfit. */
   readonly isWhole: boolean;
-  /** What is wrong with the table, its chains and its sets, in words. */
+  /** The faults of the table, its chains and its sets, in words. */
   readonly problems: readonly string[];
-  /** The number of elements that are wrong, and the sets they are in. */
+  /** The number of wrong elements, and the sets that they are in. */
   readonly wrongElements: number;
   readonly wrongSets: readonly string[];
-  /** What the table that is there has as its comment. */
+  /** The comment of the existing table. */
   readonly comment: string | undefined;
   readonly isPresent: boolean;
 }
 
-/** So many chains or sets take as long to list as the rules of a chain to read. */
+/** The number of chains or sets that take as long to list as the rules of a chain to read. */
 const NAMES_PER_UNIT = 16;
 
 /**
- * Reads a table and compares it with what is desired, piece by piece: what is found is taken over and what is wrong is
- * pending at the end of each piece, so anything may be committed between two.
+ * Reads a table and compares it with the desired state, piece by piece. At the end of each piece the mirror has what
+ * was read and every difference is pending, so anything may be committed between two pieces.
  *
- * A table with another version or other flags, and one with a set or a chain of our name and another shape, can only be
- * replaced as a whole; objects that are missing, foreign or have other rules are put right one by one. The rules of a
- * table that this process has not written are all written anew: they may have been changed in ways nobody can see.
+ * A table with different flags or without a comment of ours, or with a set or a chain that has our name but another
+ * shape, can only be replaced as a whole. Objects that are missing, foreign or have other rules are repaired one by
+ * one. All rules of a table that another process has written are written again: they may have been changed in ways that
+ * cannot be detected.
  *
  * @returns the findings; it yields the work of each piece, a chain or a set being 1
  * @throws NetlinkError, SyscallError when the kernel cannot be read
@@ -88,7 +89,7 @@ function* readRules(
     const digest = known.get(key, name);
     if (digest !== rulesDigest(kernel.rulesOf(table, name))) {
       mirrored.chains.set(name, "unsure");
-      // Unknown is what was written while somebody else committed something: nobody can tell whose the rules are.
+      // The digest is missing when another program committed something while we wrote, so the rules may be anybody's.
       if (digest === undefined) pending.table(key).chains.add(name);
       else mark(pending.table(key).chains, name, `chain ${name}: other rules`, problems);
     }
@@ -96,7 +97,7 @@ function* readRules(
   }
 }
 
-/** Compares sets and their elements. @returns why the table has to be replaced, or what is wrong with elements */
+/** Compares sets and their elements. @returns why the table has to be replaced, or which elements are wrong */
 function* readSets(
   table: Table,
   sources: ReadingSources,
@@ -138,7 +139,7 @@ function writeWhole(
   for (const set of objects.sets(key)) {
     const { name } = set;
     pending.sets.add(name);
-    // It may come in slices; one of the schema has its elements pending when it comes without them (`settle`).
+    // It may be added in slices. A set of the schema gets its elements marked when it is added (`settle`).
     const mayBeSliced = mirrored.state === "absent" && objects.isProvided({ table: key, kind: "set", name });
     if (mayBeSliced) markElements(pending, set, elements.keys(key, name));
   }
@@ -165,8 +166,8 @@ function unfitChains(table: Table, chains: readonly ChainAttributes[], objects: 
 }
 
 /**
- * What rules have written into sets of the same name and shape as ours. Of a set that counts nothing is kept: an element
- * without its count says nothing, and there may be very many.
+ * Returns what rules have written into sets with the same name and shape as ours. Elements of sets with counters are
+ * not retained: an element without its count is useless, and there may be very many.
  */
 function written(table: Table, { kernel, objects }: ReadingSources): ReadonlyMap<string, readonly Element[]> {
   const kept = new Map<string, readonly Element[]>();

@@ -26,10 +26,10 @@ export interface TableWriterParts {
 /** The work of reading between two turns of the event loop ({@link readTable}). */
 export const READ_WORK = 64;
 
-/** Tables that are read bit by bit. */
+/** Tables that are read piece by piece. */
 export type Reading = Generator<number, readonly TableFindings[]>;
 
-/** Reads on until so much work is done. @returns the findings when all is read */
+/** Continues a read until this much work is done. @returns the findings when everything is read */
 export function readOn(reading: Reading, work: number): readonly TableFindings[] | undefined {
   for (let done = 0; done < work;) {
     const step = reading.next();
@@ -39,27 +39,27 @@ export function readOn(reading: Reading, work: number): readonly TableFindings[]
   return undefined;
 }
 
-/** Chains whose rules were written, and are not known yet as the kernel shows them. */
+/** Chains whose rules were written but not yet read back from the kernel. */
 interface Unlearned {
   readonly chains: readonly { readonly table: Table; readonly name: string }[];
-  /** The number of the ruleset that has these rules. */
+  /** The generation of the ruleset that has these rules. */
   readonly generation: number;
 }
 
-/** What a batch did. */
+/** The outcome of a batch. */
 export interface Written {
   readonly following: Following;
   /** Whether there was anything to do. */
   readonly isCommitted: boolean;
-  /** What was changed, but for tables that were written as a whole. */
+  /** The changes, except to tables that were written as a whole. */
   readonly differences: readonly SetDifference[];
 }
 
-/** Brings tables of the kernel, step by step, to what is desired, and keeps account of what they have. */
+/** Brings the kernel's tables to the desired state, step by step, and records what they contain. */
 export class TableWriter {
   readonly #parts: TableWriterParts;
   readonly #known = new KnownRules();
-  /** What may differ from what is desired. */
+  /** Everything that may differ from the desired state. */
   readonly pending = new Pending();
   #mirror = new Mirror();
   #generation = 0;
@@ -69,39 +69,39 @@ export class TableWriter {
     this.#parts = parts;
   }
 
-  /** The number of the ruleset as far as we know what was changed; the kernel's is another one when somebody else did. */
+  /** The generation of the ruleset that we know; the kernel's differs when another program has committed. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Forgets what was read and what is pending: only the kernel knows what it has. */
+  /** Forgets what was read and what is pending: only the kernel knows its state. */
   forget(): void {
     this.#mirror = new Mirror();
     this.pending.clear();
     this.#unlearned = undefined;
   }
 
-  /** A set or a chain is wanted that was not, or no longer. */
+  /** Notes that a set or a chain is desired now, or no longer. */
   markObject(place: ObjectPlace): void {
     this.pending.markObject(place);
     const { table, kind, name } = place;
     const set = kind === "set" ? this.#parts.objects.set(table, name) : undefined;
     if (set === undefined) return;
-    // It may still be there and have elements of before, which nobody was to take out of a set that goes.
+    // The set may still exist with old elements, which nobody marked for deletion while the set was to be removed.
     markElements(this.pending.table(table), set, this.#mirror.elements(table, name).keys());
   }
 
   /**
-   * Reads tables from the kernel. In what they differ from what is desired is pending behind it.
+   * Reads tables from the kernel. Marks every difference from the desired state as pending.
    *
-   * @returns in what they are not as they were taken to be, a table each; it yields the work of each piece
-   *   ({@link readTable})
+   * @returns how each table differs from what it was believed to be; it yields the work of each piece ({@link
+   *   readTable})
    * @throws NetlinkError, SyscallError when the kernel cannot be read
    */
   *read(tables: readonly Table[]): Reading {
     this.learn();
     const sources = { ...this.#parts, known: this.#known, mirror: this.#mirror, pending: this.pending };
-    // What somebody commits while we read may be seen or not: the next verification looks.
+    // A commit during the read may be missed: with the generation from before, the next check reads again.
     this.#generation = this.#parts.kernel.generation();
     const found: TableFindings[] = [];
     for (const table of tables) found.push(yield* readTable(table, sources));
@@ -109,11 +109,11 @@ export class TableWriter {
   }
 
   /**
-   * Commits what is pending, or a slice of it. Who has no haste calls {@link learn} behind it.
+   * Commits what is pending, or a slice of it. Callers that can wait call {@link learn} afterwards.
    *
-   * @param limit how much makes a slice ({@link nextBatch})
-   * @throws NetlinkError, SyscallError, DrawbridgeError when the kernel refuses or does not answer: only it knows then
-   *   what it has, and all has to be read again
+   * @param limit the size of a slice ({@link nextBatch})
+   * @throws NetlinkError, SyscallError, DrawbridgeError when the kernel refuses the batch or does not answer: then only
+   *   the kernel knows its state, and everything has to be read again
    */
   commitNext(limit: number): Written {
     const { tables, objects, elements } = this.#parts;
@@ -121,14 +121,14 @@ export class TableWriter {
     const batch = nextBatch(sources, limit);
     const changes = changesOf(batch.tables);
     const hasRules = batch.tables.some(({ writtenChains }) => writtenChains.length > 0);
-    // Who waits for elements that lead to rules that were just written needs those in force, not known.
+    // Elements need no known rules. Callers wait for elements that lead to new rules: these only have to be in force.
     if (hasRules || this.#concernsUnlearned(batch.tables)) this.learn();
     const before = hasRules ? this.#parts.kernel.generation() : 0;
     const generation = changes.length > 0 ? this.#commit(changes) : 0;
     for (const table of batch.tables) this.#mirror.apply(table);
     if (batch.following === "nothing") this.pending.clear();
     else for (const table of batch.tables) settle(table, sources);
-    // Somebody else who waited for this batch comes right behind it: from his commit on the rules may be his.
+    // Another program that waited for this batch may commit right after it. From then on the rules may be its own.
     const isAlone = generation === before + 1;
     if (changes.length > 0) this.#noteChains(batch.tables, isAlone ? generation : undefined);
     const differences = batch.tables.flatMap((table) => (table.isWhole ? [] : table.differences));
@@ -136,9 +136,9 @@ export class TableWriter {
   }
 
   /**
-   * Commits changes: also of what nobody desires, since rules have written it.
+   * Commits changes that are not part of the desired state, such as to elements that rules have written.
    *
-   * @returns the number of the ruleset after it
+   * @returns the generation of the ruleset after it
    * @throws as {@link commitNext}
    */
   send(changes: readonly Change[]): number {
@@ -146,14 +146,14 @@ export class TableWriter {
     return this.#commit(changes);
   }
 
-  /** Whether there are chains to {@link learn}. */
+  /** Whether {@link learn} has chains to read back. */
   get isLearning(): boolean {
     return this.#unlearned !== undefined;
   }
 
   /**
-   * Notes how the kernel shows the rules that were written last: behind the batch, since it takes as long, and before the
-   * next one that has to do with rules and every look at the tables.
+   * Records how the kernel shows the rules that were written last. This happens after the batch, since it takes as long
+   * as the batch, and before the next batch that concerns rules and before every read of the tables.
    *
    * @throws NetlinkError, SyscallError when the kernel cannot be read
    */
@@ -163,12 +163,12 @@ export class TableWriter {
     const { chains, generation } = this.#unlearned;
     this.#unlearned = undefined;
     const digests = chains.map(({ table, name }) => rulesDigest(kernel.rulesOf(table, name)));
-    // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
+    // If another program has committed, these may be its rules. The next check writes unknown rules again.
     if (kernel.generation() !== generation) return;
     for (const [index, { table, name }] of chains.entries()) this.#known.set(tableKey(table), name, digests[index]);
   }
 
-  /** Whether a batch does anything to a chain whose rules are not known yet. */
+  /** Whether a batch changes or deletes a chain whose rules are not known yet. */
   #concernsUnlearned(batches: readonly TableBatch[]): boolean {
     const names = new Set(this.#unlearned?.chains.map(({ name }) => name));
     return batches.some(({ flushedChains, deletedChains }) =>
@@ -182,7 +182,7 @@ export class TableWriter {
     const unlearned = this.#unlearned;
     kernel.commit(changes);
     const generation = kernel.generation();
-    // Any other step than by one means that somebody else committed meanwhile: the next verification looks.
+    // A step by more than one means that another program committed meanwhile: the next check reads the tables.
     if (generation === this.#generation + 1) this.#generation = generation;
     if (unlearned !== undefined && generation === unlearned.generation + 1) {
       this.#unlearned = { ...unlearned, generation };
@@ -190,7 +190,7 @@ export class TableWriter {
     return generation;
   }
 
-  /** @param generation the number of the ruleset that the batch made; undefined where somebody else has committed as well */
+  /** @param generation the generation that the batch made; undefined when another program has committed as well */
   #noteChains(batches: readonly TableBatch[], generation: number | undefined): void {
     const chains: Unlearned["chains"][number][] = [];
     for (const { table, isAdded, writtenChains, deletedChains } of batches) {

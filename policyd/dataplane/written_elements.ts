@@ -3,10 +3,10 @@ import type { Change } from "../../kernel/nftables/change.ts";
 import type { Element, SetDefinition, TableReference } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 
-/** How often elements that end by themselves are looked for anew. */
+/** How often the elements are listed again when some have expired before their deletion. */
 const ATTEMPTS = 5;
 
-/** A set whose elements rules write, with what changes it. */
+/** A set whose elements rules write, and the functions that read and change it. */
 export interface WrittenSet {
   readonly kernel: Pick<Nftables, "elements">;
   readonly commit: (changes: readonly Change[]) => void;
@@ -17,8 +17,8 @@ export interface WrittenSet {
 /**
  * Deletes elements that rules have written.
  *
- * @returns how many there were
- * @throws DrawbridgeError when the kernel refuses; that one of them has ended by itself meanwhile is no refusal
+ * @returns the number of deleted elements
+ * @throws DrawbridgeError when the kernel refuses; an element that has expired meanwhile is not an error
  */
 export function deleteWritten(
   { kernel, commit, table, set }: WrittenSet,
