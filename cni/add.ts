@@ -43,13 +43,13 @@ import { addResult, decideWiring, DESCRIPTION, hostRoute, hostSteps, linkSteps, 
 /**
  * Attaches a pod: the ADD verb.
  *
- * The order makes every point a safe one to be killed at. Addresses are claimed first; the record that names them is
- * written before the link exists; the link is made whole in one message. A DEL finds what is there by the record, or
- * by the container's id in the store and the interface's deterministic name. A failure undoes its own steps at once.
+ * The order makes it safe to be killed at any point. Addresses are claimed first, the record that names them is written
+ * before the link exists, and the link is made whole in one message. A DEL finds what exists by the record, or by the
+ * container's id in the store and the interface's deterministic name. A failure undoes its own steps at once.
  *
- * @param giver the IPAM plugin of others that gives the addresses; its DEL is called where the ADD fails after that
- * @throws DrawbridgeError, CniError: nothing is left behind then, unless the kernel stopped answering and nobody knows
- *   whether the link exists; a DEL finds it by the record
+ * @param giver the external IPAM plugin that gives the addresses; its DEL is called when the ADD fails afterwards
+ * @throws DrawbridgeError, CniError: a failed ADD leaves nothing, unless the kernel stopped answering and it is unknown
+ *   whether the link exists; a DEL then finds it by the record
  */
 export function* add(
   node: Node,
@@ -59,12 +59,12 @@ export function* add(
   giver?: AddressGiver,
 ): Work<AddResult> {
   const dns = dnsOf(node, configuration);
-  // Asked again under the store's lock; a request no range serves must not leave a bridge behind.
+  // Checked again under the store's lock. A request that no range serves must not leave a new bridge on the node.
   assignRequested(configuration.ipam.ranges, configuration.ipam.requested);
   const inPod = <T>(action: () => T): T => insideNamespace(node.syscalls, home, namespace, action);
   const podSocket = inPod(() => prepareNamespace(node, attachment.ifname, hasIpv6(configuration.ipam.ranges)));
   refuseSecondAttachment(node, configuration, attachment);
-  // Only now: where the pod is attached already, giving and taking back would free the addresses that it has.
+  // Only now: if the pod is attached already, giving addresses and taking them back would free the addresses it holds.
   const given = giver?.give();
   try {
     const addresses = given ?? { configuration, allocations: undefined };
@@ -72,7 +72,7 @@ export function* add(
     return yield* attach(node, addresses, attachment, { podSocket, namespace, dns: given?.configuration.dns ?? dns });
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
-    // Where the link may still be there, the addresses wait for the DEL that removes it.
+    // When the link may still exist, the addresses stay reserved for the DEL that removes it.
     if (!isWiringFailure || error.linkIsGone) giver?.takeBack();
     throw isWiringFailure ? error.cause : error;
   } finally {
@@ -80,21 +80,21 @@ export function* add(
   }
 }
 
-/** The node's namespace, in which the calling thread is, and the pod's. */
+/** The node's namespace, which the calling thread is in, and the pod's. */
 interface Namespaces {
   readonly home: NetworkNamespace;
   readonly namespace: NetworkNamespace;
 }
 
-/** A configuration, and the addresses where another program has given them. */
+/** A configuration, and the addresses if another program gave them. */
 interface Addressing {
   readonly configuration: BridgeConfiguration;
   readonly allocations: readonly Allocation[] | undefined;
 }
 
-/** Where a pod is attached. */
+/** The place where a pod is attached. */
 interface Place {
-  /** Of the pod's namespace. */
+  /** In the pod's namespace. */
   readonly podSocket: NetlinkSocket;
   readonly namespace: NetworkNamespace;
   readonly dns: Dns;
@@ -115,7 +115,8 @@ function* attach(
   const { ranges, requested } = configuration.ipam;
   const allocations =
     given ?? store.allocate(ranges, attachment, requested, "caller", foreignAddresses(node, hostSocket, configuration));
-  // Also those that others have given: no two pods of a network have one, and DEL finds them without a record.
+  // Addresses from an external IPAM plugin are reserved too: no two pods of a network share one, and DEL finds them
+  // without a record.
   if (given !== undefined)
     store.reserve(
       given.map(({ address }) => address.address),
@@ -131,12 +132,12 @@ function* attach(
     wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
     const parts = { syscalls: node.syscalls, socket: hostSocket, runDir: configuration.runDir };
     const sysctl = rememberingSettings(node, configuration.runDir);
-    // The daemon has made its part of the node's side by then: routes beside another bridge (FOREIGN-03).
+    // By then the daemon has made its part of the node's side: routes beside another bridge (FOREIGN-03).
     const confirm = (): void => ensureNodeState({ ...parts, sysctl }, record, bridge.index);
     yield* awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
-    // Where the link may still be there, the record and the addresses wait for the DEL that removes it.
+    // When the link may still exist, the record and the addresses stay for the DEL that removes it.
     if (!(error instanceof WiringFailure) || error.linkIsGone) {
       yield* undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
     }
@@ -144,7 +145,7 @@ function* attach(
   }
 }
 
-/** The kernel refused or did not answer while a pod was wired. `cause` is what the runtime is told. */
+/** The kernel refused or did not answer while a pod was wired. `cause` is reported to the runtime. */
 class WiringFailure extends Error {
   readonly linkIsGone: boolean;
 
@@ -154,12 +155,12 @@ class WiringFailure extends Error {
   }
 }
 
-/** Whether the pod's rules are the plugin's to keep: with a daemon they are the daemon's, from the record. */
+/** Whether the plugin keeps the pod's rules itself. With a daemon, the daemon keeps them, from the record. */
 function keepsRules(configuration: BridgeConfiguration): boolean {
   return configuration.policyd === undefined && asksForNodeRules(configuration);
 }
 
-/** A record of this boot says that this attachment exists: a runtime must DEL before it ADDs again. */
+/** Refuses an attachment that has a record of this boot: a runtime must call DEL before it calls ADD again. */
 function refuseSecondAttachment(node: Node, configuration: BridgeConfiguration, attachment: Attachment): void {
   const record = readAttachment(configuration.runDir, configuration.name, attachment, node.files);
   if (record === undefined || record.bootId !== node.bootId()) return;
@@ -234,7 +235,8 @@ function recordOf(
 }
 
 /**
- * The daemon was told before the link was made and has worked meanwhile. A pod it does not take must not stay.
+ * Waits for the registration. The daemon got it before the link was made and has worked on it meanwhile. A pod that the
+ * daemon does not accept must not stay.
  *
  * @throws WiringFailure
  */
@@ -252,15 +254,15 @@ function* awaitRegistration(
   }
 }
 
-/** Of the node's namespace, and of the pod's. */
+/** Sockets in the node's namespace and in the pod's. */
 interface Sockets {
   readonly hostSocket: NetlinkSocket;
   readonly podSocket: NetlinkSocket;
 }
 
 /**
- * Makes the link and both its ends. When that fails, the link and the neighbour entries are gone again; a link of
- * that name which was there before stays.
+ * Makes the link and both its ends. When that fails, the link and the neighbour entries are removed again; a link of
+ * that name that existed before stays.
  *
  * @throws WiringFailure
  */
@@ -300,12 +302,12 @@ function shape(hostSocket: NetlinkSocket, hostIndex: number, wiring: Wiring, sha
   demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
 }
 
-/** The index of a veth's other end: kernels before 5.10 leave one out that is the same (nla_put_iflink). */
+/** The index of a veth's other end. Kernels before 5.10 omit it when both indexes are the same (nla_put_iflink). */
 function peerIndex({ peer, index }: Link): number {
   return peer ?? index;
 }
 
-/** @throws NetlinkError the first refusal that its step does not tolerate */
+/** Throws the first refusal that its step does not tolerate. @throws NetlinkError */
 function demand(steps: readonly Step[], replies: readonly Reply[]): void {
   let position = 0;
   for (const { error } of replies) {
@@ -314,14 +316,14 @@ function demand(steps: readonly Step[], replies: readonly Reply[]): void {
   }
 }
 
-/** Whether a step did what might have been done already: here, a gateway address the bridge did not have. */
+/** Whether a step made something that might have existed already: here, a gateway address the bridge did not have. */
 function hasMadeNew(steps: readonly Step[], replies: readonly Reply[]): boolean {
   let position = 0;
   for (const { error } of replies) if (steps[position++]?.tolerates === "EEXIST" && error === undefined) return true;
   return false;
 }
 
-/** @returns whether no link of this attachment is left */
+/** Removes the link, neighbours and routes of a failed ADD. @returns whether no link of this attachment is left */
 function takeBack(hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge, isCreated: boolean): boolean {
   const neighbours = wiring.addresses.map(({ address }) => deleteNeighbour(bridge.index, address));
   try {
@@ -330,7 +332,7 @@ function takeBack(hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge, isC
       ...neighbours,
       ...wiring.hostRoutes.map((destination) => deleteRoute(hostRoute(destination, bridge.index))),
     ]);
-    // Where the host end was there before, so may its device have been.
+    // When the host end existed before, its delay device may have existed too.
     if (isCreated && wiring.shaping?.fromPod !== undefined) forgetDevice(hostSocket, wiring.shaping.fromPod.device);
     return !isCreated || deleted?.error === undefined || deleted.error.errnoName === "ENODEV";
   } catch (error) {
@@ -340,9 +342,9 @@ function takeBack(hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge, isC
 }
 
 /**
- * The pod's first packet and the answer to it must get through, so ADD returns only when both directions work.
+ * Waits until both directions work, so that the pod's first packet and its answer get through once ADD has returned.
  *
- * @param freshBridge the bridge, when it did not carry packets yet or one of its addresses is new
+ * @param freshBridge the bridge, if it did not carry packets yet or one of its addresses is new
  */
 function waitUntilReady(
   hostSocket: NetlinkSocket,
@@ -359,14 +361,14 @@ function waitUntilReady(
   for (const { address } of wiring.bridgeAddresses) waitUntilLocal(hostSocket, address);
 }
 
-/** What an ADD that fails has claimed. */
+/** The claims of an ADD that fails. */
 interface Claimed {
   readonly allocations: readonly Allocation[];
-  /** Whether a daemon may have put the pod's addresses in force, and gone away then. */
+  /** Whether a daemon may have put the pod's addresses in force and then gone away. */
   readonly isRegistered: boolean;
 }
 
-/** Takes back what a failed ADD claimed. Errors of that are swallowed: the first one is what the runtime must see. */
+/** Takes back what a failed ADD claimed. Swallows errors of its own: the runtime must see the first one. */
 function* undo(
   node: Node,
   configuration: BridgeConfiguration,

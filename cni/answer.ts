@@ -5,9 +5,9 @@ import type { Node } from "./node.ts";
 import { answerStatus, errorVersion, faceOf, nameOf, verbWork } from "./plugin.ts";
 import { versionResult } from "./version.ts";
 
-/** How a call ends. */
+/** The outcome of a call. */
 export interface Answer {
-  /** For standard output, without the newline behind it; nothing for a DEL. */
+  /** For standard output, without the final newline; empty for a DEL. */
   readonly output: string;
   readonly exitCode: 0 | 1;
 }
@@ -20,13 +20,16 @@ export interface PluginCall {
   readonly environment: Environment;
   /** @throws CniError */
   stdin(): string;
-  /** Writes a line for the runtime's log; absent where that cannot be reached. */
+  /** Writes a line to the runtime's log; absent where that cannot be reached. */
   warn?(text: string): void;
-  /** Keeps the answer to a STATUS that found all well; absent where nobody reads it. */
+  /** Stores the answer to a STATUS that found no problem; absent where nothing reads it. */
   keepStatus?(stdin: string): void;
 }
 
-/** Does what a runtime asks for, by the machine, which VERSION does without. Every refusal is an answer: nothing is thrown. */
+/**
+ * Carries out one call of a runtime. Every refusal becomes an answer: nothing is thrown. VERSION does not need
+ * `machine`.
+ */
 export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
   let stdin = "";
   try {

@@ -6,27 +6,30 @@ import type { NetworkInput } from "./network_input.ts";
 export interface Limit {
   /** Bits per second. */
   readonly rate: number;
-  /** Bits; what kubelet's runtimes send, 2^32 and more, is cut by {@link tokenBucket}. */
+  /** Bits. Container runtimes send 2^32 and more; {@link tokenBucket} reduces that. */
   readonly burst: number;
 }
 
-/** The limits of one attachment, by direction as the pod sees it; undefined is none. */
+/** The limits of one attachment, by direction as the pod sees it; undefined means no limit. */
 export interface Limits {
-  /** Of what the pod receives. */
+  /** For what the pod receives. */
   readonly ingress: Limit | undefined;
-  /** Of what the pod sends. */
+  /** For what the pod sends. */
   readonly egress: Limit | undefined;
 }
 
-/** Kubernetes takes no other rates: 1k to 1P bits per second (its pkg/util/bandwidth). */
+/** The range of rates that Kubernetes accepts: 1k to 1P bits per second (its pkg/util/bandwidth). */
 const SLOWEST = 1000;
 const FASTEST = 1e15;
-/** uint64, as go-cni and ocicni have it. No more precise here, and nothing depends on that: bursts are cut. */
+/**
+ * The limit of uint64, as in go-cni and ocicni. A JavaScript number is less precise here, but bursts are reduced
+ * anyway.
+ */
 const LARGEST_BURST = 2 ** 64;
 
 /**
- * Judges the `bandwidth` capability as the reference plugin does: rate and burst of a direction are given together, in
- * bits, and 0 is none.
+ * Validates the `bandwidth` capability as the reference plugin does: rate and burst of a direction, both in bits, are
+ * given together, and 0 means no limit.
  *
  * @returns undefined when neither direction is limited
  * @throws CniError 7 naming the field
@@ -62,28 +65,28 @@ function limitOf(direction: "ingress" | "egress", rate: number, burst: number): 
 const LONGEST_BURST_SECONDS = 0.1;
 const QUEUE_SECONDS = 0.05;
 const LARGEST_U32 = 0xffff_ffff;
-/** An Ethernet header and two VLAN tags, which are counted with the frame. */
+/** The bytes of an Ethernet header and two VLAN tags, which count as part of the frame. */
 const FRAME_OVERHEAD = 22;
-/** The largest packet of segments a sender leaves to be cut later (GSO_LEGACY_MAX_SIZE). */
+/** The largest segmented packet that a sender hands down unsegmented (GSO_LEGACY_MAX_SIZE). */
 const LARGEST_SEGMENTED = 65536 + FRAME_OVERHEAD;
-/** Below, TCP has too little under way to notice a loss other than by a timeout. */
+/** With fewer, TCP has too little in flight to notice a loss other than by a timeout. */
 const FEWEST_WAITING_FRAMES = 4;
 
 /**
- * The token bucket of a limit.
+ * Returns the token bucket of a limit.
  *
- * The burst is the one asked for, but at most 100 ms of the rate: a larger one, such as the 4 Gbit of containerd, would
- * let most connections pass unlimited. It is at least one frame of the link, as the kernel drops what is larger; that
- * exceeds 100 ms below some 120 kbit/s with an MTU of 1500. Packets of segments that are larger than the burst are cut by
- * the kernel.
+ * The burst is the requested one, but at most 100 ms of the rate: a larger one, such as containerd's 4 Gbit, would let
+ * most connections pass unlimited. It is at least one frame of the link, since the kernel drops larger packets; below
+ * about 120 kbit/s with an MTU of 1500, one frame exceeds 100 ms. The kernel segments GSO packets that are larger than
+ * the burst.
  *
- * The queue holds 50 ms of the rate, which bounds the delay, but never less than the largest packet that is not cut,
- * nor than four frames.
+ * The queue holds 50 ms of the rate, which bounds the delay, but at least the largest packet that is not segmented and
+ * at least four frames.
  *
  * @param mtu bytes, of the link
  */
 export function tokenBucket(limit: Limit, mtu: number): TokenBucket {
-  // Rounded down: the limit is never exceeded.
+  // Rounded down, so that the limit is never exceeded.
   const rate = Math.floor(limit.rate / 8);
   const frame = mtu + FRAME_OVERHEAD;
   const longest = Math.floor(Math.min(rate * LONGEST_BURST_SECONDS, LARGEST_U32));

@@ -18,35 +18,38 @@ import { protectingSettings } from "./node_state/desired.ts";
 /** Routes learned from router advertisements (include/uapi/linux/rtnetlink.h). */
 const RTPROT_RA = 9;
 
-/** What the bridge should be. */
+/** The desired bridge. */
 export interface BridgeSpec {
   readonly name: string;
   readonly mac: MacAddress;
-  /** Bytes; 0 keeps what is there. */
+  /** Bytes; 0 keeps the current value. */
   readonly mtu: number;
-  /** What pods are given addresses from: none of those may be the bridge's. */
+  /** The ranges that pods get addresses from: none of those addresses may be the bridge's. */
   readonly ranges: readonly RangeSet[];
 }
 
-/** A bridge as found or made. */
+/** A bridge that was found or made. */
 export interface Bridge {
   readonly index: number;
   readonly name: string;
   readonly mac: MacAddress;
   readonly mtu: number;
-  /** It carried packets before the new port; without one it does not, unless it was made without a MAC of its own. */
+  /**
+   * Whether it carried packets before the new port. Without a port it does not, unless it was made without a MAC of its
+   * own.
+   */
   readonly wasOperational: boolean;
 }
 
 /**
- * Finds the node's bridge or makes it: STP off, with a MAC of its own, the configured MTU, and up last.
+ * Finds the node's bridge or makes it: STP off, a MAC of its own, the configured MTU, and up as the last step.
  *
- * An existing bridge keeps its MAC, which running pods have as a permanent neighbour; setting it once more is what
- * keeps the kernel from taking over a port's. Two first ADDs at once both try to create the bridge; the loser finds the
- * winner's, and whoever finds it down makes it ready, so a kill in between leaves nothing half done.
+ * An existing bridge keeps its MAC, which running pods have as a permanent neighbour; setting the same MAC again keeps
+ * the kernel from taking over a port's MAC. When two first ADDs create the bridge at once, the loser finds the winner's
+ * bridge. Every ADD that finds it down makes it ready, so a kill in between leaves nothing half done.
  *
- * @throws DrawbridgeError ERR_FOREIGN_OBJECT when the name is taken by something else, which stays as it is (B2), and for
- *   a bridge with an address that a pod may be given (POD-17)
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when something else has the name, which stays as it is (B2), and for a
+ *   bridge with an address that a pod may be given (POD-17)
  * @throws NetlinkError when the kernel refuses
  */
 export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
@@ -72,7 +75,7 @@ export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: Bridge
   };
 }
 
-/** What of an existing bridge is to be changed. */
+/** Returns the changes that an existing bridge needs. */
 function changesOf(link: Link, spec: BridgeSpec): LinkChange {
   return {
     ...(link.mac !== undefined && link.mac !== spec.mac ? { mac: link.mac } : {}),
@@ -82,16 +85,16 @@ function changesOf(link: Link, spec: BridgeSpec): LinkChange {
 }
 
 /**
- * Makes sure that no pod is given an address the bridge has: nothing from elsewhere would reach it, as with the gateway
- * that a range had before. The reference plugin refuses the same (ensureAddr of plugins/main/bridge). Gateways, and what
- * else the ranges offer nobody, may be there.
+ * Makes sure that no pod gets an address the bridge has, such as the gateway of an earlier range: nothing from
+ * elsewhere would reach such a pod. The reference plugin refuses the same (ensureAddr of plugins/main/bridge). The
+ * bridge may have gateways and other addresses that the ranges offer to no pod.
  *
- * It costs a list of the one link's addresses, some 15 µs: nothing else that is asked of the bridge tells them.
+ * This costs one list of the link's addresses, about 15 µs: no other request about the bridge returns them.
  */
 function refuseOfferedAddress(socket: NetlinkSocket, { index, name }: Link, ranges: readonly RangeSet[]): void {
   for (const message of socket.dump(dumpAddresses({ index }))) {
     const own = parseInterfaceAddress(message);
-    // Kernels before 4.20 tell those of all links.
+    // Kernels before 4.20 list the addresses of all links.
     if (own?.index !== index) continue;
     const { address } = own;
     const offering = ranges.find((set) => isOffered(set, address.address));
@@ -106,8 +109,11 @@ function refuseOfferedAddress(socket: NetlinkSocket, { index, name }: Link, rang
 }
 
 /**
- * A bridge made without a MAC of its own has a carrier before its first port, so that the kernel sees no change then
- * and leaves its state unknown. One made with a MAC has none (br_stp_change_bridge_id).
+ * Whether the bridge carries packets.
+ *
+ * A bridge made without a MAC of its own has a carrier before its first port, so the kernel sees no change when that
+ * port comes and leaves the state unknown. A bridge made with a MAC has no carrier until then
+ * (br_stp_change_bridge_id).
  */
 function carriesPackets(link: Link): boolean {
   return (
@@ -133,9 +139,11 @@ function makeBridge(socket: NetlinkSocket, spec: BridgeSpec): Link {
 }
 
 /**
+ * Protects a bridge before it is up, since it has neither routes nor addresses until then.
+ *
  * A pod must not be able to give the node routes or addresses by router advertisements (CVE-2020-10749), and the
- * bridge's own link-local address must not wait for duplicates. Before the bridge is up it has neither. Nor is the node a waypoint
- * for pods (protectingSettings).
+ * bridge's own link-local address must not wait for duplicate address detection. Nor does the node serve pods as a
+ * waypoint (protectingSettings).
  */
 function protectBridge(sysctl: Sysctl, name: string): void {
   sysctl.write(`net/ipv6/conf/${name}/accept_dad`, "0");
@@ -145,12 +153,12 @@ function protectBridge(sysctl: Sysctl, name: string): void {
 /**
  * Makes the node forward in both families and send no redirects.
  *
- * Pods of one node are reached through one interface, so a router would tell them of a "shorter way" that leaves the
- * routed path. The kernel takes the larger of `all` and the interface's own send_redirects, so both are cleared.
- * Settings that already hold are not written (B20).
+ * Pods of one node are reached through one interface, so a router would send them redirects to a "shorter way" that
+ * leaves the routed path. The kernel uses the larger of `all` and the interface's own send_redirects, so both are
+ * cleared. Settings that already have the right value are not written (B20).
  *
- * @param socket used to spare the default routes learned from router advertisements: forwarding makes the kernel
- *   forget them unless accept_ra is 2 on their interface
+ * @param socket used to keep the default routes learned from router advertisements: when forwarding is turned on, the
+ *   kernel forgets them unless accept_ra is 2 on their interface
  */
 export function ensureForwarding(socket: NetlinkSocket, sysctl: Sysctl, bridge: string): void {
   setIfDifferent(sysctl, "net/ipv4/ip_forward", "1");

@@ -8,29 +8,33 @@ import type { Bridge } from "./bridge.ts";
 import type { Node } from "./node.ts";
 import type { Wiring } from "./wiring.ts";
 
-/** A pod's port, by its index. */
+/** A pod's bridge port, by its index. */
 export interface PortOnBridge {
   readonly bridge: Bridge;
   readonly port: number;
-  /** The directory under whose lock tables of ports are written. */
+  /** The directory whose lock protects writes to the tables of ports. */
   readonly runDir: string;
 }
 
 /**
- * Takes a pod's packets around the bridge: in routed mode all of them go up to the node's IP layer, as received by the bridge,
- * and come down from it, as sent by the bridge, which has nothing to decide about them. What a pod sends as itself to its
- * port is received by the bridge at once, and what the bridge sends to the pod leaves by its port at once. All else takes the
- * bridge, as does everything where the kernel lacks the means: a refusal changes nothing but the time it takes.
+ * Takes a pod's packets around the bridge.
  *
- * The bridge learns nothing from what it does not see, so it is told where the pod is: else it would send frames for the
- * pod to all ports, and who listens there could read them. Where it does not take that, the pod uses the bridge. So does one
- * that has asked for a MAC address which is another's, or the bridge's: it takes nothing from one whose place is kept.
+ * In routed mode all of a pod's packets go up to the node's IP layer, as received by the bridge, and come down from it,
+ * as sent by the bridge, so the bridge has nothing to decide. A packet that the pod sends with its own addresses is
+ * therefore received by the bridge device directly, and a packet that the bridge sends to the pod leaves by its port
+ * directly. All other packets take the bridge, as does everything when the kernel lacks the means: a refusal costs only
+ * time.
  *
- * It is to be called while the port is down: a link that is up and gets a place for classifiers loses what is on its way
- * (qdisc_graft).
+ * The bridge learns nothing from packets that it does not see, so it gets a forwarding entry for the pod. Without one
+ * it would flood frames for the pod to all ports, where other programs could read them. When the kernel refuses the
+ * entry, the pod uses the bridge. So does a pod that requested a MAC address which the bridge or another pod has: it
+ * cannot take over an entry that exists.
  *
- * @throws DrawbridgeError when the kernel does not answer, or another plugin keeps the table of ports locked; SyscallError when
- *   the kernel does not let it be changed
+ * Call this while the port is down: a link that is up loses the packets in flight when it gets its place for
+ * classifiers (qdisc_graft).
+ *
+ * @throws DrawbridgeError when the kernel does not answer, or another plugin keeps the table of ports locked;
+ *   SyscallError when the kernel refuses to change it
  */
 export function bypassBridge(
   { syscalls }: Pick<Node, "syscalls">,
@@ -41,7 +45,8 @@ export function bypassBridge(
   const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
   if (entry?.error !== undefined) return;
   locked(syscalls, runDir, () => putPort(syscalls, bridge.index, podMac, port));
-  // All that is received is delayed where sending is limited, and takes the bridge behind that.
+  // When the pod's sending is limited, everything that the port receives goes through the delay device and then takes
+  // the bridge.
   if (shaping?.fromPod !== undefined) return;
   socket.batch([
     addClassifiers(port),
@@ -52,8 +57,9 @@ export function bypassBridge(
 }
 
 /**
- * For a pod whose packets take the bridge: another that has its MAC address, since it asked for that or was its address' last
- * holder, does not get what is for it any more. A pod that itself asked for its MAC address takes nothing from others.
+ * Leaves a pod's packets to the bridge: takes the forwarding entry and the place in the table of ports from another pod
+ * that has the same MAC address, because it requested that or held the address before. A pod that requested its own MAC
+ * address takes nothing from others.
  *
  * @throws as {@link bypassBridge}
  */
@@ -69,8 +75,9 @@ export function leaveToBridge(
 }
 
 /**
- * Of two that write one place of a table at once, the MAC address of one could stay with the other's port. The directory of the
- * attachment's record is there by then.
+ * Runs a write to the table of ports under the lock of the run directory. If two calls wrote one place at once, the
+ * table could combine one pod's MAC address with the other's port. The directory exists, since the attachment's record
+ * is written earlier.
  */
 function locked(syscalls: Node["syscalls"], runDir: string, write: () => void): void {
   const release = acquireDirectoryLock(syscalls, runDir);

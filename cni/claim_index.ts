@@ -2,21 +2,21 @@ import type { Family } from "../kernel/ip/address.ts";
 import type { KeyField } from "../kernel/nftables/expression.ts";
 import type { Claim } from "./host_port_claim.ts";
 
-/** Stands for all addresses of the node. */
+/** The key for all addresses of the node. */
 const ALL = undefined;
 
 /**
- * Who holds which ports, so that what overlaps with a claim is found by its family, protocol and port, and not by
- * comparing it with everything.
+ * Records the holder of each port, so that overlaps with a claim are found by family, protocol and port, without
+ * comparing it with every other claim.
  */
 export class ClaimIndex<H extends object | number> {
   readonly #ports = new Map<string, Map<KeyField | undefined, H>>();
 
   /**
-   * Of several with the same, the first is kept.
+   * Adds a holder. If several have the same port and address, the first stays.
    *
    * @param port protocol and number
-   * @param address undefined for all of the family
+   * @param address undefined for all addresses of the family
    */
   add(family: Family, port: readonly KeyField[], address: KeyField | undefined, holder: H): void {
     const key = keyOf(family, port);
@@ -25,14 +25,14 @@ export class ClaimIndex<H extends object | number> {
     this.#ports.set(key, holders);
   }
 
-  /** As {@link add}, of a claim. */
+  /** As {@link add}, for a claim. */
   addClaim({ family, address, mapping: { protocol, hostPort } }: Claim, holder: H): void {
     this.add(family, [protocol, hostPort], address, holder);
   }
 
   /**
-   * Whose claim cannot hold beside this one: of the same port, where either is of all addresses or both of one. Of several it is
-   * who has all addresses, else who came first.
+   * Returns the holder that conflicts with a claim: one of the same port, where either has all addresses or both have
+   * the same one. Of several, returns the holder of all addresses, otherwise the first.
    */
   find({ family, address, mapping: { protocol, hostPort } }: Claim): H | undefined {
     const holders = this.#ports.get(keyOf(family, [protocol, hostPort]));
@@ -42,7 +42,7 @@ export class ClaimIndex<H extends object | number> {
   }
 }
 
-/** keyText of nftables would bring the part that writes nftables into every call. */
+/** Not keyText of nftables: that would load the nftables writer in every call. */
 function keyOf(family: Family, port: readonly KeyField[]): string {
   return [family, ...port].map(String).join(" ");
 }

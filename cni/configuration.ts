@@ -24,14 +24,14 @@ import { refuseUnsupported } from "./unsupported.ts";
 import type { CniVersion } from "./version.ts";
 import { negotiateVersion } from "./version.ts";
 
-/** A network configuration whose every field has been judged. */
+/** A network configuration whose every field has been validated. */
 export interface NetworkConfiguration {
   readonly cniVersion: CniVersion;
   /** `[a-zA-Z0-9][a-zA-Z0-9_.-]*`: it names a directory of the address store. */
   readonly name: string;
   readonly runDir: string;
   readonly ipam: IpamConfiguration;
-  /** The `dns` of the configuration, which replaces what resolvConf says. */
+  /** The `dns` of the configuration, which replaces the contents of resolvConf. */
   readonly dns: Dns;
 }
 
@@ -39,16 +39,19 @@ export interface NetworkConfiguration {
 export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConfiguration {
   readonly bridge: string;
   readonly hairpinMode: boolean;
-  /** Whether packets go around the bridge where they can; else it sees and counts them all. */
+  /** Whether packets go around the bridge where possible; otherwise the bridge sees and counts them all. */
   readonly bypassBridge: boolean;
-  /** Whether the pod gets default routes nobody configured; without them it reaches only what its routes say. */
+  /**
+   * Whether the pod gets default routes that are not configured; without them it reaches only the destinations of its
+   * routes.
+   */
   readonly isDefaultGateway: boolean;
   /** Bytes; 0 keeps the kernel's default. */
   readonly mtu: number;
-  /** A MAC address the runtime asks for: runtimeConfig before args.cni before CNI_ARGS. */
+  /** A MAC address the runtime asks for: runtimeConfig has priority over args.cni, and that over CNI_ARGS. */
   readonly mac: MacAddress | undefined;
   readonly limits: Limits | undefined;
-  /** The daemon that is to know each pod; undefined where the plugin works alone. */
+  /** The daemon that each pod is registered with; undefined when the plugin works without one. */
   readonly policyd: RegistrationAccess | undefined;
 }
 
@@ -63,19 +66,19 @@ export interface IpamConfiguration {
 export const RUN_DIRECTORY = "/run/drawbridge";
 export const DATA_DIRECTORY = "/var/lib/cni/networks";
 export const SMALLEST_IPV6_MTU = 1280;
-/** Real configurations have less than ten. */
+/** Real configurations have fewer than ten. */
 const MOST_LEVELS = 64;
 
-/** The IPAM types served in-process, by their own semantics and on the same store. */
+/** The IPAM types served in-process, with their own semantics and on the same store. */
 const ipamTypes = ["host-local", "drawbridge-ipam"];
 
 /**
  * Reads the configuration a runtime passes on standard input.
  *
- * @param shape the typed keys, or what chooses them by the whole configuration
- * @param judge looks at the version before anything else does
+ * @param shape the typed keys, or a function that chooses them by the whole configuration
+ * @param judge checks the version before anything else is read
  * @returns the typed keys of the shape, spelled as declared whatever their case
- * @throws CniError 6 when it is not a JSON object, 1 for a version we do not speak, 7 for a wrong type
+ * @throws CniError 6 when it is not a JSON object, 1 for an unsupported version, 7 for a wrong type
  */
 export function decodeConfiguration<const S extends Shape>(
   text: string,
@@ -104,15 +107,15 @@ export function decodeConfiguration<const S extends Shape>(
       `standard input nests objects and lists deeper than ${MOST_LEVELS} levels; expected a network configuration`,
     );
   }
-  // The version comes first: another one may give other types to what follows.
+  // The version comes first: in another version the other keys may have other types.
   judge(negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion));
   return decode(value, typeof shape === "function" ? shape(value) : shape);
 }
 
 /**
- * Judges the configuration of the plugin that answers as `drawbridge`.
+ * Validates the configuration of the plugin that answers as `drawbridge`.
  *
- * @param isForeignIpam whether another program gives the addresses, so that nothing is known of them yet
+ * @param isForeignIpam whether another program gives the addresses, so that they are not known yet
  * @throws CniError 2 for a feature this version does not have, 7 for a value it refuses
  * @throws DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
  */
@@ -128,7 +131,7 @@ export function bridgeConfiguration(
 }
 
 /**
- * The same where the addresses are known already, which were judged by themselves.
+ * As {@link bridgeConfiguration}, for a network whose addresses are known and validated already.
  *
  * @throws as {@link bridgeConfiguration}
  */
@@ -175,7 +178,7 @@ export function hasIpv6(sets: readonly RangeSet[]): boolean {
   return familiesOf(sets).includes(6);
 }
 
-/** The families a pod gets an address of, each once. */
+/** Returns the address families of a pod, each once. */
 function familiesOf(sets: readonly RangeSet[]): readonly Family[] {
   const families = new Set<Family>();
   for (const [range] of sets) if (range !== undefined) families.add(cidrFamily(range.subnet));
@@ -183,7 +186,7 @@ function familiesOf(sets: readonly RangeSet[]): readonly Family[] {
 }
 
 /**
- * Judges what every face that allocates addresses reads.
+ * Validates the part that every face that allocates addresses reads.
  *
  * @throws CniError 7, DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
  */
@@ -201,7 +204,7 @@ export function networkConfiguration(input: NetworkInput, args: CniArguments): N
   };
 }
 
-/** A network whose addresses an IPAM plugin of others gives: everything below `ipam` is for that plugin to judge. */
+/** Validates a network whose addresses an external IPAM plugin gives: that plugin validates everything below `ipam`. */
 function foreignNetwork(input: NetworkInput): NetworkConfiguration {
   checkType("type", input.type);
   return {
@@ -214,9 +217,9 @@ function foreignNetwork(input: NetworkInput): NetworkConfiguration {
 }
 
 /**
- * The network's name.
+ * Returns the network's name.
  *
- * @throws CniError 7 when it is missing or could not name a directory
+ * @throws CniError 7 when it is missing or cannot name a directory
  */
 export function networkName(input: DetachInput): string {
   const name = input.name ?? "";
@@ -264,8 +267,8 @@ function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfigu
 }
 
 /**
- * The range sets in host-local's order: what the runtime passes, then the old style of one range without a list, then
- * the list. Each source is judged by itself first, so that a refusal names the field as it was written.
+ * Returns the range sets in host-local's order: the ones from the runtime, then the old style of one range without a
+ * list, then the list. Each source is validated separately first, so that a refusal names the field as it was written.
  */
 function rangeSets(
   passed: readonly (readonly RangeInput[])[],
@@ -280,7 +283,10 @@ function rangeSets(
   return canonicalRangeSets([...passed, ...single, ...listed], "ipam.ranges");
 }
 
-/** Versions before 0.3.0 have room for one address of each family; refused before anything is made. @throws CniError 2 */
+/**
+ * Refuses several addresses of a family for versions before 0.3.0, before anything is made: their result holds one of
+ * each. @throws CniError 2
+ */
 export function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): void {
   if (version !== "0.1.0" && version !== "0.2.0") return;
   const families = ranges.flatMap(([range]) => (range === undefined ? [] : [cidrFamily(range.subnet)]));
@@ -291,7 +297,10 @@ export function checkExpressible(version: CniVersion, ranges: readonly RangeSet[
   );
 }
 
-/** The node reaches its pods through the subnet of the bridge's address, so the gateway must lie in it. */
+/**
+ * Requires each gateway to lie in its subnet: the bridge has the gateway's address, and the node reaches its pods
+ * through its subnet.
+ */
 function checkGateways(sets: readonly RangeSet[]): void {
   for (const set of sets) {
     for (const { gateway, subnet } of set) {
@@ -305,7 +314,7 @@ function checkGateways(sets: readonly RangeSet[]): void {
   }
 }
 
-/** A plugin type is a file name in the runtime's plugin directory: never a path (CVE-2021-20206). */
+/** Requires a plugin type to be a file name in the runtime's plugin directory, never a path (CVE-2021-20206). */
 function checkType(field: string, type: string | undefined): void {
   if (type === undefined || !isName(type)) {
     throw invalidField(
@@ -316,7 +325,7 @@ function checkType(field: string, type: string | undefined): void {
   }
 }
 
-/** @throws CniError 7 for what {@link isDirectoryPath} refuses */
+/** Returns the path. @throws CniError 7 for a path that {@link isDirectoryPath} refuses */
 export function checkDirectory(field: string, path: string): string {
   if (isDirectoryPath(path)) return path;
   throw invalidField(field, path, 'an absolute path without ".."');

@@ -8,16 +8,16 @@ import { unsupported } from "./unsupported.ts";
 
 type Input = Decoded<typeof routeShape>;
 
-/** The options of CNI 1.1 and the largest value of each: what the kernel has room for. */
+/** The options of CNI 1.1 and the largest value of each that the kernel can store. */
 const LARGEST = { mtu: 65_535, advmss: 65_535, priority: 0xffff_ffff, table: 0xffff_ffff } as const;
 const OPTIONS = ["mtu", "advmss", "priority", "table"] as const;
 
 /**
- * Judges a list of routes.
+ * Validates a list of routes.
  *
- * @param field names it in an error
+ * @param field names the list in an error
  * @throws CniError 7 naming the field, 2 for a scope
- * @throws DrawbridgeError ERR_ADDRESS for what is no address or prefix
+ * @throws DrawbridgeError ERR_ADDRESS for a text that is not an address or prefix
  */
 export function configuredRoutes(list: readonly Input[], field = "ipam.routes"): readonly ResultRoute[] {
   return list.map((input, index) => routeOf(input, `${field}[${index}]`));
@@ -39,7 +39,7 @@ function routeOf({ dst, gw, scope, ...options }: Input, field: string): ResultRo
   return { ...route, gateway };
 }
 
-/** The options that are asked for: 0 counts as absent, as in Go's types. */
+/** Returns the options that are set: 0 counts as absent, as in Go's types. */
 function optionsOf(input: Omit<Input, "dst" | "gw" | "scope">, field: string): RouteOptions {
   const options: { -readonly [K in keyof RouteOptions]: RouteOptions[K] } = {};
   for (const name of OPTIONS) {

@@ -24,16 +24,17 @@ import { hostRoute } from "./wiring.ts";
 import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
 
 /**
- * Detaches a pod: the DEL verb. Repeatable, and complete from any state an ADD can be killed in.
+ * Detaches a pod: the DEL verb. It is repeatable, and complete from any state an ADD can be killed in.
  *
- * The link goes first, then what the node's tables have of the pod, then the addresses, then the record: an address is
- * free only once nothing answers to it, and the record that names the addresses outlives them. Without a record (killed
- * before it, another boot, a pod of the reference plugin) the addresses are found by the container's id in the store, and
- * what is in the tables by the host end's name; with a daemon, which has them, the plugin looks into none. The record, not
- * the configuration, says where they are: that may have changed since. What another network's record names is not touched.
+ * The link goes first, then the pod's elements in the node's tables, then the addresses, then the record: an address
+ * becomes free only once nothing answers to it, and the record that names the addresses outlives them. Without a record
+ * (an ADD killed before it, another boot, a pod of the reference plugin), DEL finds the addresses by the container's id
+ * in the store and the elements by the host end's name; with a daemon, which keeps the elements, the plugin reads no
+ * table. The record, not the configuration, says where these things are, since the configuration may have changed. What
+ * another network's record names is not touched.
  *
  * @param namespace the pod's, or undefined when it is gone
- * @throws NetlinkError when the kernel will not remove the link; the addresses then stay reserved
+ * @throws NetlinkError when the kernel does not remove the link; the addresses then stay reserved
  */
 export function* del(
   node: Node,
@@ -51,16 +52,17 @@ export function* del(
   const removal = isOtherNetworks ? undefined : removeWiring(node, configuration, attachment, record, unregistration);
 
   const isOthersWork = removal?.wasThere === false && record === undefined;
-  // A daemon that did not know the pod has not done it either.
+  // A daemon that did not know the pod has not forgotten its flows either.
   const forgetsFlows = policyd !== undefined && unregistration !== "detached";
   const early = (held: readonly Address[]): void => {
     if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, ifname);
-    // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
+    // While only this pod has the addresses: what the daemon put in force for it must not let the next pod through
+    // (POD-20).
     if (forgetsFlows) node.nodeRules().forgetAddresses(node, held);
   };
   const { bridge = configuration.bridge, dataDir = configuration.ipam.dataDir } = record ?? {};
   releaseAddresses(openStore(node, name, dataDir), attachment, record, {
-    // All flows of the node may be listed for it, for seconds in which other pods need the store.
+    // This may list all flows of the node and take seconds, in which other pods need the store.
     ...(isOthersWork || forgetsFlows ? { early } : {}),
     last: (held) => {
       forgetNeighbours(removal, held);
@@ -70,7 +72,7 @@ export function* del(
   removeAttachment(runDir, name, attachment, node.files);
 }
 
-/** Gives the addresses back: those of the record, or all that are the attachment's. */
+/** Releases the addresses: those of the record, or all that the attachment holds. */
 function releaseAddresses(
   store: AddressStore,
   attachment: Attachment,
@@ -86,8 +88,8 @@ function addressesOf({ addresses }: AttachmentRecord): readonly Address[] {
 }
 
 /**
- * Whether another network of this boot has the interface. A DEL follows the ADD that was refused because of it, and what
- * follows from container and interface alone, the link's name as well, is then not this network's.
+ * Whether another network of this boot has the interface. An ADD refused for this reason is followed by a DEL, and
+ * everything derived from only container and interface, such as the link's name, then belongs to the other network.
  */
 function isOfOtherNetwork(node: Node, { runDir, name }: DetachConfiguration, attachment: Attachment): boolean {
   const others = recordsOfOtherNetworks(runDir, name, attachment, node.files);
@@ -95,10 +97,10 @@ function isOfOtherNetwork(node: Node, { runDir, name }: DetachConfiguration, att
 }
 
 /**
- * Removes the link, its delay device, and what is in the node's tables.
+ * Removes the link, its delay device, and the pod's elements in the node's tables.
  *
- * @returns what was found of the link; undefined where the daemon has removed it
- * @throws NetlinkError when the kernel will not remove the link
+ * @returns what was found of the link; undefined if the daemon has removed it
+ * @throws NetlinkError when the kernel does not remove the link
  */
 function removeWiring(
   node: Node,
@@ -108,7 +110,7 @@ function removeWiring(
   unregistration: Unregistration | undefined,
 ): LinkRemoval | undefined {
   const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
-  // What the daemon has done is not asked for again: the next pods' removal has the kernel's lock for links by now.
+  // The removal is not repeated after the daemon: by now the next pods' removals hold the kernel's lock for links.
   const removal =
     unregistration === "detached" ? undefined : removeLink(node, hostInterface, record?.bridge ?? configuration.bridge);
   if (mayBeDelayed(record))
@@ -117,15 +119,15 @@ function removeWiring(
   return removal;
 }
 
-/** What a request to remove a pod's link has found. */
+/** The result of a request to remove a pod's link. */
 interface LinkRemoval {
   readonly socket: NetlinkSocket;
   readonly wasThere: boolean;
-  /** Undefined where the bridge is gone. */
+  /** Undefined if the bridge is gone. */
   readonly bridgeIndex: number | undefined;
 }
 
-/** @throws NetlinkError when the kernel will not remove the link */
+/** @throws NetlinkError when the kernel does not remove the link */
 function removeLink(node: Node, hostInterface: string, bridge: string): LinkRemoval {
   const socket = openRouteSocket(node.syscalls);
   const [deleted, found] = socket.batch([deleteLink({ name: hostInterface }), getLink({ name: bridge })]);
@@ -135,7 +137,7 @@ function removeLink(node: Node, hostInterface: string, bridge: string): LinkRemo
   return { socket, wasThere: deleted?.error === undefined, bridgeIndex };
 }
 
-/** Takes from the plugin's own tables what a pod has there: nothing where the daemon keeps its rules. */
+/** Removes a pod's elements from the plugin's own tables; does nothing if the daemon keeps the pod's rules. */
 function withdrawRules(
   node: Node,
   { runDir, policyd }: DetachConfiguration,
@@ -145,15 +147,15 @@ function withdrawRules(
   if (record === undefined) {
     if (policyd === undefined) node.nodeRules().withdraw(node, runDir, hostInterface, undefined);
   } else if (record.policyd === undefined && asksForNodeRules(record)) {
-    // Also where the configuration names a daemon by now: it does not have the rules of this pod.
+    // Also when the configuration names a daemon by now: the daemon does not have this pod's rules.
     node.nodeRules().withdraw(node, runDir, hostInterface, { ...record, addresses: addressesOf(record) });
   }
 }
 
 /**
- * Removes the interface of a pod that another plugin wired before a migration: it has no host end of our name and no
- * record, but a reservation. Without one the interface is not this attachment's, and stays: an ADD that was refused
- * because of it is followed by a DEL, too.
+ * Removes the interface of a pod that another plugin wired before a migration: such a pod has a reservation, but no
+ * host end of our name and no record. Without a reservation the interface does not belong to this attachment and stays:
+ * an ADD that was refused because of it is followed by a DEL, too.
  */
 function deletePodInterface(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, ifname: string): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
@@ -161,7 +163,9 @@ function deletePodInterface(node: Node, home: NetworkNamespace, namespace: Netwo
   if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
 }
 
-/** Permanent entries stay on the bridge when the pod's link goes; ENOENT means there was none. */
+/**
+ * Removes the neighbours: permanent entries stay on the bridge when the pod's link goes. ENOENT means there was none.
+ */
 function forgetNeighbours(removal: LinkRemoval | undefined, addresses: readonly Address[]): void {
   if (removal?.bridgeIndex === undefined) return;
   const { socket, bridgeIndex } = removal;
@@ -170,7 +174,7 @@ function forgetNeighbours(removal: LinkRemoval | undefined, addresses: readonly 
   }
 }
 
-/** Addresses that another IPAM plugin gave may have routes of their own; ESRCH means there was none. */
+/** Removes the routes that addresses of an external IPAM plugin may have. ESRCH means there was none. */
 function forgetHostRoutes(node: Node, bridge: string, addresses: readonly Address[]): void {
   const socket = openRouteSocket(node.syscalls);
   const link = findLink(socket, { name: bridge });

@@ -5,13 +5,13 @@ import type { DetachInput } from "./network_input.ts";
 import type { PolicydAccess } from "./registration.ts";
 import { detachAccess } from "./registration.ts";
 
-/** What releasing addresses needs: where they are, not how they are chosen. */
+/** The part of a configuration that is needed to release addresses: where they are, not how they are chosen. */
 export interface ReleaseConfiguration {
   readonly name: string;
   readonly ipam: { readonly dataDir: string };
 }
 
-/** What DEL reads: where things are, not how they are made. */
+/** The part of a configuration that DEL reads: where things are, not how they are made. */
 export interface DetachConfiguration extends ReleaseConfiguration {
   readonly runDir: string;
   readonly bridge: string;
@@ -19,8 +19,8 @@ export interface DetachConfiguration extends ReleaseConfiguration {
 }
 
 /**
- * Judges only what a DEL needs. A configuration that ADD would refuse must not keep a pod from being removed: it may
- * have changed since, or be another plugin's (CNI specification: DEL is best effort).
+ * Validates only the fields that a DEL needs. A configuration that ADD would refuse must not prevent a pod's removal:
+ * it may have changed since, or be another plugin's (CNI specification: DEL is best effort).
  *
  * @throws CniError 7 naming the field
  */
@@ -33,7 +33,7 @@ export function detachConfiguration(input: DetachInput): DetachConfiguration {
   };
 }
 
-/** The same for the IPAM face, which has no bridge. @throws CniError 7 naming the field */
+/** As {@link detachConfiguration}, for the IPAM face, which has no bridge. @throws CniError 7 naming the field */
 export function releaseConfiguration(input: DetachInput): ReleaseConfiguration {
   return {
     name: networkName(input),

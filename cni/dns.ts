@@ -8,7 +8,8 @@ import type { Dns } from "./result.ts";
 const LONGEST_RESOLV_CONF = 64 * 1024;
 
 /**
- * The DNS settings of the result: the configuration's own, else those of the file `ipam.resolvConf` names.
+ * Returns the DNS settings of the result: the configuration's own, otherwise those of the file that `ipam.resolvConf`
+ * names.
  *
  * @throws CniError 5 when that file cannot be read
  */

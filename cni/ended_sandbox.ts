@@ -13,18 +13,21 @@ import { hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { uptime } from "./status/failure_record.ts";
 
-/** A sandbox, by its container and the pod that it is of. */
+/** A sandbox, by its container and its pod. */
 export type Sandbox = Pick<AttachmentRecord, "containerId" | "pod">;
 
-/** Whether two sandboxes are of Pods of one name: at most one of these Pods is there, and has one sandbox at most. */
+/**
+ * Whether two sandboxes belong to Pods of the same name: at most one of these Pods exists, and it has at most one
+ * sandbox.
+ */
 export function areOfOneName(one: Sandbox, other: Sandbox): boolean {
   if (one.pod === undefined || other.pod === undefined || one.containerId === other.containerId) return false;
   return one.pod.namespace === other.pod.namespace && one.pod.name === other.pod.name;
 }
 
 /**
- * Whether a sandbox is an earlier one of the Pod that a new one is made for. The kubelet makes a second one only when it has given up the
- * first, whether or not its link is still there.
+ * Whether a sandbox is an earlier one of the Pod that a new one is made for. The kubelet makes a second sandbox only
+ * after it has given up the first, whether or not the first one's link still exists.
  */
 export function isEarlierSandbox(holder: Sandbox, taker: Sandbox): boolean {
   const uid = holder.pod?.uid;
@@ -32,9 +35,9 @@ export function isEarlierSandbox(holder: Sandbox, taker: Sandbox): boolean {
 }
 
 /**
- * Whether a sandbox gives its host ports to another one that wants them: it is an earlier one of the same Pod, or it has ended without
- * DEL. That is proven by its namespace ({@link hasEnded}), or by its link that is gone while another Pod has its Pod's name. An ADD that
- * is under way has its namespace.
+ * Whether a sandbox gives its host ports to another one that wants them: because it is an earlier one of the same Pod,
+ * or because it has ended without DEL. The proof of the latter is its namespace ({@link hasEnded}), or that its link is
+ * gone while another Pod has its Pod's name. An ADD in progress still has its namespace.
  */
 export function givesWay(node: Node, holder: AttachmentRecord, taker: Sandbox, hasLink: HasLink): boolean {
   if (isEarlierSandbox(holder, taker)) return true;
@@ -43,8 +46,9 @@ export function givesWay(node: Node, holder: AttachmentRecord, taker: Sandbox, h
 }
 
 /**
- * Tells of host ends, by their names, whether their host ports are free for a new sandbox. A host end with neither record nor link is nobody's:
- * an ADD writes its record before its ports. Records are looked for only when it is asked, which is where a port is held.
+ * Returns a function that says whether the host ports of a host end, given by its name, are free for a new sandbox. A
+ * host end with neither record nor link is free: an ADD writes its record before its ports. Records are read only when
+ * the function is called, which is when a port is held.
  */
 export function freeOwners(node: Node, runDir: string, taker: Sandbox): (owner: string) => boolean {
   const hasLink = linksOf(node);
@@ -68,7 +72,10 @@ export function freeOwners(node: Node, runDir: string, taker: Sandbox): (owner: 
   };
 }
 
-/** The records of sandboxes that hold host ports of a new one and give way to it. @throws DrawbridgeError when the kernel does not answer */
+/**
+ * Returns the records of sandboxes that hold host ports of a new one and give way to it. @throws DrawbridgeError when
+ * the kernel does not answer
+ */
 export function givingWay(node: Node, runDir: string, taker: AttachmentRecord): readonly AttachmentRecord[] {
   const claims = new ClaimIndex<AttachmentRecord>();
   for (const claim of claimsOfRecord(taker)) claims.addClaim(claim, taker);
@@ -90,7 +97,7 @@ function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly
   return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 
-/** Marks an attachment as one that has ended. Where that fails only its remains stay longer. */
+/** Marks an attachment as ended. If that fails, its remains only stay longer. */
 export function noteEnded(node: Node, runDir: string, record: AttachmentRecord): void {
   const seconds = uptime(node);
   if (seconds === undefined) return;

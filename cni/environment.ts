@@ -7,7 +7,7 @@ export interface Attachment {
   readonly containerId: string;
   /** At most 15 bytes, one path component, no white space, no colon. */
   readonly ifname: string;
-  /** The path of the network namespace; undefined for a DEL after it is gone. */
+  /** The path of the network namespace; undefined for a DEL after the namespace is gone. */
   readonly netns: string | undefined;
   readonly arguments: CniArguments;
 }
@@ -43,7 +43,7 @@ export function readAttachment(environment: Environment, verb: "ADD" | "CHECK" |
     containerId: checkContainerId(environment["CNI_CONTAINERID"] ?? ""),
     ifname: checkInterfaceName(environment["CNI_IFNAME"] ?? "", "CNI_IFNAME", CniErrorCode.INVALID_ENVIRONMENT),
     netns: environment["CNI_NETNS"] === "" ? undefined : environment["CNI_NETNS"],
-    // A DEL needs none of them, and must not fail over what an ADD refused.
+    // A DEL needs none of them, and must not fail because of an argument that the ADD refused.
     arguments: readArguments((verb === "ADD" && environment["CNI_ARGS"]) || ""),
   };
 }
@@ -60,7 +60,7 @@ function checkContainerId(id: string): string {
 }
 
 /**
- * An interface name that {@link isInterfaceName} accepts.
+ * Returns an interface name that {@link isInterfaceName} accepts.
  *
  * @throws CniError with `code`, naming the field and the value
  */
@@ -72,7 +72,7 @@ export function checkInterfaceName(name: string, field: string, code: CniErrorCo
   );
 }
 
-/** Reads CNI_ARGS; what is no pod of Kubernetes by its names counts as none. */
+/** Reads CNI_ARGS. Names that a pod of Kubernetes cannot have count as no pod. */
 function readArguments(text: string): CniArguments {
   const pairs = readPairs(text);
   const namespace = pairs.get("K8S_POD_NAMESPACE");
@@ -86,8 +86,8 @@ function readArguments(text: string): CniArguments {
 }
 
 /**
- * `KEY=value` pairs joined by semicolons, in the reference library's strictness: keys are case-sensitive and an unknown
- * one is refused unless `IgnoreUnknown` is set.
+ * Reads `KEY=value` pairs joined by semicolons, as strictly as the reference library: keys are case-sensitive, and an
+ * unknown one is refused unless `IgnoreUnknown` is set.
  */
 function readPairs(text: string): ReadonlyMap<string, string> {
   const pairs = new Map<string, string>();
@@ -117,7 +117,7 @@ function isKnownArgument(key: string): boolean {
   return key === "IgnoreUnknown" || key === "MAC" || key === "IP" || key.startsWith("K8S_POD_");
 }
 
-/** Kubernetes object names are DNS names (RFC 1123), at most 253 characters; anything else is not a pod's. */
+/** Whether a text can be a Kubernetes object name: a DNS name (RFC 1123) of at most 253 characters. */
 function isDnsName(text: string): boolean {
   return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text);
 }

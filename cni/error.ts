@@ -2,9 +2,9 @@ import type { ErrorCode } from "../kernel/error.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 
 /**
- * Error codes of the CNI specification 1.1.0 ("Error"); the reference plugins' 8; and our own, from 100 on.
+ * Error codes of the CNI specification 1.1.0 ("Error"), the reference plugins' code 8, and our own from 100 on.
  *
- * A runtime only shows them to people, apart from 11: it may try the same call again.
+ * A runtime only shows them to people, except for 11: after that it may try the same call again.
  */
 export const CniErrorCode = {
   INCOMPATIBLE_VERSION: 1,
@@ -29,10 +29,10 @@ export const CniErrorCode = {
 
 export type CniErrorCode = (typeof CniErrorCode)[keyof typeof CniErrorCode];
 
-/** A refusal in the words of the CNI specification. */
+/** An error as the CNI specification defines it. */
 export class CniError extends Error {
   override readonly name = "CniError";
-  /** One of {@link CniErrorCode}, or what another plugin that this one has executed answered. */
+  /** One of {@link CniErrorCode}, or the code from another plugin that this one executed. */
   readonly code: number;
   readonly details: string | undefined;
 
@@ -43,12 +43,12 @@ export class CniError extends Error {
   }
 }
 
-/** The refusal of a configuration's field. */
+/** Returns the error for an invalid field of a configuration. */
 export function invalidField(field: string, value: unknown, expectation: string): CniError {
   return new CniError(CniErrorCode.INVALID_CONFIGURATION, `${field}: ${showValue(value)}; expected ${expectation}`);
 }
 
-/** A value for an error message: its JSON, cut where it is long; "missing" for undefined. */
+/** Formats a value for an error message: its JSON, truncated when long; "missing" for undefined. */
 export function showValue(value: unknown): string {
   const text = JSON.stringify(value) ?? "missing";
   return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
@@ -77,7 +77,10 @@ const codes: Readonly<Record<ErrorCode, CniErrorCode>> = {
   ERR_UNAVAILABLE: CniErrorCode.TRY_AGAIN_LATER,
 };
 
-/** Any thrown value as a CNI error; whatever is not of our family is internal, and is told without its stack. */
+/**
+ * Converts any thrown value to a CNI error. A value of no known error class becomes an internal error, without its
+ * stack.
+ */
 export function toCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
   if (error instanceof DrawbridgeError) return new CniError(codes[error.code], error.message, error.code);
@@ -85,7 +88,7 @@ export function toCniError(error: unknown): CniError {
   return new CniError(CniErrorCode.INTERNAL, message, "unexpected: please report this as a bug of Drawbridge");
 }
 
-/** The error as the specification wants it on standard output. */
+/** Formats the error for standard output, as the specification defines it. */
 export function formatCniError(error: CniError, cniVersion: string): string {
   return JSON.stringify(
     {

@@ -8,15 +8,17 @@ import { findLink } from "../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import type { Node } from "./node.ts";
 
-/** Larger than any content of host-local's; the content does not matter. */
+/** Larger than any reservation of host-local. The content does not matter. */
 const LARGEST_RESERVATION = 1024;
 
 /**
- * Returns a function that says whether a pod of another plugin on this node has an address, so that ours must not get it (FOREIGN-04).
+ * Returns a function that says whether a pod of another plugin on this node has an address, so that our pods must not
+ * get it (FOREIGN-04).
  *
- * After a change of plugins the pods of the former one stay until they are recreated, and their addresses are of the node's pod CIDR, as
- * ours are. Two sources name them: the reservations of host-local's networks beside ours, and a route to the single address by another
- * link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that has pods on this node does not count.
+ * After a change of plugins, the pods of the previous one stay until they are recreated, and their addresses come from
+ * the node's pod CIDR, as ours do. Two sources name them: the reservations of host-local's other networks, and a route
+ * to the single address by another link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that
+ * has pods on this node does not count.
  */
 export function foreignAddresses(
   node: Node,
@@ -35,9 +37,12 @@ export function foreignAddresses(
   };
 }
 
-/** Whether the kernel's route to an address is to it only, and by another link than the bridge. */
+/**
+ * Whether the kernel's route to an address has only this address as its destination, and uses another link than the
+ * bridge.
+ */
 function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: string): boolean {
-  // Where nothing leads there the kernel refuses to answer.
+  // Without any route, the kernel answers with an error.
   const [reply] = socket.batch([lookUpMatchedRoute(address)]);
   const message = reply?.error === undefined ? reply?.messages[0] : undefined;
   const route = message === undefined ? undefined : parseRoute(message);

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../kernel/error.ts";
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../kernel/ip/address.ts";
 
-/** A port that one pod has of one family's addresses of the node: of all of them, or of one. */
+/** A port that one pod has on the node's addresses of one family: on all of them, or on one. */
 export interface Claim {
   readonly family: Family;
   readonly address: Address | undefined;
@@ -11,8 +11,8 @@ export interface Claim {
 }
 
 /**
- * What a mapping claims in the families a pod has: without hostIP each of them, with 0.0.0.0 or :: its own, else the
- * one address.
+ * Returns the claims of a mapping in the families of its pod: in each family without hostIP, in its own family for
+ * 0.0.0.0 or ::, otherwise on the one address.
  */
 export function claimsOf(mapping: PortMapping, families: readonly Family[]): readonly Claim[] {
   const { hostIp } = mapping;
@@ -28,10 +28,10 @@ function formatMapping({ hostPort, protocol, hostIp }: PortMapping): string {
 }
 
 /**
- * The refusal of a mapping whose port is another pod's.
+ * Returns the error for a mapping whose port another pod holds.
  *
  * @param index among the pod's mappings
- * @param holder whom people know the other pod as
+ * @param holder the other pod's name, for people
  */
 export function portTaken(mapping: PortMapping, index: number, holder: string): DrawbridgeError {
   return new DrawbridgeError(

@@ -23,15 +23,18 @@ import { intervalOf, outermost } from "./set_elements.ts";
 
 const protocols = ["tcp", "udp", "sctp"] as const;
 
-/** What one family's rules look things up in. */
+/** The sets and maps that one family's rules use. */
 interface FamilySets {
   /** Ports of one address of the node. */
   readonly addressPorts: SetDefinition;
   /** Ports of all addresses of the node. */
   readonly ports: SetDefinition;
-  /** Where those do not hold all the same: Service addresses. */
+  /** The destinations to which `ports` does not apply all the same: Service addresses. */
   readonly exceptions: SetDefinition;
-  /** Source and destination, pod and pod, of what must come from the node instead. */
+  /**
+   * Pairs of a source and a destination, both the same pod's, whose packets must have the node's address as their
+   * source.
+   */
   readonly hairpin: SetDefinition;
 }
 
@@ -49,7 +52,7 @@ function familySets(family: Family): FamilySets {
 
 const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
 
-/** The sets and maps the rules of this file look into. */
+/** The sets and maps that the rules of this file use. */
 export const hostPortSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
   const { addressPorts, ports, exceptions, hairpin } = sets[family];
   return [addressPorts, ports, exceptions, hairpin];
@@ -58,19 +61,22 @@ export const hostPortSets: readonly SetDefinition[] = ([4, 6] as const).flatMap(
 const FROM_LINKS = "published_on_links";
 const isToNode = equals("fib daddr type", "local");
 
-/** Rules of destination NAT at prerouting. Packets from links lead to no port of localhost (CVE-2020-8558). */
+/** Rules of destination NAT at prerouting. Packets from links never reach a port of localhost (CVE-2020-8558). */
 export const hostPortRules: readonly Rule[] = [rule(isToNode, goTo(FROM_LINKS))];
 
 /** Rules of destination NAT at output, for the node's own packets. */
 export const hostPortOutputRules: readonly Rule[] = [fromLocalhost, rule(isToNode, goTo(PUBLISHED))];
 
-/** The chains that {@link hostPortRules} and {@link hostPortOutputRules} go on in, for packets to an address of the node. */
+/**
+ * The chains to which {@link hostPortRules} and {@link hostPortOutputRules} send packets for an address of the node.
+ */
 export const hostPortChains: readonly Chain[] = [
   { name: FROM_LINKS, rules: [...notToLocalhost, rule(goTo(PUBLISHED))] },
   {
     name: PUBLISHED,
     rules: [
-      // Link-local sources are not forwarded, so what listens at such an address of the node keeps being reached.
+      // Packets to a link-local address stay on the node, since their sources are not forwarded: a program that listens
+      // at such an address stays reachable.
       rule(inPrefix("ip6 daddr", parseCidr("fe80::/10")), returnToCaller),
       ...([4, 6] as const).flatMap((family) => [
         ...protocols.map((protocol) => translation(family, protocol, true)),
@@ -91,8 +97,8 @@ export const hostPortChains: readonly Chain[] = [
 ];
 
 /**
- * Rules for postrouting at 100: a pod that reaches itself through the node must see the node's address as the source,
- * as it drops packets from its own; and so must a pod that is reached from localhost.
+ * Rules for postrouting at 100. A pod that reaches itself through the node must see the node's address as the source,
+ * since it drops packets from its own address; so must a pod that is reached from localhost.
  */
 export const hairpinRules: readonly Rule[] = [
   ...([4, 6] as const).map((family) =>
@@ -119,18 +125,18 @@ function translation(family: Family, protocol: (typeof protocols)[number], hasAd
   return hasAddress ? rule(dnat) : rule(equals("meta nfproto", family === 4 ? "ipv4" : "ipv6"), dnat);
 }
 
-/** What is published of a pod. */
+/** The published ports of a pod. */
 export interface Publication {
   readonly mappings: readonly PortMapping[];
   /** The pod's addresses; the first of each family is where its ports lead. */
   readonly addresses: readonly Address[];
-  /** Service addresses, which a port of all addresses leaves alone even where the node has them. */
+  /** Service addresses: a port on all addresses does not apply to them, even where the node has them. */
   readonly serviceCidrs: readonly Cidr[];
-  /** Of each element: whose it is. */
+  /** The comment of each element: its owner. */
   readonly comment: string;
 }
 
-/** The elements that publish a pod's ports. */
+/** Returns the elements that publish a pod's ports. */
 export function hostPortElements({ mappings, addresses, serviceCidrs, comment }: Publication): readonly SetElements[] {
   if (mappings.length === 0) return [];
   return ([4, 6] as const).flatMap((family) => {
@@ -162,13 +168,13 @@ function keyOf({ mapping, address }: Claim): readonly (string | number | bigint)
   return address === undefined ? port : [...port, address];
 }
 
-/** The maps an overlap is looked for in. */
+/** The maps that are searched for an overlap. */
 export const claimSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => [
   sets[family].addressPorts,
   sets[family].ports,
 ]);
 
-/** A claim that somebody else holds. */
+/** A claim that conflicts with an element of another owner. */
 export interface Conflict {
   readonly claim: Claim;
   /** The comment of the holder's element. */
@@ -176,8 +182,8 @@ export interface Conflict {
 }
 
 /**
- * The first of a pod's claims that elements of {@link claimSets} stand against. Equal keys the kernel would refuse
- * itself; a port of all addresses and the same of one are different keys.
+ * Returns the first of a pod's claims that conflicts with elements of {@link claimSets}. The kernel itself would refuse
+ * only equal keys; a port on all addresses and the same port on one address are different keys.
  */
 export function findConflict(
   { mappings, addresses }: Pick<Publication, "mappings" | "addresses">,

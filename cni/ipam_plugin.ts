@@ -10,8 +10,9 @@ import { openStore } from "./node.ts";
 import type { AddResult } from "./result.ts";
 
 /**
- * ADD as an IPAM plugin, for the interface plugins of others: addresses with their subnet's prefix length, no
- * interface. With no record of ours, only the store itself can tell that a container already holds an address.
+ * Carries out ADD as an IPAM plugin for other interface plugins: returns addresses with their subnet's prefix length,
+ * and no interface. Since there is no attachment record, only the store itself can tell that a container already holds
+ * an address.
  *
  * @throws DrawbridgeError in host-local's words
  */
@@ -27,15 +28,18 @@ export function allocateForOthers(node: Node, configuration: NetworkConfiguratio
   return { interfaces: [], ips: allocations.map(({ address, gateway }) => ({ address, gateway })), routes, dns };
 }
 
-/** DEL as an IPAM plugin: gives back whatever the container's interface holds; nothing is fine too. */
+/**
+ * Carries out DEL as an IPAM plugin: releases whatever the container's interface holds. It is not an error if it holds
+ * nothing.
+ */
 export function releaseForOthers(node: Node, configuration: ReleaseConfiguration, attachment: Attachment): void {
   openStore(node, configuration.name, configuration.ipam.dataDir).release(attachment);
 }
 
 /**
- * CHECK of an attachment's addresses: those of its record that no reservation gives it.
+ * Returns the addresses of an attachment's record that are not reserved for it.
  *
- * It is the one place that asks the network's IPAM to verify an attachment.
+ * This is the only place where CHECK asks the network's IPAM about an attachment.
  */
 export function unheldAddresses(
   node: Node,
@@ -47,7 +51,7 @@ export function unheldAddresses(
 }
 
 /**
- * CHECK as an IPAM plugin for the interface plugins of others, in host-local's words.
+ * Carries out CHECK as an IPAM plugin for other interface plugins, with host-local's messages.
  *
  * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE when nothing is reserved for the container's interface
  */

@@ -1,8 +1,8 @@
 import { invalidField } from "./error.ts";
 
 /**
- * The types a configuration's values have: "any" for one that is only passed on, one shape in a list for each of its
- * elements. All members of an object are optional, as in Go.
+ * The types of a configuration's values: "any" for a value that is only passed on, one shape in a list for each of the
+ * list's elements. All members of an object are optional, as in Go.
  */
 export type Shape =
   | "string"
@@ -13,7 +13,7 @@ export type Shape =
   | readonly [Shape]
   | { readonly [key: string]: Shape };
 
-/** What {@link decode} makes of a shape. */
+/** The type that {@link decode} returns for a shape. */
 export type Decoded<S> = S extends "string"
   ? string
   : S extends "number"
@@ -32,11 +32,11 @@ export type Decoded<S> = S extends "string"
  * Reads a JSON value as Go's decoder does: keys match without case and the last of several wins, null counts as an
  * absent key, unknown keys are ignored, a wrong type is an error.
  *
- * containerd sends runtime data as `HostPort` and `IngressRate`, CRI-O as `hostPort` and `ingressRate`; reading only
- * one of them loses every hostPort of the other.
+ * containerd sends runtime data as `HostPort` and `IngressRate`, CRI-O as `hostPort` and `ingressRate`: a plugin that
+ * reads only one spelling misses every hostPort of the other runtime.
  *
  * @param path names the value in an error ("ipam.ranges[0]")
- * @throws CniError 7 naming the field, its value and the type that was expected
+ * @throws CniError 7 naming the field, its value and the expected type
  */
 export function decode<const S extends Shape>(value: unknown, shape: S, path = "configuration"): Decoded<S> {
   // oxlint-disable-next-line no-unsafe-type-assertion -- this is the gate: each branch has checked its type
@@ -77,8 +77,8 @@ function decodeObject(value: unknown, shape: { readonly [key: string]: Shape }, 
 }
 
 /**
- * Whether objects and lists are nested in more than `levels` levels. JSON.parse takes any depth, JSON.stringify
- * overflows the stack at some thousands.
+ * Whether objects and lists are nested deeper than `levels`. JSON.parse accepts any depth, but JSON.stringify overflows
+ * the stack at a few thousand levels.
  */
 export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (value === null || typeof value !== "object") return false;
@@ -87,7 +87,7 @@ export function isNestedDeeper(value: unknown, levels: number): boolean {
   return false;
 }
 
-/** Whether a value is an object of JSON, and no list. */
+/** Whether a value is a JSON object, not a list. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -10,7 +10,8 @@ import type { AddResult } from "./result.ts";
 const LOOPBACK = "lo";
 
 /**
- * Sets a namespace's loopback interface up or down: the `loopback` plugin, which containerd executes for every sandbox.
+ * Sets a namespace's loopback interface up or down, as the `loopback` plugin does, which containerd executes for every
+ * sandbox.
  *
  * @throws NetlinkError, SyscallError
  */
@@ -19,7 +20,10 @@ export function setLoopback(node: Node, home: NetworkNamespace, namespace: Netwo
   socket.request(changeLink({ name: LOOPBACK }, { up }));
 }
 
-/** CHECK of the `loopback` plugin. @throws CniError 107 when the interface is down; NetlinkError, SyscallError */
+/**
+ * Carries out CHECK of the `loopback` plugin. @throws CniError 107 when the interface is down; NetlinkError,
+ * SyscallError
+ */
 export function checkLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
   if (findLink(socket, { name: LOOPBACK })?.up === true) return;
@@ -29,7 +33,7 @@ export function checkLoopback(node: Node, home: NetworkNamespace, namespace: Net
   );
 }
 
-/** The result of the loopback plugin's ADD, when no earlier plugin of the chain has one. */
+/** Returns the result of the loopback plugin's ADD when no earlier plugin of the chain has one. */
 export function loopbackResult(sandbox: string): AddResult {
   return {
     interfaces: [{ name: LOOPBACK, mac: "00:00:00:00:00:00", sandbox }],

@@ -8,10 +8,13 @@ import type { SetElements } from "./set_elements.ts";
 const checked: SetDefinition = { name: "checked", key: ["ifname"] };
 const senders: SetDefinition = { name: "senders", key: ["ifname", "ether_addr"] };
 
-/** The sets the rules of this file look into. */
+/** The sets that the rules of this file use. */
 export const macCheckSets: readonly SetDefinition[] = [checked, senders];
 
-/** Rules for a bridge table at prerouting, before the bridge learns addresses: a pod's port takes its pod's MAC alone. */
+/**
+ * Rules for a bridge table at prerouting, before the bridge learns addresses: a pod's port accepts only frames with its
+ * pod's MAC address.
+ */
 export const macCheckRules: readonly Rule[] = [
   rule(
     inSet("iifname", checked.name),
@@ -21,7 +24,7 @@ export const macCheckRules: readonly Rule[] = [
   ),
 ];
 
-/** The elements that hold a port to one MAC address. @param comment of each element: whose it is */
+/** Returns the elements that restrict a port to one MAC address. @param comment of each element: its owner */
 export function macCheckElements(port: string, mac: MacAddress, comment: string): readonly SetElements[] {
   return [
     { set: checked, elements: [{ key: [port], comment }] },

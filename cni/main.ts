@@ -16,7 +16,8 @@ const STDIN = 0;
 const STDOUT = 1;
 const STDERR = 2;
 
-// A refusal is told in words; collecting a stack for every error that is caught and expected would cost each call.
+// A refusal is reported without a stack, and collecting one for every error that is caught and expected would slow each
+// call.
 Error.stackTraceLimit = 0;
 
 const syscalls = bunSyscalls();
@@ -47,7 +48,7 @@ const parts: MachineParts = {
 };
 
 /**
- * The plugin: verb from the environment, configuration from standard input, result or error on standard output.
+ * Runs the plugin: verb from the environment, configuration from standard input, result or error on standard output.
  *
  * @returns the exit code
  */
@@ -68,7 +69,7 @@ function main(): number {
         write(STDERR, text);
       },
       keepStatus: (stdin) => {
-        // The shim's only argument, and only with STATUS: who is called by a runtime itself has none.
+        // The shim gives this argument, its only one, with STATUS; a runtime that calls the plugin itself gives none.
         const [, , directory] = process.argv;
         if (directory !== undefined) keepAnswer(syscalls, directory, process.argv0, stdin);
       },
@@ -82,7 +83,8 @@ let exitCode = 1;
 try {
   exitCode = main();
 } finally {
-  // Ending through the runtime would take it apart first, which the kernel does faster (docs/performance.md). What main
-  // still throws is that its result could not be written: nobody is left to tell.
+  // Exits without Bun's own shutdown, which would clean up memory and descriptors that the kernel frees faster
+  // (docs/performance.md). An error that main still throws means that the result could not be written, so it cannot be
+  // reported.
   syscalls.exit(exitCode);
 }

@@ -11,9 +11,9 @@ import type { SetElements } from "./set_elements.ts";
 import { intervalOf, outermost } from "./set_elements.ts";
 
 interface FamilySets {
-  /** Pods whose traffic leaves with the node's address. */
+  /** Pods whose traffic leaves the node with the node's address. */
   readonly masqueraded: SetDefinition;
-  /** Pod and destination: where it keeps the pod's. */
+  /** Pairs of a pod and a destination to which its traffic keeps the pod's address. */
   readonly unmasqueraded: SetDefinition;
 }
 
@@ -28,23 +28,27 @@ function familySets(family: Family): FamilySets {
 const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
 const multicast = { 4: parseCidr("224.0.0.0/4"), 6: parseCidr("ff00::/8") } as const;
 
-/** The sets the rules of this file look into. */
+/** The sets that the rules of this file use. */
 export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
   const { masqueraded, unmasqueraded } = sets[family];
   return [masqueraded, unmasqueraded];
 });
 
-/** The ports above those of nodes' services: system ports, those of the kubelet and of tunnels, and NodePorts. */
+/**
+ * The ports above those of the node's own services: above system ports, those of the kubelet and of tunnels, and
+ * NodePorts.
+ */
 const HIDDEN_PORTS = { first: 32_768, last: 65_535 } as const;
 const hasPorts = oneOf("meta l4proto", ["tcp", "udp", "sctp"]);
 
 /**
- * Returns the rules that give a packet the node's address where all conditions hold.
+ * Returns the rules that masquerade a packet when all conditions hold.
  *
- * A packet that comes to the node from the socket to which a hidden flow goes, and to the port of that flow, is an answer to
- * it: so a flow with the port of a node's service takes the packets that are for this service ("port shadowing", CVE-2021-3773). The
- * kernel would choose among all ports from 1024 on, and for a flow from a port below 512 among those below 512
- * (nf_nat_l4proto_unique_tuple), by which 511 flows have them all. Fully random ports: many pods behind one address collide less often.
+ * A packet that arrives at the node from the remote socket of a masqueraded flow, and at the port of that flow, counts
+ * as an answer to it: so a flow that has the port of a node's service receives packets for this service ("port
+ * shadowing", CVE-2021-3773). The kernel would choose among all ports from 1024 on, and for a flow from a port below
+ * 512 among those below 512 (nf_nat_l4proto_unique_tuple), so that 511 flows would occupy all of them. The ports are
+ * fully random, since many pods behind one address then collide less often.
  */
 export function hiding(...conditions: readonly Statement[]): readonly Rule[] {
   return [
@@ -53,7 +57,7 @@ export function hiding(...conditions: readonly Statement[]): readonly Rule[] {
   ];
 }
 
-/** Returns the conditions that a packet of a pod meets when it leaves with the node's address. */
+/** Returns the conditions under which a pod's packet leaves with the node's address. */
 export function masqueradeConditions(family: Family): readonly Statement[] {
   const { source, destination } = familyWords[family];
   return [
@@ -69,10 +73,10 @@ export const masqueradeRules: readonly Rule[] = ([4, 6] as const).flatMap((famil
 );
 
 /**
- * The elements that masquerade what a pod sends.
+ * Returns the elements that masquerade a pod's packets.
  *
- * @param networks where the source is kept
- * @param comment of each element: whose it is
+ * @param networks the destinations for which the source is kept
+ * @param comment of each element: its owner
  */
 export function masqueradeElements(
   addresses: readonly Address[],

@@ -7,18 +7,19 @@ import { macFromBytes } from "../kernel/ip/mac.ts";
 export type Sha256 = (text: string) => string;
 
 /**
- * The name of the host end of an attachment's veth pair: `dbv` and 12 hexadecimal characters.
+ * Returns the name of the host end of an attachment's veth pair: `dbv` and 12 hexadecimal characters.
  *
- * Always 15 characters of [a-z0-9], the longest name the kernel takes (IFNAMSIZ 16 with its NUL). It follows from
- * container and interface alone, so DEL needs no record to find it, and 48 bits of SHA-256 keep two of a node's
- * attachments apart; ":" cannot occur in either part, so no two pairs share a text.
+ * It always has 15 characters of [a-z0-9], the longest name the kernel takes (IFNAMSIZ 16 with its NUL). Only container
+ * and interface determine it, so DEL needs no record to find it. 48 bits of SHA-256 keep the attachments of a node
+ * apart, and ":" cannot occur in either part, so no two pairs share a text.
  */
 export function hostInterfaceName(sha256: Sha256, containerId: string, ifname: string): string {
   return `dbv${sha256(`${containerId}:${ifname}`).slice(0, 12)}`;
 }
 
 /**
- * The MAC address of the pod's end: 0a:58 and the IPv4 address; for a pod without one, 0e and a hash of the IPv6 one.
+ * Returns the MAC address of the pod's end: 0a:58 and the IPv4 address; for a pod without one, 0e and a hash of the
+ * IPv6 address.
  *
  * An address and its MAC always go together, so a neighbour entry learned for an earlier pod is right for the next.
  */
@@ -29,36 +30,40 @@ export function podMac(sha256: Sha256, address: Address): MacAddress {
   return macFromBytes(bytes);
 }
 
-/** The MAC address of the host end: locally administered, from the interface's name, and never a pod's (ae, not 0a or 0e). */
+/**
+ * Returns the MAC address of the host end: locally administered, derived from the interface's name, and never a pod's
+ * (ae, not 0a or 0e).
+ */
 export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
   return locallyAdministered(0xae, sha256(`host:${hostInterface}`));
 }
 
 /**
- * The name of the device that delays what an attachment's pod sends: `dbi` and what {@link hostInterfaceName} has of
- * the same pair, so DEL finds it without a record, too.
+ * Returns the name of the device that delays what an attachment's pod sends: `dbi` and the hash that {@link
+ * hostInterfaceName} uses for the same pair, so that DEL finds this device without a record, too.
  */
 export function delayDeviceName(sha256: Sha256, containerId: string, ifname: string): string {
   return hostInterfaceName(sha256, containerId, ifname).replace("dbv", "dbi");
 }
 
 /**
- * The MAC address of that device: from its name, and of a prefix (be) nothing else of ours has. No frame carries it; the
- * kernel takes it in the message that makes the device, so a device of this name and MAC address is ours at any moment.
+ * Returns the MAC address of that device: derived from its name, with a prefix (be) that nothing else of ours has. No
+ * frame carries it. The kernel gets it in the message that makes the device, so a device with this name and MAC address
+ * is ours at any moment.
  */
 export function delayDeviceMac(sha256: Sha256, name: string): MacAddress {
   return locallyAdministered(0xbe, sha256(`delay:${name}`));
 }
 
 /**
- * The MAC address of a bridge: fixed by its name and first gateway address, so that it survives reboots, and of a
- * prefix (ce) no veth has, so that no port can share it.
+ * Returns the MAC address of a bridge. Its name and first gateway address determine it, so that it survives reboots; no
+ * veth has its prefix (ce), so that no port can share it.
  */
 export function bridgeMac(sha256: Sha256, bridge: string, gateway: string): MacAddress {
   return locallyAdministered(0xce, sha256(`bridge:${bridge}:${gateway}`));
 }
 
-/** Six bytes with the given first one, whose low bits must be 10: locally administered, unicast. */
+/** Returns six bytes with the given first one, whose low bits must be 10: locally administered, unicast. */
 function locallyAdministered(first: number, digest: string): MacAddress {
   const bytes = [first];
   for (let i = 0; i < 10; i += 2) bytes.push(Number.parseInt(digest.slice(i, i + 2), 16));

@@ -31,10 +31,11 @@ export function* withNamespaces<T>(
 }
 
 /**
- * Opens the pod's namespace, after making sure that it is not the node's own: a plugin that trusted such a path would
- * wire the node to itself (P14). The reference plugins notice only afterwards.
+ * Opens the pod's namespace and checks that it is not the node's own: a plugin that trusted such a path would wire the
+ * node to itself (P14). The reference plugins notice this only afterwards.
  *
- * @returns undefined when the path does not exist or leads to something else, such as the file a namespace was mounted on
+ * @returns undefined when the path does not exist or leads to something else, such as the file a namespace was mounted
+ *   on
  * @throws CniError 8
  */
 function openPodNamespace(
@@ -66,7 +67,7 @@ function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
   try {
     return openNamespace(node.syscalls, path);
   } catch (error) {
-    // Opening /proc/PID/ns/net of a process that has ended fails with ESRCH or EACCES.
+    // Opening /proc/PID/ns/net of an ended process fails with ESRCH or EACCES.
     if (error instanceof SyscallError && ["ENOENT", "ENOTDIR", "ESRCH", "EACCES"].includes(error.errnoName))
       return undefined;
     throw new CniError(
@@ -76,7 +77,7 @@ function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
   }
 }
 
-/** The refusal of a pod's namespace that is not there. */
+/** Returns the error for a pod's namespace that does not exist. */
 export function missingNamespace({ netns }: Attachment): CniError {
   return new CniError(
     CniErrorCode.INVALID_NETNS,

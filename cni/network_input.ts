@@ -31,7 +31,7 @@ const ipam = {
   resolvConf: "string",
 } as const;
 
-/** Options of the reference `portmap` plugin, whose work this one does. */
+/** Options of the reference `portmap` plugin, whose work this plugin does. */
 const portmapOptions = {
   backend: "string",
   snat: "boolean",
@@ -43,9 +43,9 @@ const portmapOptions = {
 } as const;
 
 /**
- * What the plugin reads of its configuration on standard input: the keys of the reference `bridge`, `host-local` and
- * `portmap` plugins, and ours (`runDir`, `routed`, `bypassBridge`, `policyd`, `exclude`, `nonMasqueradeCIDRs`, `serviceCIDRs`,
- * `detachOnly`). Types only; values are judged in configuration.ts.
+ * The keys that the plugin reads from the configuration on standard input: those of the reference `bridge`,
+ * `host-local` and `portmap` plugins, and ours (`runDir`, `routed`, `bypassBridge`, `policyd`, `exclude`,
+ * `nonMasqueradeCIDRs`, `serviceCIDRs`, `detachOnly`). Only their types; values are validated in configuration.ts.
  */
 export const networkShape = {
   cniVersion: "string",
@@ -88,7 +88,7 @@ export const networkShape = {
   },
 } as const;
 
-/** What a DEL reads of it; the rest may be of any type. */
+/** The keys that a DEL reads; the others may have any type. */
 export const detachShape = {
   cniVersion: "string",
   name: "string",

@@ -16,27 +16,30 @@ import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "./names.ts";
 import type * as NodeRules from "./node_rules.ts";
 
-/** What the verbs need of the machine they run on. */
+/** The parts of the machine that the verbs use. */
 export interface Node {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   readonly sysctl: Sysctl;
   readonly files: StoreFileSystem;
   readonly sha256: Sha256;
   /**
-   * The part that writes nftables, loaded on its first use: what only few calls need would cost each one a tenth of its
-   * time.
+   * The module that writes nftables. It is loaded on its first use: few calls need it, and loading it takes a tenth of
+   * a call's time.
    */
   nodeRules(): typeof NodeRules;
-  /** Starts other programs; loaded on its first use as well. */
+  /** The system calls that start other programs; loaded on their first use as well. */
   programs(): ProgramCalls;
   /** The id of this boot: a record with another one describes nothing that still exists. */
   bootId(): string;
 }
 
-/** The parts that differ between Bun and Node, beside the system calls: the hash, and how a module is loaded on its first use. */
+/**
+ * The parts that, besides the system calls, differ between Bun and Node: the hash, and how a module is loaded on its
+ * first use.
+ */
 export type MachineParts = Pick<Node, "sha256" | "nodeRules" | "programs">;
 
-/** The real machine. */
+/** Returns the real machine. */
 export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }: MachineParts): Node {
   let bootId: string | undefined;
   return {
@@ -51,9 +54,9 @@ export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }:
 }
 
 /**
- * The address store of a network, below host-local's `dataDir`.
+ * Opens the address store of a network, below host-local's `dataDir`.
  *
- * @param recorded what pods hold by their records, where it is ours to know
+ * @param recorded the addresses that pods hold by their records, if the records are ours
  */
 export function openStore(
   node: Node,
@@ -70,7 +73,7 @@ export function openStore(
   });
 }
 
-/** The addresses that pods of a network hold in a store, by their records of this boot. */
+/** Yields the addresses that pods of a network hold in a store, by their records of this boot. */
 export function* recordedHoldings(
   node: Node,
   {
@@ -86,7 +89,10 @@ export function* recordedHoldings(
   }
 }
 
-/** The settings of the node: what they were is kept, as the bridge may be somebody else's and outlives an uninstall as they do. */
+/**
+ * Returns the node's sysctl settings, and records their original values: the bridge may not be ours, and both outlive
+ * an uninstall.
+ */
 export function rememberingSettings(node: Node, runDirectory: string): Sysctl {
   return rememberingSysctl(node.sysctl, { files: node.files, runDirectory, bootId: () => node.bootId() });
 }

@@ -35,19 +35,19 @@ export { givingWay, noteEnded } from "./ended_sandbox.ts";
 export { daemonRuleDifferences, ownRuleDifferences, readRules } from "./check/rules.ts";
 export { demandClosed, forgetAddresses } from "./without_policyd.ts";
 
-/** The node's tables, and what is known of one without reading all there is of it. */
+/** The node's tables, and the head of a table without reading its contents. */
 export interface NodeNftables extends Nftables {
   head(reference: TableReference): TableHead | undefined;
 }
 
 /**
- * Puts what a configuration asks of the node's tables in force for an attachment, all of it or nothing, and makes the
- * tables where there are none.
+ * Writes the elements that an attachment's configuration asks for into the node's tables, all of them or nothing, and
+ * makes the tables where they are missing.
  *
- * Before the link exists: then no packet leaves unchecked or by the pod's own address.
+ * This happens before the link exists, so that no packet leaves unchecked or with the pod's own address.
  *
- * @throws DrawbridgeError ERR_HOST_PORT_TAKEN naming who has a port, ERR_FOREIGN_OBJECT for a table of others by our name,
- *   ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
+ * @throws DrawbridgeError ERR_HOST_PORT_TAKEN naming the holder of a port, ERR_FOREIGN_OBJECT for a foreign table of
+ *   our name, ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
  */
 export function publish(node: Node, configuration: BridgeConfiguration, attachment: Attachment, wiring: Wiring): void {
   const rules = decideNodeRules(configuration, wiring, attachment.containerId);
@@ -61,11 +61,11 @@ export function publish(node: Node, configuration: BridgeConfiguration, attachme
 }
 
 /**
- * Takes from the node's tables whatever an attachment has in them, and nothing else: each element names its owner. A
- * port or an address that is another's by now stays, and so does a table of others.
+ * Removes an attachment's elements from the node's tables, and nothing else: each element names its owner. A port or an
+ * address that another pod has by now stays, and so does a foreign table.
  *
  * @param owner the name of the host end
- * @param use says which tables may hold something; without a record nobody knows, and all are looked at
+ * @param use says which tables may hold something; without a record, all tables are searched
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
  */
 export function withdraw(
@@ -80,7 +80,7 @@ export function withdraw(
   if (use !== undefined) forgetFlowsTo(node.syscalls, use.portMappings, use.addresses);
 }
 
-/** Whether one of the tables is there and ours. A kernel without nftables has none, and refuses the question. */
+/** Whether one of the tables exists and is ours. A kernel without nftables has none, and refuses the question. */
 function hasTables(node: Node, candidates: readonly Table[]): boolean {
   try {
     return onTables(node, (tables) =>
@@ -96,12 +96,13 @@ function hasTables(node: Node, candidates: readonly Table[]): boolean {
 }
 
 /**
- * Runs an action under the lock of the node's tables: what one call reads of them holds until it has written. The kernel
- * makes each commit atomic, so a killed call leaves nothing half done.
+ * Runs an action under the lock of the node's tables, so that nothing changes between a call's reads and its writes.
+ * The kernel makes each commit atomic, so a killed call leaves nothing half done.
  */
 function withTables(node: Node, runDir: string, action: (tables: NodeNftables) => void): void {
   node.files.makeDirectory(runDir, 0o700);
-  // The lock goes before the socket: closing one waits some milliseconds for what was deleted (nft_rcv_nl_event).
+  // Releases the lock before it closes the socket: closing one waits some milliseconds for deleted objects
+  // (nft_rcv_nl_event).
   onTables(node, (tables) => {
     const release = acquireFileLock(node.syscalls, `${runDir}/nftables.lock`);
     try {
@@ -122,9 +123,9 @@ function onTables<T>(node: Node, action: (tables: NodeNftables) => T): T {
 }
 
 /**
- * The part of {@link publish} on the tables, with the tables at hand and the lock held.
+ * Does the part of {@link publish} that works on the tables, with the tables open and the lock held.
  *
- * @param isFree whether the host ports of a host end are free, as its pod has ended without DEL
+ * @param isFree whether the host ports of a host end are free because its pod has ended without DEL
  */
 export function claimIn(
   tables: NodeNftables,
@@ -146,7 +147,7 @@ export function claimIn(
   }
 }
 
-/** The part of {@link withdraw} on the tables, with the tables at hand and the lock held. */
+/** Does the part of {@link withdraw} that works on the tables, with the tables open and the lock held. */
 export function withdrawFrom(tables: NodeNftables, candidates: readonly Table[], owner: string): void {
   const changes = candidates.flatMap((table): readonly Change[] => {
     const found = tables.head(table);
@@ -186,7 +187,10 @@ function additions({ table, sets }: TableElements): readonly Change[] {
   return sets.map(({ set, elements }) => ({ kind: "add elements", table, set, elements, isNew: true }));
 }
 
-/** @returns the removal of host ports that are free by now @throws DrawbridgeError ERR_HOST_PORT_TAKEN */
+/**
+ * Checks the claims for conflicts. @returns the removals of host ports whose holders have ended @throws DrawbridgeError
+ * ERR_HOST_PORT_TAKEN
+ */
 function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: string) => boolean): readonly Change[] {
   if (rules.mappings.length === 0) return [];
   const present = new Map(
@@ -211,27 +215,30 @@ function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: 
   return free.size === 0 ? [] : hostPortSets.flatMap((set) => hostPortRemoval(tables, set, free));
 }
 
-/** The removal of host ports of some owners from a set. */
+/** Returns the removal of some owners' host ports from a set. */
 function hostPortRemoval(tables: NodeNftables, set: SetDefinition, owners: ReadonlySet<string>): readonly Change[] {
   const elements = tables.elements(ipTable, set).filter(({ comment }) => owners.has(ownerIn(comment) ?? ""));
   return elements.length === 0 ? [] : [{ kind: "delete elements", table: ipTable, set, elements }];
 }
 
 /**
- * Whether a port leads to an address that is the new pod's, or is its own attachment's: what it belonged to is gone, and
- * its DEL never came.
+ * Whether an element's port leads to an address that the new pod has now, or belongs to the attachment itself: its
+ * former pod is gone, and the DEL never came.
  */
 function isStale(element: Element, { owner, addresses }: NodeRules): boolean {
   const target = element.data !== undefined && !("kind" in element.data) ? element.data[0] : undefined;
   return elementsOf(owner, [element]).length > 0 || addresses.some((address) => address === target);
 }
 
-/** An element with this key is there already; of a map's with other data, older kernels say so by EBUSY. */
+/** Whether an element with this key exists already. For a map's element with other data, older kernels answer EBUSY. */
 function isTaken(error: unknown): boolean {
   return error instanceof NetlinkError && (error.errnoName === "EEXIST" || error.errnoName === "EBUSY");
 }
 
-/** Removes what stands in the way and is nobody's: keys of addresses and of a host end that are the new pod's now. */
+/**
+ * Returns the removals of elements that are in the way and have no pod any more: their keys are addresses and a host
+ * end that the new pod has now.
+ */
 function removalsOfStale(tables: NodeNftables, { table, sets }: TableElements, rules: NodeRules): readonly Change[] {
   return sets.flatMap(({ set, elements }) => {
     const wanted = new Set(elements.map(({ key }) => keyText(key)));
@@ -242,7 +249,10 @@ function removalsOfStale(tables: NodeNftables, { table, sets }: TableElements, r
   });
 }
 
-/** A port may be another pod's, whose address and host end are not. */
+/**
+ * Whether keys of a set are ports, which may belong to another pod. The addresses and the host end of an attachment
+ * cannot.
+ */
 function isClaimed(set: SetDefinition): boolean {
   return claimSets.some(({ name }) => name === set.name);
 }

@@ -9,18 +9,21 @@ import type { NetworkInput } from "./network_input.ts";
 import { portMappingsOf } from "./port_mappings.ts";
 import { outermost } from "./set_elements.ts";
 
-/** What a configuration asks for that takes rules on the node. */
+/** The part of a configuration that needs rules on the node. */
 export interface NodeRulesConfiguration {
   readonly portMappings: readonly PortMapping[];
-  /** Service addresses: a port of all the node's addresses is not one of these, even where the node has them (IPVS). */
+  /**
+   * Service addresses: a port on all of the node's addresses does not apply to these, even where the node has them
+   * (IPVS).
+   */
   readonly serviceCidrs: readonly Cidr[];
   readonly ipMasq: boolean;
-  /** Where pods keep their own address under ipMasq, beside the ranges they get theirs from. */
+  /** The destinations for which pods keep their own address under ipMasq, besides the ranges of the pods' addresses. */
   readonly nonMasqueradeCidrs: readonly Cidr[];
   readonly macspoofchk: boolean;
 }
 
-/** Whether an attachment has something in the node's tables. */
+/** Whether an attachment has elements in the node's tables. */
 export function asksForNodeRules(use: Pick<AttachmentRecord, "portMappings" | "ipMasq" | "macspoofchk">): boolean {
   return use.portMappings.length > 0 || use.ipMasq === true || use.macspoofchk === true;
 }
@@ -28,13 +31,17 @@ export function asksForNodeRules(use: Pick<AttachmentRecord, "portMappings" | "i
 /** A configuration whose ranges are known. */
 type RangedConfiguration = NodeRulesConfiguration & { readonly ipam: { readonly ranges: readonly RangeSet[] } };
 
-/** Where pods keep their own address under ipMasq, the ranges they get theirs from among it. */
+/**
+ * Returns the destinations for which pods keep their own address under ipMasq, including the ranges of the pods'
+ * addresses.
+ */
 export function unmasqueradedNetworks({ ipam, nonMasqueradeCidrs }: RangedConfiguration): readonly Cidr[] {
   return [...ipam.ranges.flat().map(({ subnet }) => subnet), ...nonMasqueradeCidrs];
 }
 
 /**
- * What the daemon has to know of a configuration to keep a pod's rules: nothing of what the pod does not ask for.
+ * Returns the part of a configuration that the daemon needs to keep a pod's rules. Parts that the pod does not use are
+ * left out.
  *
  * @throws CniError 7 for more networks than a record may have
  */
@@ -53,11 +60,11 @@ function bounded(field: string, networks: readonly Cidr[]): readonly Cidr[] {
 }
 
 /**
- * Judges it.
+ * Validates the part of a configuration that needs rules on the node.
  *
- * @param families those the pod gets an address of
+ * @param families the pod's address families
  * @throws CniError 7 naming the field
- * @throws DrawbridgeError ERR_ADDRESS for what is no address or prefix
+ * @throws DrawbridgeError ERR_ADDRESS for a text that is not an address or prefix
  */
 export function nodeRulesConfiguration(input: NetworkInput, families: readonly Family[]): NodeRulesConfiguration {
   return {

@@ -24,12 +24,15 @@ import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerad
 import { asksForNodeRules, unmasqueradedNetworks } from "./node_rules_configuration.ts";
 import type { SetElements } from "./set_elements.ts";
 
-/** Of sets, chains and rules; elements are of no version. Another one has the tables replaced, so it changes with them. */
+/**
+ * The version of sets, chains and rules; elements have none. Tables of another version are replaced, so this number
+ * changes whenever they change.
+ */
 const VERSION = 3;
 const OURS = "drawbridge-cni version ";
 const comment = `${OURS}${VERSION}`;
 
-/** The table of hostPorts and masquerade, where no policyd keeps one: its rules are the same for any number of pods. */
+/** The table of host ports and masquerade on a node without policyd: its rules are the same for any number of pods. */
 export const ipTable: Table = {
   family: "inet",
   name: "drawbridge-cni",
@@ -67,7 +70,7 @@ export const ipTable: Table = {
   ],
 };
 
-/** The table of the MAC check: frames that are bridged pass no inet table. */
+/** The table of the MAC check: bridged frames pass no inet table. */
 export const bridgeTable: Table = {
   family: "bridge",
   name: "drawbridge-cni",
@@ -82,10 +85,10 @@ export const bridgeTable: Table = {
   ],
 };
 
-/** What is to be done with a table before elements go in. */
+/** The step that a table needs before elements are added. */
 export type TablePlan = "create" | "keep" | "replace" | "foreign";
 
-/** Judges it by what is found under the table's name; undefined for nothing. */
+/** Plans that step from the table found under this name, which is undefined if there is none. */
 export function planTable(table: Table, found: { readonly comment: string | undefined } | undefined): TablePlan {
   if (found === undefined) return "create";
   if (found.comment === table.comment) return "keep";
@@ -97,22 +100,22 @@ export function isOurs({ comment: found }: { readonly comment: string | undefine
   return found !== undefined && found.startsWith(OURS) && /^\d{1,9}$/.test(found.slice(OURS.length));
 }
 
-/** What one attachment has in one table. */
+/** One attachment's elements in one table. */
 export interface TableElements {
   readonly table: Table;
   readonly sets: readonly SetElements[];
 }
 
-/** Everything that one attachment needs of the node's tables. */
+/** One attachment's elements in all of the node's tables. */
 export interface NodeRules {
-  /** The first word of each element's comment, the name of the host end: no other attachment has it. */
+  /** The first word of each element's comment: the name of the host end, which no other attachment has. */
   readonly owner: string;
   readonly mappings: readonly PortMapping[];
   readonly addresses: readonly Address[];
   readonly tables: readonly TableElements[];
 }
 
-/** The pod as it will be wired. */
+/** The planned wiring of the pod. */
 interface Wired {
   readonly hostInterface: string;
   readonly podMac: MacAddress;
@@ -120,7 +123,7 @@ interface Wired {
   readonly addresses: readonly Cidr[];
 }
 
-/** Decides them. @returns undefined when the configuration asks for nothing of the kind */
+/** Decides an attachment's elements. @returns undefined when the configuration asks for none */
 export function decideNodeRules(
   configuration: BridgeConfiguration,
   { hostInterface, podMac, alias, addresses: cidrs }: Wired,
@@ -145,22 +148,22 @@ export function decideNodeRules(
   };
 }
 
-/** The elements whose comment names an owner. */
+/** Returns the elements whose comment names an owner. */
 export function elementsOf(owner: string, elements: readonly Element[]): readonly Element[] {
   return elements.filter(({ comment: text }) => text === owner || text?.startsWith(`${owner} `) === true);
 }
 
-/** The host end that an element's comment names; undefined for none. */
+/** Returns the host end that an element's comment names; undefined for none. */
 export function ownerIn(text: string | undefined): string | undefined {
   return text?.split(" ")[0] || undefined;
 }
 
-/** Whom an element's comment names, for people: without the name of the host end. */
+/** Returns the holder that an element's comment names, for people: without the name of the host end. */
 export function holderIn(text: string | undefined): string {
   return text?.split(" ").slice(1).join(" ") || "somebody unknown";
 }
 
-/** The tables an attachment may have elements in: what its record says; without one, all of them. */
+/** Returns the tables an attachment may have elements in: by its record; without one, all of them. */
 export function tablesOf(record: TableUse | undefined): readonly Table[] {
   if (record === undefined) return [ipTable, bridgeTable];
   return [
@@ -169,12 +172,12 @@ export function tablesOf(record: TableUse | undefined): readonly Table[] {
   ];
 }
 
-/** What of a record says which tables it takes. */
+/** The fields of a record that say which tables it uses. */
 export type TableUse = Pick<AttachmentRecord, "portMappings" | "ipMasq" | "macspoofchk">;
 
 const COMPARED = ["flags", "keyType", "keyLength", "dataType", "dataLength"] as const;
 
-/** The sets of a table whose elements another version's set of that name has in the same form. */
+/** Returns the sets of a table that another version's table has under the same name, with elements of the same form. */
 export function sharedSets(table: Table, found: Pick<TableState, "sets">): readonly SetDefinition[] {
   return table.sets.filter((set) => {
     const theirs = found.sets.get(set.name);

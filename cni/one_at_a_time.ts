@@ -9,17 +9,17 @@ const [LOCK_EX, LOCK_NB] = [2, 4];
 
 const PAUSE_MILLISECONDS = 5;
 /**
- * Longer than an ADD takes that waits for nobody. A program in the pod could hold the lock, since it can open its own namespace: it
- * delays a call by this.
+ * Longer than an ADD takes that does not wait. A program in the pod could hold the lock, since it can open its own
+ * namespace: it can delay a call by this time.
  */
 export const LONGEST_WAIT_MILLISECONDS = 5000;
 
 /**
- * Waits until no other call works on a pod, and keeps others waiting until the namespace is closed (P19).
+ * Waits until no other call works on a pod, and makes others wait until the namespace is closed (P19).
  *
- * A runtime makes one call for a container at a time, as the CNI specification demands. Two runtimes on a node do not know of each
- * other: of two ADDs the one that failed would take the record of the other's pod away, and what an ADD makes beside a DEL would stay.
- * After a while the call goes on all the same.
+ * A runtime makes one call for a container at a time, as the CNI specification demands. But two runtimes on a node do
+ * not know of each other: of two ADDs, the failing one would remove the record of the other's pod, and an ADD during a
+ * DEL would leave what it made. After {@link LONGEST_WAIT_MILLISECONDS} the call continues without the lock.
  */
 export function* waitForOtherCalls(
   { syscalls }: Pick<Node, "syscalls">,

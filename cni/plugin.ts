@@ -43,21 +43,21 @@ import { negotiateVersion, supportedVersions } from "./version.ts";
 
 export { machine } from "./node.ts";
 
-/** The plugins this executable is, by the name it is executed under. */
+/** The plugins that this executable implements, by the name it is executed under. */
 export type Face = "drawbridge" | "drawbridge-ipam" | "loopback";
 
-/** The last component of argv 0. */
+/** Returns the last component of argv 0. */
 export function nameOf(argv0: string): string {
   return argv0.slice(argv0.lastIndexOf("/") + 1);
 }
 
-/** The face for the last component of argv 0; any other name means the interface plugin. */
+/** Returns the face for the last component of argv 0; any other name means the interface plugin. */
 export function faceOf(argv0: string): Face {
   const name = nameOf(argv0);
   return name === "drawbridge-ipam" || name === "loopback" ? name : "drawbridge";
 }
 
-/** The version to print an error in: the configuration's where it can be read, else the newest. */
+/** Returns the version to print an error in: the configuration's if it can be read, otherwise the newest. */
 export function errorVersion(stdin: string): CniVersion {
   try {
     return negotiateVersion(decodeConfiguration(stdin, { cniVersion: "string" }).cniVersion);
@@ -66,7 +66,7 @@ export function errorVersion(stdin: string): CniVersion {
   }
 }
 
-/** The verbs that later versions of the specification have brought, and the first version that has each. */
+/** The verbs that were added to the specification later, and the first version that has each. */
 const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const satisfies Record<string, CniVersion>;
 
 /**
@@ -75,9 +75,9 @@ const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const
  * The caller must resume it with its thread in the network namespace in which it began.
  *
  * @param verb CNI_COMMAND
- * @returns what goes to standard output; empty for every verb but ADD
- * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD. Missing variables are reported before
- *   anything else (P4), then a version of the configuration that does not have the verb (P8)
+ * @returns the text for standard output; empty for every verb but ADD
+ * @throws CniError or DrawbridgeError; a failed ADD leaves nothing. Missing variables are reported before anything else
+ *   (P4), then a version of the configuration that does not have the verb (P8)
  */
 export function* verbWork(node: Node, face: Face, verb: string, call: PluginInput): Work<string> {
   const { environment, stdin } = call;
@@ -109,7 +109,10 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
   }
 }
 
-/** @throws CniError 1 where the configuration's version does not have the verb (P8), and as {@link decodeConfiguration} */
+/**
+ * Decodes the configuration of a verb. @throws CniError 1 if the configuration's version does not have the verb (P8),
+ * and as {@link decodeConfiguration}
+ */
 function decodeFor<const S extends Shape>(
   verb: keyof typeof FIRST_VERSIONS,
   stdin: string,
@@ -125,7 +128,7 @@ function decodeFor<const S extends Shape>(
   });
 }
 
-/** The same without other work beside it. @throws as {@link verbWork} */
+/** As {@link verbWork}, but blocks until it is done. @throws as {@link verbWork} */
 export function runVerb(node: Node, face: Face, verb: string, environment: Environment, stdin: string): string {
   return carryOut(verbWork(node, face, verb, { self: face, environment, stdin }));
 }
@@ -156,7 +159,10 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
   });
 }
 
-/** The answer of a node from which Drawbridge was uninstalled while pods were there: they can only be deleted (UNINSTALL-03). */
+/**
+ * Returns the error of a node from which Drawbridge was uninstalled while it had pods: those can only be deleted
+ * (UNINSTALL-03).
+ */
 function onlyDetaches(code: CniErrorCode): CniError {
   return new CniError(
     code,
@@ -203,7 +209,7 @@ function* runGc(node: Node, face: Face, call: PluginInput): Work<void> {
 
 const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
 
-/** The DEL of attachments of a network whose namespaces are gone. */
+/** Returns the DEL for attachments of a network whose namespaces are gone. */
 function detachOf(
   node: Node,
   call: PluginInput,
@@ -218,18 +224,18 @@ function detachOf(
   };
 }
 
-/** The call with the variables of one attachment, which a runtime sets for DEL and not for GC. */
+/** Returns the call with the variables of one attachment, which a runtime sets for DEL but not for GC. */
 function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput {
   const environment = { ...call.environment, CNI_CONTAINERID: containerId, CNI_IFNAME: ifname };
   return { ...call, environment };
 }
 
 /**
- * Answers STATUS. An IPAM plugin of others is asked first, and its error is ours. `loopback` and `drawbridge-ipam` always succeed, also when
- * no address is free.
+ * Answers STATUS. An external IPAM plugin is asked first, and its error becomes ours. `loopback` and `drawbridge-ipam`
+ * always succeed, even when no address is free.
  *
- * @returns whether the answer may be kept for a while ({@link status})
- * @throws CniError 50, also where the configuration only detaches, and 51; 1, 6 and 7 for the configuration
+ * @returns whether the answer may be reused for a while ({@link status})
+ * @throws CniError 50, also if the configuration only detaches, and 51; 1, 6 and 7 for the configuration
  */
 export function answerStatus(node: Node, face: Face, call: PluginInput): boolean {
   const input = decodeFor("STATUS", call.stdin, networkShapeFor(call.self));
@@ -258,8 +264,8 @@ function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachme
 }
 
 /**
- * Carries out DEL, and last that of an IPAM plugin of others: addresses must not be free before nothing answers to them. When the
- * plugin fails, all of ours has been removed, and the next DEL calls it again.
+ * Carries out our DEL and then the DEL of an external IPAM plugin: addresses must not become free before nothing
+ * answers to them. When that plugin fails, everything of ours has been removed, and the next DEL calls it again.
  */
 function* delAll(
   node: Node,

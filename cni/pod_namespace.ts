@@ -4,11 +4,11 @@ import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
 import type { Node } from "./node.ts";
 
 /**
- * Settings an interface takes from `default` when it is made.
+ * Settings that an interface inherits from `default` when it is made.
  *
- * No redirect is followed and no router advertisement believed; IPv6 addresses answer at once instead of waiting a
- * second for duplicates, which hairpin would echo anyway (POD-23). IPv4 follows redirects unless both `all` and the
- * interface forbid it (IN_DEV_RX_REDIRECTS), IPv6 goes by the interface alone.
+ * The pod follows no redirects and accepts no router advertisements. IPv6 addresses answer at once, without a second of
+ * duplicate address detection, which hairpin would echo anyway (POD-23). IPv4 follows redirects unless both `all` and
+ * the interface forbid it (IN_DEV_RX_REDIRECTS); for IPv6 only the interface counts.
  */
 const podSettings = [
   ["net/ipv4/conf/all/accept_redirects", "0"],
@@ -18,14 +18,14 @@ const podSettings = [
   ["net/ipv6/conf/default/accept_dad", "0"],
 ] as const;
 
-/** Links of which the pod needs IPv6: those that will be made, and the one by which it reaches its own address. */
+/** Links on which the pod needs IPv6: those that will be made, and the one by which it reaches its own address. */
 const IPV6_LINKS = ["default", "lo"] as const;
 
 /**
  * Prepares the namespace the calling thread is in for an interface that will be made there.
  *
- * @param needsIpv6 whether it gets an IPv6 address: a sandbox may have that family off (docker's `--sysctl`), and the
- *   kernel refuses the address then; the reference plugins turn it on, too (ConfigureIface of pkg/ipam)
+ * @param needsIpv6 whether the interface gets an IPv6 address. A sandbox may have IPv6 off (docker's `--sysctl`), and
+ *   the kernel then refuses the address; the reference plugins turn IPv6 on, too (ConfigureIface of pkg/ipam)
  * @returns a socket of that namespace
  * @throws DrawbridgeError ERR_DUPLICATE when it already has an interface of this name, which stays untouched (B5)
  */

@@ -7,15 +7,15 @@ import { UnixStream } from "../kernel/unix_stream.ts";
 import type { Waiting } from "../kernel/waiting.ts";
 import { realWaiting } from "../kernel/waiting.ts";
 
-/** A reply that is no refusal. */
+/** A reply other than a refusal. */
 export type PolicydAnswer = Exclude<PolicydReply, { readonly type: "refused" }>;
 
-/** A request that is on its way. */
+/** A request that was sent. */
 export interface PolicydCall {
-  /** Can be read when there is something of a reply. */
+  /** Readable once a part of the reply has arrived. */
   readonly fd: number;
   /**
-   * Blocks until the reply is there; once.
+   * Blocks until the reply has arrived. May be called once.
    *
    * @throws DrawbridgeError ERR_UNAVAILABLE when policyd goes away or does not answer in time, ERR_PROTOCOL when its
    *   reply cannot be read
@@ -24,7 +24,7 @@ export interface PolicydCall {
 }
 
 /**
- * Asks policyd one thing and goes on; what it does meanwhile overlaps with the caller's work.
+ * Sends one request to policyd and returns at once, so that policyd works in parallel with the caller.
  *
  * @param socketPath usually `/run/drawbridge/policyd.sock`
  * @param milliseconds the longest this may take in all
@@ -58,10 +58,10 @@ export function callPolicyd(
 }
 
 /**
- * The reply where it is no refusal.
+ * Returns the reply unless it is a refusal.
  *
- * @throws DrawbridgeError ERR_UNAVAILABLE when policyd says to try again, ERR_HOST_PORT_TAKEN when it says so,
- *   ERR_PROTOCOL when it refuses the request for good
+ * @throws DrawbridgeError for a refusal: ERR_UNAVAILABLE when policyd says to try again, ERR_HOST_PORT_TAKEN when it
+ *   says so, ERR_PROTOCOL when it refuses the request for good
  */
 export function answerOf(reply: PolicydReply): PolicydAnswer {
   if (reply.type !== "refused") return reply;
@@ -69,7 +69,10 @@ export function answerOf(reply: PolicydReply): PolicydAnswer {
   throw new DrawbridgeError(code, `policyd: ${reply.message}`);
 }
 
-/** Asks policyd one thing and waits for its reply. @throws DrawbridgeError as {@link callPolicyd}, `wait`, {@link answerOf} */
+/**
+ * Sends one request to policyd and waits for the reply. @throws DrawbridgeError as {@link callPolicyd}, `wait`, {@link
+ * answerOf}
+ */
 export function askPolicyd(
   syscalls: Syscalls,
   socketPath: string,

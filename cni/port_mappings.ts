@@ -7,7 +7,7 @@ import { invalidField } from "./error.ts";
 import { claimsOf } from "./host_port_claim.ts";
 import type { NetworkInput } from "./network_input.ts";
 
-/** Where a port cannot be published, and why. */
+/** The prefixes of addresses at which a port cannot be published, and the reasons. */
 const unpublishable = [
   ["fe80::/10", "not link-local, since the node forwards nothing from there"],
   ["224.0.0.0/4", "not multicast"],
@@ -16,15 +16,15 @@ const unpublishable = [
   ["255.255.255.255/32", "not broadcast"],
 ] as const;
 
-/** About as many as a record of an attachment has room for; each takes elements of sets that all pods share. */
+/** About the number that an attachment record has room for. Each mapping takes elements of sets that all pods share. */
 const MOST_MAPPINGS = 1024;
 
 /**
- * Judges the `portMappings` capability.
+ * Validates the `portMappings` capability.
  *
- * @param families those the pod gets an address of
+ * @param families the pod's address families
  * @throws CniError 7 naming the field
- * @throws DrawbridgeError ERR_ADDRESS for a hostIP that is none
+ * @throws DrawbridgeError ERR_ADDRESS for a hostIP that is not an address
  */
 export function portMappingsOf(
   list: NonNullable<NetworkInput["runtimeConfig"]>["portMappings"],

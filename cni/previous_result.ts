@@ -14,9 +14,9 @@ export interface PreviousResult {
   readonly ips: readonly unknown[];
   readonly routes: readonly unknown[];
   readonly dns: unknown;
-  /** All other members. */
+  /** Members that this plugin does not know. */
   readonly others: Readonly<Record<string, unknown>>;
-  /** All of it. */
+  /** The result as it came. */
   readonly whole: Readonly<Record<string, unknown>>;
 }
 
@@ -28,12 +28,16 @@ const shape = {
   dns: dnsShape,
 } as const;
 
-/** The longest list: longer than any pod needs. Each entry is handed on to every later plugin of the chain. */
+/**
+ * The largest length of a list, more than any pod needs. Each entry is handed on to every later plugin of the chain.
+ */
 const MOST = 1024;
 
 const LISTS = ["interfaces", "ips", "routes"] as const;
 
-/** JSON.parse hands the text of a number to its reviver, and JSON.rawJSON makes a value that is printed as that text. */
+/**
+ * JSON.parse gives the text of a number to its reviver, and JSON.rawJSON makes a value that is printed as that text.
+ */
 declare global {
   interface JSON {
     parse(
@@ -45,12 +49,12 @@ declare global {
 }
 
 /**
- * Judges `prevResult` of an ADD and keeps it as it is.
+ * Validates `prevResult` of an ADD and returns it unchanged.
  *
- * @param decoded the member as the configuration's gate has it
- * @param stdin the configuration it came in
- * @returns undefined where this plugin is the first of the chain
- * @throws CniError 7 naming the field; DrawbridgeError ERR_ADDRESS for what is not an address
+ * @param decoded the member as the configuration's gate has decoded it
+ * @param stdin the configuration that contains it
+ * @returns undefined if this plugin is the first of the chain
+ * @throws CniError 7 naming the field; DrawbridgeError ERR_ADDRESS for a text that is not an address
  */
 export function previousResult(decoded: unknown, stdin: string): PreviousResult | undefined {
   if (decoded === undefined) return undefined;
@@ -104,7 +108,7 @@ function judgeAddress(
   throw invalidField(`${field}.interface`, place, `the place of one of its ${interfaces} interfaces, from 0`);
 }
 
-/** A member of an object in JSON, by its name in any case, with every number as it is written there. */
+/** Returns a member of an object in JSON, by its name in any case, with every number exactly as it is written. */
 function exactMember(text: string, name: string): unknown {
   const whole = JSON.parse(text, (_, value, { source }) =>
     typeof value === "number" && source !== undefined && source !== String(value) ? JSON.rawJSON(source) : value,
@@ -116,15 +120,15 @@ function exactMember(text: string, name: string): unknown {
   return found;
 }
 
-/** Sets an own member, also one of the name `__proto__`, which an assignment would not make. */
+/** Sets an own member. This includes one named `__proto__`, which an assignment would not make. */
 function setMember(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
 }
 
 /**
- * The result of an ADD together with the result of the plugins before it, which a plugin has to hand on (CNI specification, "ADD
- * Success"). Their interfaces, addresses and routes come first, ours follow, and members that we do not know stay. Our DNS
- * settings replace theirs if we have any.
+ * Joins the result of an ADD with the result of the plugins before it, which a plugin has to hand on (CNI
+ * specification, "ADD Success"). Their interfaces, addresses and routes come first, ours follow, and members that we do
+ * not know stay. Our DNS settings, if we have any, replace theirs.
  *
  * Versions before 0.3.0 have one block for each family and no chains: ours replaces theirs.
  *
@@ -154,7 +158,7 @@ export function chainedResult(result: AddResult, version: CniVersion, previous: 
   };
 }
 
-/** The result that a plugin hands on which adds nothing to it. */
+/** Returns the result of a plugin that hands the previous result on and adds nothing. */
 export function unchangedResult({ whole }: PreviousResult, version: CniVersion): object {
   // libcni hands it over in the version of the configuration.
   return { ...whole, cniVersion: version };

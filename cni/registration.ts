@@ -12,7 +12,7 @@ import type { Node } from "./node.ts";
 import type { PolicydCall } from "./policyd_client.ts";
 import { answerOf, callPolicyd } from "./policyd_client.ts";
 
-/** What the plugin reads of the `policyd` key. */
+/** The fields of the `policyd` key. */
 export const policydShape = { socket: "string", wait: "string", onUnavailable: "string" } as const;
 
 /** How the plugin reaches the node's daemon. */
@@ -22,11 +22,11 @@ export interface PolicydAccess {
   readonly wait: number;
 }
 
-/** The same for ADD. */
+/** The daemon's access for an ADD. */
 export interface RegistrationAccess extends PolicydAccess {
   /**
-   * What becomes of a pod the daemon has not taken within that time: it is refused, or it is attached where the tables
-   * keep it from sending and receiving anything until the daemon finds its record.
+   * The treatment of a pod that the daemon has not accepted within that time. "fail" refuses it. "closed" attaches it,
+   * if the tables keep it from sending and receiving anything until the daemon finds its record.
    */
   readonly onUnavailable: (typeof WAYS_ON)[number];
 }
@@ -35,11 +35,12 @@ const WAYS_ON = ["fail", "closed"] as const;
 const DEFAULT_SOCKET = "/run/drawbridge/policyd.sock";
 const DEFAULT_WAIT = "10s";
 const units = { ms: 1, s: 1000, m: 60_000 } as const;
-/** Between two tries to connect: a daemon that starts anew is away for about half a second. */
+/** The pause between two tries to connect: a restarting daemon is away for about half a second. */
 const PAUSE: Wait = { fd: undefined, milliseconds: 20 };
 
 /**
- * Judges the `policyd` key: with it the daemon knows each pod before its first packet, without it the plugin works alone.
+ * Validates the `policyd` key. With it, the daemon knows each pod before its first packet; without it, the plugin works
+ * without a daemon.
  *
  * @throws CniError 7 naming the field
  */
@@ -54,10 +55,10 @@ export function policydAccess(input: Decoded<typeof policydShape> | undefined): 
 }
 
 /**
- * The same for DEL, which nothing in a configuration may stop: what ADD would refuse counts as absent. All else is read as
- * for ADD, so that DEL finds the daemon that ADD has told.
+ * Reads the `policyd` key for DEL, which no configuration may stop: a value that ADD would refuse counts as absent.
+ * Everything else is read as for ADD, so that DEL finds the daemon with which ADD registered the pod.
  *
- * @returns undefined without a `policyd` key, or one that is no object
+ * @returns undefined without a `policyd` key, or if it is not an object
  */
 export function detachAccess(input: unknown): PolicydAccess | undefined {
   if (!isObject(input)) return undefined;
@@ -73,28 +74,32 @@ function milliseconds(text: string): number {
   throw invalidField("policyd.wait", text, 'a duration from "1ms" to "2m", such as "10s"');
 }
 
-/** Where records are, and how time passes. */
+/** The directory of the records, and the clock. */
 export interface RegistrationPlace {
   readonly runDir: string;
   readonly waiting?: Waiting;
 }
 
-/** A registration that is under way. */
+/** A registration in progress. */
 export interface Registration {
-  /** Waits until the daemon has the pod's policies in force; once. @throws DrawbridgeError when it does not take it */
+  /**
+   * Waits until the daemon has the pod's policies in force. May be called once. @throws DrawbridgeError when it does
+   * not accept the pod
+   */
   wait(): Work<void>;
 }
 
 /**
- * Tells the daemon of a pod. It works while the pod is wired; {@link Registration.wait} is the time to find out.
+ * Registers a pod with the daemon, which works while the pod is wired. {@link Registration.wait} returns the outcome.
  *
- * Where it is away, or goes away over it, it is tried again until the time is over: the record of the attachment is
- * written already, and a daemon reads the records when it starts, so that none is missed. Then what `onUnavailable` says
- * applies, and also where it is there but cannot take the pod yet.
+ * While the daemon is away, or when it goes away during the call, registration is tried again until the time is over.
+ * No pod is missed: the record of the attachment exists already, and a starting daemon reads the records. After that
+ * time `onUnavailable` applies; it also applies when the daemon answers but cannot accept the pod yet.
  *
- * A host port that the daemon refuses is asked for once more where its holder has ended without DEL.
+ * A host port that the daemon refuses is requested once more if its holder has ended without DEL.
  *
- * @throws DrawbridgeError ERR_UNAVAILABLE when it is away, or with "closed" when the tables do not keep the pod closed
+ * @throws DrawbridgeError ERR_UNAVAILABLE when the daemon is away, or with "closed" when the tables do not keep the pod
+ *   closed
  */
 export function* register(
   node: Node,
@@ -109,7 +114,7 @@ export function* register(
     return callPolicyd(node.syscalls, access.socket, request, left(), waiting);
   };
   const isWorthAnotherTry = (error: unknown): boolean => isUnavailable(error) && left() > PAUSE.milliseconds;
-  /** @returns undefined where the pod goes on without the daemon, closed */
+  /** @returns undefined if the pod continues closed, without the daemon */
   function* orClosed<T>(work: Work<T>): Work<T | undefined> {
     try {
       return yield* work;
@@ -159,8 +164,9 @@ export function* register(
 }
 
 /**
- * Has the daemon forget pods that hold host ports of this one and have ended without DEL: the plugin sees their namespaces, which the
- * daemon in its container does not. Pods from before there was a daemon have their ports in the plugin's own tables.
+ * Makes the daemon forget pods that hold host ports of this one and have ended without DEL. The plugin sees their
+ * namespaces, and the daemon in its container does not. Pods that were attached without a daemon have their ports in
+ * the plugin's own tables.
  *
  * @returns whether there were any
  */
@@ -193,14 +199,14 @@ function isUnavailable(error: unknown): error is DrawbridgeError {
 }
 
 /**
- * How far the daemon has come with a pod that goes: not at all; it has forgotten it; or it knew it, and the link and the
- * neighbours on the bridge are gone, too.
+ * The daemon's progress with a pod that is removed. "undone": it did nothing. "forgotten": it has forgotten the pod.
+ * "detached": it knew the pod, and the link and the bridge's neighbours are gone, too.
  */
 export type Unregistration = "undone" | "forgotten" | "detached";
 
 /**
- * Has the daemon remove the pod's link, together with those of other pods that go now, and forget the pod. When it is
- * away or dies over it, nothing is lost: the plugin removes what is left by itself.
+ * Asks the daemon to remove the pod's link, together with those of other pods that are removed now, and to forget the
+ * pod. If the daemon is away or dies meanwhile, the plugin itself removes the rest.
  */
 export function* unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): Work<Unregistration> {
   try {

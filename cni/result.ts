@@ -5,7 +5,7 @@ import { cidrFamily, formatCidr, networkAddress } from "../kernel/ip/cidr.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { CniVersion } from "./version.ts";
 
-/** What ADD achieved, before it is printed in the form a version of the specification wants. */
+/** The result of ADD, before it is printed in the form of a version of the specification. */
 export interface AddResult {
   readonly interfaces: readonly ResultInterface[];
   readonly ips: readonly ResultAddress[];
@@ -18,7 +18,7 @@ export interface ResultInterface {
   readonly mac: string;
   /** Bytes; printed from version 1.1.0 on. */
   readonly mtu?: number;
-  /** The path of the namespace the interface is in; absent for the node's own. */
+  /** The path of the interface's namespace; absent for the node's own. */
   readonly sandbox?: string;
 }
 
@@ -29,13 +29,13 @@ export interface ResultAddress {
   readonly gateway?: Address;
 }
 
-/** What a route may have beside its way, from version 1.1.0 of the specification on. */
+/** Options of a route, from version 1.1.0 of the specification on. */
 export interface RouteOptions {
-  /** Bytes of the largest packet that takes it. */
+  /** Bytes of the largest packet on this route. */
   readonly mtu?: number;
-  /** Bytes; of TCP, what a connection announces. */
+  /** Bytes: the maximum segment size that a TCP connection announces. */
   readonly advmss?: number;
-  /** Of routes to one destination the lowest is taken. */
+  /** The kernel uses the route with the lowest number of those to one destination. */
   readonly priority?: number;
   /** The routing table; the main one when absent. */
   readonly table?: number;
@@ -55,7 +55,8 @@ export interface Dns {
 }
 
 /**
- * The result in the shape of a specification version, ready for JSON: absent members are left out, index 0 is kept.
+ * Returns the result in the shape of a specification version, ready for JSON: absent members are left out, index 0 is
+ * not.
  *
  * @throws CniError 2 when an old version cannot express the result
  */
@@ -86,7 +87,7 @@ export function resultObject(result: AddResult, version: CniVersion): object {
   }
 }
 
-/** Versions before 0.3.0 know one address per family, each with its routes. */
+/** Returns the shape of versions before 0.3.0: one address per family, each with its routes. */
 function oldestShape(result: AddResult, version: CniVersion): object {
   const blocks: Record<string, object> = {};
   for (const family of [4, 6] as const) {
@@ -126,7 +127,7 @@ function withInterfaces(result: AddResult, withMtu: boolean): object {
 function withRoutes(routes: readonly ResultRoute[]): object {
   if (routes.length === 0) return {};
   return {
-    // The options in every version, as the reference plugins have it: an interface plugin of others may need them.
+    // The options are printed in every version, as by the reference plugins: another interface plugin may need them.
     routes: routes.map(({ destination, gateway, mtu, advmss, priority, table }) => ({
       dst: formatCidr(destination),
       gw: gateway === undefined ? undefined : formatAddress(gateway),
@@ -146,7 +147,7 @@ function addressObject(ip: ResultAddress): object {
   };
 }
 
-/** The default route of the family a gateway belongs to. */
+/** Returns the default route by a gateway, in the gateway's family. */
 export function defaultRoute(gateway: Address): ResultRoute {
   const everything = { address: gateway, prefixLength: 0 };
   return { destination: { ...everything, address: networkAddress(everything) }, gateway };

@@ -9,12 +9,12 @@ export interface SetElements {
   readonly elements: readonly Element[];
 }
 
-/** All addresses of a prefix, as a field of an element's key. */
+/** Returns all addresses of a prefix, as a field of an element's key. */
 export function intervalOf(cidr: Cidr): Interval {
   return { first: networkAddress(cidr), last: lastAddress(cidr) };
 }
 
-/** The prefixes that no other one holds, each once: the kernel refuses ranges that overlap. */
+/** Returns the prefixes that no other one contains, each once: the kernel refuses overlapping ranges. */
 export function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
   return cidrs.filter(
     (cidr, index) =>

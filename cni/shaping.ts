@@ -16,15 +16,15 @@ import type { Sha256 } from "./names.ts";
 import { delayDeviceMac, delayDeviceName } from "./names.ts";
 import type { Step } from "./wiring.ts";
 
-/** How an attachment's bandwidth is limited, on the node's side alone: a pod may do with its own end what it likes. */
+/** The limits of an attachment's bandwidth. They are set only on the node's side: a pod can change its own end. */
 export interface Shaping {
-  /** On the host end, which sends what the pod receives. */
+  /** The bucket on the host end, which sends what the pod receives. */
   readonly toPod: TokenBucket | undefined;
-  /** What the host end receives is sent through a device of its own, since only what is sent can be delayed. */
+  /** A separate device, which sends everything that the host end receives, since only sending can be delayed. */
   readonly fromPod: { readonly device: DelayDevice; readonly bucket: TokenBucket } | undefined;
 }
 
-/** Decides it. @param mtu bytes, of the pod's link */
+/** Decides the limits of an attachment. @param mtu bytes, of the pod's link */
 export function decideShaping(limits: Limits, owner: Owner, mtu: number, sha256: Sha256): Shaping {
   const { ingress, egress } = limits;
   return {
@@ -34,15 +34,15 @@ export function decideShaping(limits: Limits, owner: Owner, mtu: number, sha256:
   };
 }
 
-/** The device of an attachment, whether or not it has one. */
+/** Returns the delay device of an attachment, whether or not the attachment has one. */
 export function delayDeviceOf(owner: Owner, sha256: Sha256): DelayDevice {
   const name = delayDeviceName(sha256, owner.containerId, owner.ifname);
   return { name, mac: delayDeviceMac(sha256, name) };
 }
 
 /**
- * What is asked of the kernel in the node's namespace once the host end is there and before the pod's end is up, so that
- * no packet goes unlimited. Traffic control knows links by their indexes alone.
+ * Returns the requests in the node's namespace that set the limits after the host end exists and before the pod's end
+ * is up, so that no packet passes unlimited. Traffic control identifies links only by their indexes.
  *
  * @param hostIndex the host end's
  * @param deviceIndex the delay device's; undefined when there is none
@@ -70,7 +70,7 @@ export function shapingSteps(
 }
 
 /**
- * Makes the delay device, where one is needed.
+ * Makes the delay device if the pod's sending is limited.
  *
  * @returns its index
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT when its name is taken, NetlinkError when the kernel refuses
@@ -89,7 +89,7 @@ export function makeDelayDevice(socket: NetlinkSocket, { fromPod }: Shaping, mtu
   return describedLink(made).index;
 }
 
-/** The limits as the attachment record has them: what was set, in bits. */
+/** Returns the limits as the attachment record stores them: the values that were set, in bits. */
 export function recordedBandwidth({ toPod, fromPod }: Shaping): Bandwidth {
   return {
     ingressRate: (toPod?.rate ?? 0) * 8,
@@ -99,12 +99,12 @@ export function recordedBandwidth({ toPod, fromPod }: Shaping): Bandwidth {
   };
 }
 
-/** Whether an attachment may have a delay device: a record says so; without one nobody knows. */
+/** Whether an attachment may have a delay device. The record says so; without a record it may. */
 export function mayBeDelayed(record: AttachmentRecord | undefined): boolean {
   return record === undefined || (record.bandwidth?.egressRate ?? 0) > 0;
 }
 
-/** Removes a delay device if it is there; what else has its name stays. @throws NetlinkError when the kernel refuses */
+/** Removes a delay device if it exists; another link of its name stays. @throws NetlinkError when the kernel refuses */
 export function forgetDevice(socket: NetlinkSocket, device: DelayDevice): void {
   removeDelayDevice(socket, findLink(socket, { name: device.name }), device);
 }

@@ -20,8 +20,8 @@ import { claimsOf } from "./host_port_claim.ts";
 import type { Publication } from "./host_ports.ts";
 
 /**
- * Which flows of a published UDP port may have been decided without the pod: a flow is translated by what its first
- * packet met, and a client that goes on from the same port never makes a new one (R2).
+ * Returns filters for flows of published UDP ports that may have been translated before the pod existed: the first
+ * packet decides a flow's translation, and a client that continues from the same port never makes a new flow (R2).
  */
 export function flowsOf(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
   const families = ([4, 6] as const).filter((family) => addresses.some((address) => familyOf(address) === family));
@@ -34,7 +34,7 @@ export function flowsOf(mappings: readonly PortMapping[], addresses: readonly Ad
     }));
 }
 
-/** Which flows were translated to a pod's published UDP ports. */
+/** Returns filters for the flows that were translated to a pod's published UDP ports. */
 export function flowsTo(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
   return udpOf(mappings).flatMap((mapping) =>
     addresses.map((source) => ({
@@ -51,8 +51,8 @@ function udpOf(mappings: readonly PortMapping[]): readonly PortMapping[] {
 }
 
 /**
- * Forgets the flows to the node that a new pod's UDP ports have now; flows through the node, and those to Services that
- * the node has the addresses of, stay as they are.
+ * Deletes the flows to the node at the UDP ports that a new pod publishes. Flows through the node stay, and so do flows
+ * to Services whose addresses the node has.
  *
  * @throws SyscallError, NetlinkError when the kernel refuses
  */
@@ -67,7 +67,7 @@ export function forgetFlowsOf(
   });
 }
 
-/** Forgets the flows to the UDP ports of a pod that has gone. @throws as {@link forgetFlowsOf} */
+/** Deletes the flows to the UDP ports of a removed pod. @throws as {@link forgetFlowsOf} */
 export function forgetFlowsTo(
   syscalls: Syscalls & FileReadCalls,
   mappings: readonly PortMapping[],
@@ -95,7 +95,7 @@ function forget(
     for (const asked of questions(filters, () => flowCount(syscalls) ?? Number.POSITIVE_INFINITY)) {
       socket.walk(dumpEntries(asked), (message) => {
         const tuples = peekTuples(message.body);
-        // Nearly all are passed over where the kernel was asked for more than what is meant.
+        // When the dump covers more flows than the filters, nearly all of them are skipped here.
         if (tuples !== undefined && candidates(tuples).length === 0) return;
         const entry = parseEntry(message);
         if (candidates(entry).some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
@@ -111,18 +111,21 @@ function portKey(family: Family | undefined, port: number | undefined): string {
   return `${family} ${port}`;
 }
 
-/** So few questions are asked without a look at how many flows there are. */
+/** Up to this number, each filter is its own dump request, without reading the number of flows. */
 const FEW_QUESTIONS = 4;
-/** No more are asked, whatever the number of flows. */
+/** The largest number of separate dump requests, whatever the number of flows. */
 const MOST_QUESTIONS = 64;
-/** So many flows are told and glanced at in the time that the kernel takes through its table for one question. */
+/**
+ * The number of flows that can be dumped and skipped in the time in which the kernel walks its table for one request.
+ */
 const FLOWS_PER_QUESTION = 1000;
 
 /**
- * What the kernel is asked for, so that all that the filters mean is among it: for each filter by itself, some 10 ms of
- * the kernel's each, or for all UDP flows of its families where those are fewer than to be worth that.
+ * Returns the filters for the dump requests that together cover all flows the given filters match: each filter by
+ * itself, which costs the kernel about 10 ms each, or all UDP flows of their families if there are too few flows to
+ * justify that.
  *
- * @param flows how many the node has
+ * @param flows returns the number of flows on the node
  */
 export function questions(filters: readonly ConntrackFilter[], flows: () => number): readonly ConntrackFilter[] {
   const { length } = filters;
@@ -132,7 +135,7 @@ export function questions(filters: readonly ConntrackFilter[], flows: () => numb
   return families.map((family) => ({ family, protocol: "udp" }));
 }
 
-/** The node's own addresses. @throws SyscallError, NetlinkError */
+/** Returns the node's own addresses. @throws SyscallError, NetlinkError */
 export function localAddresses(syscalls: Syscalls): ReadonlySet<Address> {
   const socket = openRouteSocket(syscalls);
   try {

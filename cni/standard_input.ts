@@ -2,7 +2,10 @@ import { readAll } from "../kernel/file.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
-/** A network configuration is a few kilobytes; this bounds what a broken caller can make us keep. */
+/**
+ * The largest standard input, which bounds the memory that a broken caller can use. A network configuration is a few
+ * kilobytes.
+ */
 export const LONGEST_STDIN = 4 * 1024 * 1024;
 
 /** Reads the network configuration. @throws CniError 5 */

@@ -1,7 +1,10 @@
 import { CniError, CniErrorCode, showValue } from "./error.ts";
 import type { NetworkInput } from "./network_input.ts";
 
-/** How each is read from the configuration; what is absent, false, 0 or empty asks for nothing. */
+/**
+ * The unsupported features, and how each is read from the configuration. A value that is absent, false, 0 or empty does
+ * not ask for the feature.
+ */
 const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
   ["forceAddress", ({ forceAddress }) => forceAddress, "false or absent: addresses of the bridge are only added"],
   ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
@@ -20,9 +23,9 @@ const unsupportedFeatures: readonly (readonly [field: string, value: (input: Net
 ];
 
 /**
- * Refuses features of the reference plugins that would change what a pod gets, rather than silently leave them out.
+ * Refuses features of the reference plugins that would change what a pod gets, instead of ignoring them silently.
  *
- * @throws CniError 2 naming the field, its value and what is possible
+ * @throws CniError 2 naming the field, its value and the supported values
  */
 export function refuseUnsupported(input: NetworkInput): void {
   for (const [field, valueOf, expectation] of unsupportedFeatures) {
@@ -38,7 +41,7 @@ export function refuseUnsupported(input: NetworkInput): void {
   }
 }
 
-/** The refusal of a feature this version does not have. */
+/** Returns the error for a feature that this version does not have. */
 export function unsupported(field: string, value: unknown, expectation: string): CniError {
   return new CniError(
     CniErrorCode.UNSUPPORTED_FIELD,
@@ -46,7 +49,10 @@ export function unsupported(field: string, value: unknown, expectation: string):
   );
 }
 
-/** iptables and nftables see each other's work only by chance, so a node has one of them. */
+/**
+ * Returns a backend other than nftables. iptables and nftables see each other's rules only by chance, so a node uses
+ * one of them.
+ */
 function notNftables(backend: string | undefined): string | undefined {
   return backend === "" || backend === "nftables" ? undefined : backend;
 }

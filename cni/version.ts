@@ -5,15 +5,15 @@ export const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "
 
 export type CniVersion = (typeof supportedVersions)[number];
 
-/** What the VERSION verb prints (CNI specification, "VERSION: probe plugin version support"). */
+/** Returns the output of the VERSION verb (CNI specification, "VERSION: probe plugin version support"). */
 export function versionResult(): string {
   return JSON.stringify({ cniVersion: "1.1.0", supportedVersions });
 }
 
 /**
- * The version a configuration asks for; an absent or empty one means 0.1.0, as in the reference library.
+ * Returns the version that a configuration asks for; an absent or empty one means 0.1.0, as in the reference library.
  *
- * @throws CniError 1 when this plugin does not speak it
+ * @throws CniError 1 when this plugin does not support it
  */
 export function negotiateVersion(requested: unknown): CniVersion {
   if (requested === undefined || requested === null || requested === "") return "0.1.0";

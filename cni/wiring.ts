@@ -21,50 +21,58 @@ import { defaultRoute } from "./result.ts";
 import type { Shaping } from "./shaping.ts";
 import { decideShaping } from "./shaping.ts";
 
-/** Everything an attachment will be, decided before the kernel is asked for any of it. */
+/** The complete plan of an attachment, decided before the first request to the kernel. */
 export interface Wiring {
   readonly hostInterface: string;
-  /** Where the pod sends to: frames to it are the node's, whether or not the bridge looks at them. */
+  /** The MAC address that the pod sends to: frames to it are the node's, whether or not the bridge handles them. */
   readonly hostMac: MacAddress;
   readonly ifname: string;
   readonly podMac: MacAddress;
-  /** It was asked for, so others may have it; one that follows from the pod's address is its own. */
+  /**
+   * Whether the MAC address was requested, so that another pod may have it too; one that is derived from the pod's
+   * address is unique.
+   */
   readonly isMacRequested: boolean;
   /** Bytes, of both ends. */
   readonly mtu: number;
   readonly hairpin: boolean;
-  /** Shown by `ip link`: whose interface this is (B23). */
+  /** The owner of the interface, which `ip link` shows (B23). */
   readonly alias: string;
   /** The pod's addresses, /32 and /128. */
   readonly addresses: readonly Cidr[];
   /** The next hops of the pod, one per address. */
   readonly gateways: readonly Address[];
-  /** Those of them that the bridge has, with the subnet's prefix length. */
+  /** The gateways that are the bridge's addresses, with the subnet's prefix length. */
   readonly bridgeAddresses: readonly Cidr[];
-  /** The pod's addresses that no address of the bridge leads to, so that the node needs a route to each. */
+  /** The pod's addresses outside the subnets of the bridge's addresses: the node needs a route to each. */
   readonly hostRoutes: readonly Cidr[];
   readonly routes: readonly PodRoute[];
   readonly shaping: Shaping | undefined;
-  /** Whether packets go around the bridge where they can. */
+  /** Whether packets go around the bridge where possible. */
   readonly bypassBridge: boolean;
 }
 
 /** A route inside the pod. */
 export interface PodRoute extends ResultRoute {
   readonly gateway: Address;
-  /** Nobody asked for it: where the pod already has one, as with a second interface, that one stays. */
+  /**
+   * Whether the route was not configured. If the pod already has such a route, as with a second interface, that one
+   * stays.
+   */
   readonly isImplicit: boolean;
 }
 
-/** A request, and the errno by which the kernel may say that it is so already, or cannot be so here. */
+/**
+ * A request, and the errno that the kernel may answer because the desired state exists already or is impossible here.
+ */
 export interface Step {
   readonly request: Request;
   readonly tolerates?: "EEXIST" | "EAFNOSUPPORT";
 }
 
 /**
- * Decides how a pod is wired in routed mode: single addresses and a default route through the bridge, so
- * that every packet passes the node's IP hooks, also to a pod on the same bridge.
+ * Decides how a pod is wired in routed mode: single addresses and a default route through the bridge, so that every
+ * packet passes the node's IP hooks, even one to a pod on the same bridge.
  */
 export function decideWiring(
   configuration: BridgeConfiguration,
@@ -88,7 +96,7 @@ export function decideWiring(
     podMac: configuration.mac ?? podMac(sha256, preferIpv4(allocations, first).address.address),
     mtu: bridge.mtu,
     hairpin: configuration.hairpinMode,
-    // The kernel takes 255 bytes, our NUL among them (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
+    // The kernel takes 255 bytes including the NUL (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
     alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 254),
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
     gateways: allocations.map(({ gateway }) => gateway),
@@ -102,14 +110,18 @@ export function decideWiring(
   };
 }
 
-/** Whether the bridge's address leads to the pod: IPAM plugins of others may name a gateway outside of the subnet. */
+/**
+ * Whether the bridge's subnet contains the pod's address: external IPAM plugins may name a gateway outside of the
+ * subnet.
+ */
 function leadsTo({ address, gateway }: Allocation): boolean {
   return cidrContains(address, gateway);
 }
 
 /**
- * A gateway that lies in the pod's subnet, with its prefix length; one outside by itself. A link-local one is at no place:
- * the pod's packets go to the MAC address that its permanent neighbour entry has.
+ * Returns the bridge's address for a gateway: one in the pod's subnet with the subnet's prefix length, one outside as a
+ * single address. A link-local gateway is not put on the bridge: the pod's packets go to the MAC address of its
+ * permanent neighbour entry.
  */
 function bridgeAddress(allocation: Allocation): readonly Cidr[] {
   const { address, gateway } = allocation;
@@ -123,9 +135,9 @@ function preferIpv4(allocations: readonly Allocation[], otherwise: Allocation): 
 }
 
 /**
- * The routes inside the pod: the configured ones of its families and, unless isDefaultGateway is false, a default route of
- * the main table for each family that none of them gives. A route without a gateway goes through the bridge. Of several
- * to one destination, with one priority and in one table, the first is taken.
+ * Returns the routes inside the pod: the configured ones of its families and, unless isDefaultGateway is false, a
+ * default route of the main table for each family without a configured one. A route without a gateway goes through the
+ * bridge. Of several routes to one destination with the same priority and table, the first is used.
  */
 function podRoutes(configuration: BridgeConfiguration, allocations: readonly Allocation[]): readonly PodRoute[] {
   const routes: PodRoute[] = [];
@@ -148,10 +160,11 @@ function podRoutes(configuration: BridgeConfiguration, allocations: readonly All
 }
 
 /**
- * What is asked of the kernel in the node's namespace first: the link, and its description.
+ * Returns the first requests in the node's namespace: to make the link, and to describe it.
  *
- * A link is described before it is up: the kernel then makes up for what it has to do about its carrier
- * (linkwatch_sync_dev), and for one that is up and has none yet it waits for a grace period of RCU (dev_deactivate).
+ * The link is described before it is up: the kernel then catches up on pending work about its carrier
+ * (linkwatch_sync_dev). For a link that is up and has no carrier yet, it would wait for a grace period of RCU
+ * (dev_deactivate).
  */
 export function linkSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
   return [
@@ -167,10 +180,13 @@ export function linkSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
   ];
 }
 
-/** The place among {@link linkSteps} of that by which the link is described. */
+/** The index in {@link linkSteps} of the request that describes the link. */
 export const DESCRIPTION = 1;
 
-/** What is asked there of the link, and of the bridge, whose addresses may be there already. */
+/**
+ * Returns the further requests in the node's namespace: about the link, and about the bridge, which may have its
+ * addresses already.
+ */
 export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
   const link = { name: wiring.hostInterface };
   return [
@@ -192,25 +208,26 @@ export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
   ];
 }
 
-/** policyd makes one that is missing, and may have been faster. */
+/** Tolerates an existing route: policyd adds a missing one, and may have been faster. */
 function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
   return { request: newRoute(hostRoute(destination, bridgeIndex)), tolerates: "EEXIST" };
 }
 
-/** The node's route to a pod's address that no subnet of the bridge contains. */
+/** Returns the node's route to a pod's address that no subnet of the bridge contains. */
 export function hostRoute(destination: Cidr, bridgeIndex: number): RouteSpec {
   const family = cidrFamily(destination);
   return { family, destination, gateway: undefined, outputInterface: bridgeIndex, onLink: false };
 }
 
 /**
- * All reserved group addresses but that of pause frames, which the kernel drops. By default it takes frames to them past
- * the bridge's netfilter hooks, and learns their source all the same: a pod could take over another's MAC.
+ * The mask of all reserved group addresses except that of pause frames, which the kernel drops. Without the mask,
+ * frames to these addresses bypass the bridge's netfilter hooks, but the bridge still learns their source: a pod could
+ * take over another's MAC.
  */
 export const ALL_RESERVED_GROUPS = 0xfffd;
 
 /**
- * What is asked of the kernel in the pod's namespace, in order: routes need the link up, and neighbours its addresses.
+ * Returns the requests in the pod's namespace, in order: routes need the link up, and neighbours need its addresses.
  *
  * @param index the index of the pod's interface
  */
@@ -230,17 +247,19 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
 }
 
 /**
- * Link-local destinations go to the node, like all others, and not to neighbours that the kernel looks for.
+ * Returns the route that sends link-local destinations to the node, like all others, instead of to neighbours that the
+ * kernel resolves.
  *
- * The tables of neighbours are one for all network namespaces, with a thousand entries each (gc_thresh3): a program without
- * any privilege that sends to as many addresses of its link fills that of IPv6, and then neither the node nor another pod finds a new
- * neighbour. Of IPv4 a pod has no addresses on its link. Packets between pods and node have permanent entries, which
- * do not count; a pod that may change its routes fills the tables all the same.
+ * The neighbour tables are shared by all network namespaces and hold a thousand entries each (gc_thresh3). An
+ * unprivileged program that sends to a thousand addresses of its link fills the IPv6 table, and then neither the node
+ * nor another pod finds a new neighbour. For IPv4 a pod has no addresses on its link. Packets between pods and node use
+ * permanent entries, which do not count. A pod that may change its routes can still fill the tables.
  */
 function linkLocalSteps({ gateways }: Wiring, index: number): readonly Step[] {
   const gateway = gateways.find((one) => familyOf(one) === 6);
   if (gateway === undefined) return [];
-  // The kernel's own route has 256; one of another of the pod's links has another number, as routes of one number are one.
+  // The kernel's own route has priority 256. The routes of a pod's several links need different priorities, since
+  // routes of one priority become one.
   const priority = 1 + (index % 255);
   const destination = LINK_LOCAL;
   const request = newRoute({ family: 6, destination, gateway, outputInterface: index, onLink: true, priority });
@@ -260,12 +279,12 @@ function routeSpec(route: PodRoute, index: number): RouteSpec {
     family: cidrFamily(destination),
     destination: isDefault ? undefined : destination,
     outputInterface: index,
-    // The pod has no subnet on its link, so every gateway is declared to be there.
+    // The pod has no subnet on its link, so every gateway is declared to be on the link.
     onLink: true,
   };
 }
 
-/** The result of ADD: bridge, host end and pod interface, in the order of the reference plugin. */
+/** Returns the result of ADD: bridge, host end and pod interface, in the order of the reference plugin. */
 export function addResult(wiring: Wiring, bridge: Bridge, sandbox: string, dns: Dns): AddResult {
   return {
     interfaces: [

@@ -12,22 +12,22 @@ import type { RuleState } from "../kernel/nftables/state.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { Node } from "./node.ts";
 
-/** One of the daemon's tables, by what of it keeps an unknown pod closed. */
+/** One of the daemon's tables, reduced to the parts that keep an unknown pod closed. */
 export interface ClosedTable extends TableReference {
-  /** Its base chains and their hooks' numbers (enum nf_inet_hooks, NF_BR_*). */
+  /** Its base chains and the numbers of their hooks (enum nf_inet_hooks, NF_BR_*). */
   readonly chains: readonly (readonly [name: string, hook: number])[];
-  /** The chain whose rules name the bridge; undefined where they are about all pods' ports. */
+  /** The chain whose rules name the bridge; undefined if the rules apply to all pods' ports. */
   readonly bridgeChain: string | undefined;
 }
 
 const POLICY_TABLE: TableReference = { family: "inet", name: "drawbridge-policy" };
 
-/** How the comment of each table of the daemon's begins. */
+/** The prefix of the comment of each table of the daemon. */
 export const DAEMON_TABLE_MARK = "drawbridge schema ";
 
 /**
- * What keeps a pod that the daemon was not told of from sending by the bridge (the guard), and around it and from receiving (the
- * policies).
+ * The tables that keep a pod closed that is not registered with the daemon. The guard stops it from sending through the
+ * bridge; the policies stop it from sending around the bridge and from receiving.
  */
 export const CLOSED_TABLES: readonly ClosedTable[] = [
   {
@@ -50,13 +50,16 @@ export const CLOSED_TABLES: readonly ClosedTable[] = [
   },
 ];
 
-/** The sets of addresses whose policies are in force: of all others nothing passes. */
+/** The sets of addresses whose policies are in force: no packet of another address passes. */
 export const KNOWN_SETS: readonly SetDefinition[] = [
   { name: "known4", key: ["ipv4_addr"] },
   { name: "known6", key: ["ipv6_addr"] },
 ];
 
-/** The maps of what the policies say of each address; of one without an element there nothing is judged, and nothing passes. */
+/**
+ * The maps from an address to the chain of its policies. An address without an element is not evaluated, and none of
+ * its packets pass.
+ */
 export const VERDICT_MAPS: readonly SetDefinition[] = (["egress", "ingress"] as const).flatMap((direction) =>
   KNOWN_SETS.map(({ key }) => ({
     name: `${direction}${key[0] === "ipv4_addr" ? 4 : 6}`,
@@ -67,15 +70,15 @@ export const VERDICT_MAPS: readonly SetDefinition[] = (["egress", "ingress"] as 
 
 const decoder = new TextDecoder();
 
-/** NFT_TABLE_F_DORMANT: its chains are there but not in the hooks. */
+/** NFT_TABLE_F_DORMANT: the table's chains exist but are not attached to the hooks. */
 const DORMANT = 1;
 
 /**
- * Makes sure that a pod can neither send nor receive until the daemon has found its record: that the daemon's tables are
- * loaded and about this bridge, and that they do not know its addresses by an earlier pod.
+ * Makes sure that a pod can neither send nor receive until the daemon has found its record: that the daemon's tables
+ * are loaded and apply to this bridge, and that they do not know the pod's addresses from an earlier pod.
  *
- * @param reason why the daemon does not take the pod
- * @throws DrawbridgeError ERR_UNAVAILABLE when they do not keep it closed, with both reasons
+ * @param reason why the daemon does not accept the pod
+ * @throws DrawbridgeError ERR_UNAVAILABLE when the tables do not keep it closed, with both reasons
  */
 export function demandClosed(node: Node, { bridge, addresses }: AttachmentRecord, reason: string): void {
   const obstacle = obstacleTo(
@@ -91,17 +94,17 @@ export function demandClosed(node: Node, { bridge, addresses }: AttachmentRecord
 }
 
 /**
- * Forgets what the kernel has of addresses by a pod that has gone: that they are known to the policies, and every flow
- * from and to them. It is the daemon's work, done here where the daemon is away (POD-20).
+ * Makes the kernel forget the addresses of a removed pod: takes them out of the policies' sets and maps, and deletes
+ * every flow from and to them. This is normally the daemon's work, and is done here when the daemon is away (POD-20).
  *
  * @throws NetlinkError, SyscallError when the kernel refuses
  */
 export function forgetAddresses(node: Node, addresses: readonly Address[]): void {
   if (addresses.length === 0) return;
-  // First, so that no new flow begins behind the list of them.
+  // First, so that no new flow begins after the flows were listed.
   whereThere(() =>
     onTables(node, (tables) => {
-      // Each by itself: a table of another version, or one that goes right now, may lack one of them.
+      // Each set separately: a table of another version, or one that is being removed, may lack some.
       for (const set of [...KNOWN_SETS, ...VERDICT_MAPS]) {
         whereThere(() => removeKnown(tables, [set], addresses), NO_SUCH_OBJECT);
       }
@@ -111,9 +114,10 @@ export function forgetAddresses(node: Node, addresses: readonly Address[]): void
 }
 
 /**
- * A kernel without nftables or without connection tracking refuses every question, and remembers nothing.
+ * Runs an action, and ignores the refusal of a kernel without nftables or connection tracking, which has nothing to
+ * forget.
  *
- * @param absent what its refusal is
+ * @param absent the errnos of that refusal
  */
 function whereThere(action: () => void, absent: readonly string[] = NO_SUCH_SUBSYSTEM): void {
   try {
@@ -125,12 +129,12 @@ function whereThere(action: () => void, absent: readonly string[] = NO_SUCH_SUBS
 }
 
 /**
- * What netlink answers where a subsystem, or netfilter as a whole, is not there: the socket is refused, or each request
- * (netlink_create, nfnetlink_rcv_msg).
+ * The answers of netlink when a subsystem, or netfilter as a whole, is missing: the kernel refuses the socket or each
+ * request (netlink_create, nfnetlink_rcv_msg).
  */
 const NO_SUCH_SUBSYSTEM: readonly string[] = ["EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT"];
 
-/** What nftables answers where a set, or an element that is to go, is not there. */
+/** The answer of nftables when a set, or an element to be deleted, does not exist. */
 const NO_SUCH_OBJECT: readonly string[] = ["ENOENT"];
 
 function obstacleTo(node: Node, bridge: string, addresses: readonly Address[]): string | undefined {
@@ -166,7 +170,7 @@ function problemOf(tables: NftablesSocket, table: ClosedTable, bridge: string): 
   return undefined;
 }
 
-/** Whether a rule compares something with the name of an interface. */
+/** Whether a rule compares a value with the name of an interface. */
 function namesInterface({ instructions: parts }: RuleState, name: string): boolean {
   return parts.some((part) => {
     if (part.name !== "cmp") return false;
@@ -177,10 +181,10 @@ function namesInterface({ instructions: parts }: RuleState, name: string): boole
 }
 
 /**
- * Takes addresses out of the sets of known ones and out of the maps of verdicts. A set that is not there has none: tables of an
- * earlier version may lack it.
+ * Removes addresses from the sets of known ones and from the maps of verdicts. A missing set counts as empty: tables of
+ * an earlier version may lack it.
  *
- * @returns why that is not possible: the daemon owns the table, and is there, so that it forgets them itself
+ * @returns why this is not possible: the daemon owns the table and is running, so it removes them itself
  */
 function removeKnown(
   tables: NftablesSocket,
