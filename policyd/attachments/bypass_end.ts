@@ -3,16 +3,17 @@ import { findLink } from "../../kernel/route/socket.ts";
 import { deleteQueueingDiscipline } from "../../kernel/traffic_control/queueing_discipline.ts";
 import type { LinkWriter } from "./link_removal.ts";
 
-/** Whose port it is: a link of that name with another MAC address is somebody else's. */
+/** A pod's bridge port. A link of that name with another MAC address is not this pod's. */
 export type BypassedPort = Pick<AttachmentRecord, "hostInterface" | "hostMac">;
 
-/** What the kernel answers where there is no link any more, or no place for classifiers on it. */
+/** The kernel's errors where the link is gone, or where it has no qdisc for classifiers. */
 const NOTHING_THERE = ["ENODEV", "ENOENT", "EINVAL"];
 
 /**
- * Has the bridge look again at all that a pod sends. It is for a pod whose address has become another's while it is still
- * there: the guard does not know it any more and drops what it sends, but what goes around the bridge would be taken for
- * the other's. Its limit of bandwidth goes as well, which counts for nothing then.
+ * Removes the bypass of the bridge from a pod's port, so that all its packets pass the bridge again. Use it for a pod
+ * that still exists although its address now belongs to another pod: the guard no longer knows it and drops its
+ * packets, but packets that bypass the bridge would be taken for the other pod's. The pod also loses its bandwidth
+ * limit, which no longer matters.
  *
  * @throws NetlinkError, SyscallError when the kernel refuses
  */

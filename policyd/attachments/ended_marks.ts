@@ -9,7 +9,7 @@ export interface EndedMarks {
   /**
    * Marks an attachment, if it is not marked yet.
    *
-   * @returns for how many seconds it has been marked
+   * @returns the seconds since it was marked
    * @throws DrawbridgeError ERR_STORE
    */
   mark(attachment: AttachmentRecord): number;
@@ -18,7 +18,7 @@ export interface EndedMarks {
   clear(attachment: AttachmentRecord): void;
 }
 
-/** Marks as files beside the records (ipam/ended.ts), which the next daemon and the plugin find. */
+/** Returns marks that are files beside the records (ipam/ended.ts), where the next daemon and the plugin find them. */
 export function markFiles(
   { stateDirectory, files }: Pick<RecordPlace, "stateDirectory" | "files">,
   syscalls: FileReadCalls,

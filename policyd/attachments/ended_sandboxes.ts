@@ -15,16 +15,19 @@ import { LinkSightings } from "./link_sightings.ts";
 import type { AttachmentRegistry } from "./registry.ts";
 import { attachmentKey } from "./registry.ts";
 
-/** Milliseconds between two looks at what has ended. */
+/** Milliseconds between two checks for ended sandboxes. */
 const PERIOD = 10_000;
-/** The same after the first sync: what ended long ago goes soon, and every ADD has found this daemon. */
+/**
+ * Milliseconds from the first sync to the first check. It is short, so that what ended long ago goes soon, and long
+ * enough for every ADD in progress to find this daemon.
+ */
 const FIRST_LOOK = 6000;
 /**
- * Milliseconds that an ADD may take from its registration until its link is there: it makes the link at once, and a plugin server that is
- * stuck ends after 30 s.
+ * Milliseconds that an ADD may take from its registration until its link exists: it makes the link at once, and a
+ * plugin server that is stuck ends after 30 s.
  */
 const MAKING = 60_000;
-/** The same for one that finds this daemon after its start: it asks every 20 ms. */
+/** Milliseconds from this daemon's start until an ADD in progress has registered with it: the ADD tries every 20 ms. */
 const RETURNING = 5000;
 
 export interface EndedSandboxesParts {
@@ -32,7 +35,7 @@ export interface EndedSandboxesParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly nodeName: string;
-  /** Whether an attachment's link is there. */
+  /** Whether an attachment's link exists. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment has a record or a link. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
@@ -40,21 +43,21 @@ export interface EndedSandboxesParts {
 }
 
 /**
- * Sandboxes that ended without DEL: the link is gone, and the Pod is gone, has finished or has another sandbox. Each gives its host ports
- * to the next pod that wants them. A quarter of an hour later the daemon forgets it, and the next ADD releases its addresses
- * (cni/gc/ended.ts).
+ * Finds sandboxes that ended without DEL: the link is gone, and the Pod is gone, has finished or has another sandbox.
+ * Such a sandbox loses its host ports to the next pod that wants them. A quarter of an hour later the daemon forgets
+ * it, and the next ADD releases its addresses (cni/gc/ended.ts).
  *
- * An ADD that is under way has no link yet, so only a link that was seen counts as gone, or one that is not there a minute after the
- * registration. A Pod that is not known may be one that the API server has not listed yet: by itself that proves nothing.
+ * An ADD in progress has no link yet. So a link counts as gone only if it was seen before, or if it is missing a minute
+ * after the registration. An unknown Pod proves nothing by itself: the API server may not have listed it yet.
  */
 export class EndedSandboxes implements Dataplane {
   readonly #parts: EndedSandboxesParts;
   readonly #sightings = new LinkSightings();
-  /** When attachments registered, by their keys; those that were read from records are not in it. */
+  /** The time of registration by attachment key, without the attachments that were read from records. */
   readonly #registered = new Map<string, number>();
   /** The Pods of this node, by their keys. */
   readonly #pods = new Map<string, Pod>();
-  /** Those that this daemon knows as marked, by their keys. */
+  /** The keys of attachments that this daemon knows as marked. */
   readonly #marked = new Set<string>();
   readonly #begunAt: number;
   #forget: (attachment: AttachmentName) => Promise<unknown> = () => Promise.resolve();
@@ -66,7 +69,7 @@ export class EndedSandboxes implements Dataplane {
     this.#begunAt = parts.clock.now();
   }
 
-  /** Says who forgets an attachment: the daemon, which all of its parts have to hear of. */
+  /** Sets the function that forgets an attachment; it has to notify all parts of the daemon. */
   forgetBy(forget: (attachment: AttachmentName) => Promise<unknown>): void {
     this.#forget = forget;
   }
@@ -75,12 +78,12 @@ export class EndedSandboxes implements Dataplane {
     this.lookAgain();
   }
 
-  /** Takes a notification of the kernel. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read */
+  /** Handles a notification of the kernel. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed */
   take(message: ReceivedMessage): void {
     this.#sightings.take(message);
   }
 
-  /** Asks for every link: at the start, and where notifications were lost. */
+  /** Checks whether each link exists: at the start, and after notifications were lost. */
   lookAgain(): void {
     for (const attachment of this.#parts.attachments.values()) {
       const { hostInterface } = attachment;
@@ -120,20 +123,20 @@ export class EndedSandboxes implements Dataplane {
     this.#timer();
   }
 
-  /** Whether an attachment gives its host ports and addresses to another that wants them. */
+  /** Whether an attachment loses its host ports and addresses to another that wants them. */
   givesWay(holder: AttachmentRecord, taker: AttachmentRecord): boolean {
-    // Those from before the daemon have their ports in the plugin's tables: it frees them.
+    // Attachments from before the daemon have their ports in the plugin's tables, and the plugin frees them.
     if (holder.policyd === undefined) return false;
     if (isEarlierSandbox(holder, taker)) return true;
     return this.#isLinkGone(holder) && (areOfOneName(holder, taker) || this.#hasNoPod(holder));
   }
 
-  /** Marks an attachment that has given way: its remains follow. */
+  /** Marks an attachment that has lost its ports, so that the rest of it is removed later. */
   gaveWay(holder: AttachmentRecord): void {
     this.#mark(holder);
   }
 
-  /** Whether an attachment has ended, as far as is known: it comes after all others where two want the same. */
+  /** Whether an attachment is known to have ended. Where two want the same, it comes after those that have not. */
   hasEnded(attachment: AttachmentRecord): boolean {
     return this.#parts.marks.isMarked(attachment) || (this.#isLinkGone(attachment) && this.#hasNoPod(attachment));
   }
@@ -147,7 +150,7 @@ export class EndedSandboxes implements Dataplane {
     return (isSighted || clock.now() >= left) && !hasLink(attachment);
   }
 
-  /** Whether its Pod is gone, has finished, or has another sandbox. */
+  /** Whether the attachment's Pod is gone, has finished, or has another sandbox. */
   #hasNoPod(attachment: AttachmentRecord): boolean {
     const { pod } = attachment;
     if (pod === undefined || !this.#isSynced) return false;
@@ -164,9 +167,9 @@ export class EndedSandboxes implements Dataplane {
     const names = new Set<string>();
     for (const attachment of attachments.values()) {
       names.add(attachment.hostInterface);
-      // A link that was seen needs no question.
+      // A link that was seen needs no request to the kernel.
       const isThere = this.#sightings.isSeen(attachment.hostInterface) || !this.#isLinkGone(attachment);
-      // Its DEL has found no daemon.
+      // Neither a link nor a record is left: its DEL found no daemon.
       if (!isThere && !this.#parts.isPresent(attachment)) this.#forgetLogged(attachment);
       else if (isThere || !this.#hasNoPod(attachment)) this.#clear(attachment);
       else this.#follow(attachment);
@@ -175,7 +178,7 @@ export class EndedSandboxes implements Dataplane {
     this.#timer = clock.after(PERIOD, () => this.#look());
   }
 
-  /** An ended one is marked, and forgotten when its time has come. */
+  /** Marks an ended attachment, and forgets it once it has been marked for {@link ENDED_SECONDS}. */
   #follow(attachment: AttachmentRecord): void {
     const { logger } = this.#parts;
     const isNew = !this.#marked.has(attachmentKey(attachment));
@@ -194,7 +197,7 @@ export class EndedSandboxes implements Dataplane {
     });
   }
 
-  /** @returns for how many seconds it has been marked; 0 where the mark cannot be written */
+  /** @returns the seconds since it was marked; 0 where the mark cannot be written */
   #mark(attachment: AttachmentRecord): number {
     try {
       const seconds = this.#parts.marks.mark(attachment);

@@ -8,9 +8,9 @@ import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 
-/** Milliseconds between two looks: two directories are listed, which nearly always are missing or empty. */
+/** Milliseconds between two reads of two directories that are nearly always missing or empty. */
 const PERIOD = 5000;
-/** Networks that are followed: a node has one or two, and each is a line of the metrics. */
+/** The largest number of networks reported: a node has one or two, and each is a line of the metrics. */
 const MOST_NETWORKS = 64;
 const SUFFIX = ".json";
 
@@ -24,7 +24,7 @@ const WAY_OUT: Readonly<Record<FailureCause, string>> = {
   other: "correct what the reason names",
 };
 
-/** That pods of a network cannot be attached, and for how many seconds. */
+/** The seconds for which pods of a network cannot be attached, by cause. */
 export interface FailureSeconds {
   readonly network: string;
   readonly cause: FailureCause;
@@ -34,12 +34,13 @@ export interface FailureSeconds {
 /** A failure that the plugin has noted, and how many seconds ago it began. */
 export interface RecordedFailure extends FailureSeconds, Pick<Failure, "reason"> {}
 
-/** Returns what the plugin has noted of ADDs that fail now, one of a network at most. */
+/** Returns the plugin's notes about ADDs that fail now, at most one for each network. */
 export type RecordedFailures = () => readonly RecordedFailure[];
 
 /**
- * Reads the failures that the plugin notes in its run directory (cni/status/). Files that are torn, too large, not
- * regular or of another boot do not count, nor does a failure that nobody has seen again for five minutes.
+ * Returns a function that reads the failures which the plugin notes in its run directory (cni/status/). Files that are
+ * torn, too large, not regular or of another boot do not count, nor do failures that have not recurred for five
+ * minutes.
  */
 export function recordedFailures(
   node: FailureReader & { readonly files: Pick<StoreFileSystem, "readSmallFile" | "readDirectory"> },
@@ -80,17 +81,18 @@ export interface AttachmentFailuresParts {
 }
 
 /**
- * Reports that pods cannot be attached on this node: once as an Event and in the log when that begins, and in the status
- * and the metrics for as long as it lasts (STATUS-05). ADDs that failed while no daemon ran are reported by the next one (STATUS-06).
+ * Reports that pods cannot be attached on this node: once as an Event and in the log when that begins, and in the
+ * status and the metrics for as long as it lasts (STATUS-05). The next daemon reports ADDs that failed while none ran
+ * (STATUS-06).
  *
- * The plugin notes it in files, since it has no daemon to ask where the daemon does not answer.
+ * The plugin notes failures in files, since the daemon may be the one that does not answer.
  */
 export class AttachmentFailures implements Dataplane {
   readonly #parts: AttachmentFailuresParts;
   #current: ReadonlyMap<string, RecordedFailure> = new Map();
-  /** The causes that were reported since a network began to fail: ADDs that fail by turns for two causes are two Events. */
+  /** The causes reported since a network began to fail: ADDs that fail alternately for two causes make two Events. */
   readonly #reported = new Map<string, Set<FailureCause>>();
-  /** The causes that were seen, by network: their lines in the metrics stay, with 0. */
+  /** The causes seen so far, by network: their lines stay in the metrics, with 0. */
   readonly #seen = new Map<string, Set<FailureCause>>();
   #cancel: Cancel = () => {};
 
@@ -118,7 +120,7 @@ export class AttachmentFailures implements Dataplane {
     this.#cancel();
   }
 
-  /** For how long pods cannot be attached; 0 seconds for what is over. */
+  /** Returns for how long pods cannot be attached, by network and cause; 0 seconds for what is over. */
   seconds(): readonly FailureSeconds[] {
     return [...this.#seen].flatMap(([network, causes]) =>
       [...causes].map((cause) => {
@@ -147,7 +149,7 @@ export class AttachmentFailures implements Dataplane {
   }
 }
 
-/** Adds the cause to its network's. Returns whether it is new; of networks beyond the bound none is. */
+/** Adds a cause to those of its network. @returns whether it is new; false for networks beyond the bound */
 function addTo(causes: Map<string, Set<FailureCause>>, { network, cause }: RecordedFailure): boolean {
   const known = causes.get(network);
   if (known?.has(cause) === true || (known === undefined && causes.size >= MOST_NETWORKS)) return false;

@@ -2,19 +2,19 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 
 /**
- * Whether flows of a pod's addresses outlive its change: "none" where a pod comes whose addresses have none, or goes and has its
- * own forgotten when its rules are gone.
+ * Whether flows of a pod's addresses may outlive its change. They do not ("none") where a pod comes whose addresses
+ * have no flows, or goes and has its flows deleted once its rules are gone.
  */
 export type RemainingFlows = "none" | "unknown";
 
-/** What else there is of pods than what binds them to their ports; told by the one who knows which pods are there. */
+/** Maintains the rules of pods other than those that bind them to their bridge ports. */
 export interface AttachmentFollower {
-  /** Settles when the rules of all that was told by then are wanted: the first batch may be written. */
+  /** Settles when the desired state has the rules of all pods attached so far: the first batch may be written. */
   prepared(): Promise<void>;
-  /** Wants the rules of a pod, as soon as they can be told; one of its names is replaced. */
+  /** Adds the rules of a pod to the desired state as soon as they are known; replaces a pod with the same names. */
   attached(attachment: AttachmentRecord, flows: RemainingFlows): void;
-  /** Settles when they are in force. @throws DrawbridgeError ERR_UNAVAILABLE when the pod goes before that */
+  /** Settles when a pod's rules are in force. @throws DrawbridgeError ERR_UNAVAILABLE when the pod goes before that */
   inForce(name: AttachmentName): Promise<void>;
-  /** The pod is gone: nothing can be sent from its port any more. */
+  /** Handles that a pod is gone: nothing can be sent from its port any more. */
   detached(name: AttachmentName, flows: RemainingFlows): void;
 }

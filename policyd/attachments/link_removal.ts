@@ -6,20 +6,20 @@ import type { Request } from "../../kernel/netlink/message.ts";
 import { changeLink, deleteLinkGroup, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 
-/** What carries out requests about links. */
+/** Carries out requests about links. */
 export interface LinkWriter {
   batch(requests: readonly Request[]): readonly Reply[];
   /** Carries out one request without holding up the event loop or other requests, however long the kernel takes. */
   inBackground(request: Request): Promise<Reply>;
 }
 
-/** Groups of interfaces are numbers; those below are for administrators (/etc/iproute2/group). */
+/** The range of the interface groups we use; lower numbers are for administrators (/etc/iproute2/group). */
 const LOWEST_GROUP = 0x4000_0000;
 const HIGHEST_GROUP = 0x7fff_ffff;
-/** The removal takes the kernel's lock for links before the first question as a rule, and before the second else. */
+/** The largest number of checks for a link: the removal mostly has the lock before the first, else before the second. */
 const QUESTIONS = 3;
 
-/** A pod's link, and what its bridge has of it. */
+/** A pod's link, and the pod's addresses with neighbour entries on its bridge. */
 export type RemovedLink = Pick<AttachmentRecord, "hostInterface" | "bridge" | "addresses">;
 
 interface Waiting {
@@ -30,16 +30,16 @@ interface Waiting {
 /**
  * Removes the links of pods that go at the same time by one request.
  *
- * Removing a veth pair takes the kernel some 15 ms of waiting for readers (RCU), and as long for a hundred of them in
- * one request. Those asked for while one removal is under way are put into an interface group of their own and removed
- * together after it. The group's number is drawn anew each time, so no link of anybody else is in it.
+ * To remove a veth pair the kernel waits some 15 ms for readers (RCU), and no longer for a hundred pairs in one
+ * request. Links whose removal is requested while another removal is in progress are put into one interface group and
+ * removed together after it. The group's number is random, so no other program's link is in it.
  *
- * Most of that time the links are gone: closed, without packets on their way and out of every table. The kernel gives its
- * lock for links back then, and waits for readers of the memory that it frees before it answers (rtnl_unlock and
- * netdev_run_todo of net/core). Whoever asks for one of them meanwhile, in a request that needs the lock, is told so.
+ * For most of that time the links are already gone: closed, without packets in transit, and in no table. The kernel
+ * releases its lock for links (RTNL) and waits for readers of the memory that it frees before it answers (rtnl_unlock
+ * and netdev_run_todo of net/core). A request for one of these links that needs the lock then fails with ENODEV.
  *
- * The neighbours go between two removals: the plugin, which would have to wait for the kernel's lock for links, then has
- * nothing to ask the kernel for.
+ * The neighbour entries are removed between two removals of links. The plugin, which would have to wait for that lock,
+ * then needs nothing from the kernel.
  */
 export class LinkRemoval {
   readonly #writer: LinkWriter;
@@ -51,7 +51,7 @@ export class LinkRemoval {
   }
 
   /**
-   * Settles when the link and its peer are gone, if there were any, and then the neighbours that stay on the bridge.
+   * Settles when the link and its peer are gone, if they existed, and then also their neighbour entries on the bridge.
    *
    * @throws DrawbridgeError when the kernel refuses or does not answer
    */
@@ -60,7 +60,7 @@ export class LinkRemoval {
       this.#waiting.push({ link, settle });
       if (!this.#isRunning) {
         this.#isRunning = true;
-        // What else is asked for in this turn of the event loop goes along.
+        // Other removals requested in this turn of the event loop join this one.
         setImmediate(() => void this.#run());
       }
     });
@@ -71,9 +71,9 @@ export class LinkRemoval {
     while (this.#waiting.length > 0) {
       const together = this.#waiting;
       this.#waiting = [];
-      // One at a time by design: what comes meanwhile is the next group.
+      // One at a time by design: removals requested meanwhile form the next group.
       await this.#removeGroup(together).catch((error: unknown) => {
-        // Those that are settled stay so; the others must not wait for ever. What is no DrawbridgeError is a bug.
+        // Settled promises stay settled; the others must not wait forever. Any other error is a bug.
         if (!(error instanceof DrawbridgeError)) throw error;
         for (const { settle } of together) settle(error);
       });
@@ -96,18 +96,18 @@ export class LinkRemoval {
     }
     const failures = this.#forgetNeighbours(gone.map(({ link }) => link));
     for (const { link, settle } of gone) settle(failures.get(link));
-    // Who comes until the kernel has answered is the next group: one removal more costs them more than this wait.
+    // Wait for the kernel's answer, so that removals requested until then share a group: another one costs them more.
     await removal;
   }
 
-  /** Settles when the links of a group are gone. @returns why they are not, when the kernel refuses */
+  /** Settles when the links of a group are gone. @returns the error when the kernel refuses to remove them */
   async #untilGone(
     removal: Promise<Reply>,
     { hostInterface: name }: RemovedLink,
     group: number,
   ): Promise<Reply["error"]> {
     for (let asked = 0; asked < QUESTIONS; asked++) {
-      // It has this group already, so nothing changes where it is still there.
+      // The link already has this group, so the request changes nothing where the link still exists.
       const question = this.#writer.inBackground(changeLink({ name }, { group }));
       const answer = await Promise.race([removal, question.then(isGone, untold)]);
       if (answer === true) return undefined;
@@ -116,7 +116,7 @@ export class LinkRemoval {
     return (await removal).error;
   }
 
-  /** Permanent entries stay on the bridge when a pod's link goes. @returns what the kernel refused, by the link */
+  /** Deletes the neighbour entries, which are permanent and outlive the links. @returns refusals by link */
   #forgetNeighbours(links: readonly RemovedLink[]): ReadonlyMap<RemovedLink, DrawbridgeError> {
     const indices = this.#indicesOf(new Set(links.map(({ bridge }) => bridge)));
     const entries = links.flatMap((link) => {
@@ -133,7 +133,7 @@ export class LinkRemoval {
     return failures;
   }
 
-  /** The indices of those links that are there. */
+  /** Returns the indices of the links that exist. */
   #indicesOf(names: ReadonlySet<string>): ReadonlyMap<string, number> {
     const replies = this.#writer.batch([...names].map((name) => getLink({ name })));
     const found = replies.flatMap(({ messages }) => messages.slice(0, 1).map(parseLink));
@@ -145,7 +145,7 @@ function isGone({ error }: Reply): boolean {
   return error?.errnoName === "ENODEV";
 }
 
-/** A question that is not answered tells nothing; the removal's own answer will. @throws what is no DrawbridgeError */
+/** Returns that a request without an answer proves nothing: the removal's own answer decides. @throws other errors */
 function untold(error: unknown): false {
   if (!(error instanceof DrawbridgeError)) throw error;
   return false;

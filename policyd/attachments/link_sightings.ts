@@ -2,27 +2,27 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { linkIdentity } from "../../kernel/route/link.ts";
 import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 
-/** By what the names of pods' links begin (hostInterfaceName of cni/names.ts). */
+/** The prefix of the names of pods' links (hostInterfaceName of cni/names.ts). */
 const PREFIX = "dbv";
 
 /**
- * The pods' links that the kernel has reported. A link that was there and is not now has gone; one that was never seen may still be made by
- * an ADD.
+ * Remembers which pods' links the kernel has reported. A link that existed and no longer does is gone; one that was
+ * never seen may still be made by an ADD.
  */
 export class LinkSightings {
   readonly #seen = new Set<string>();
   readonly #gone = new Set<string>();
 
-  /** Takes a notification. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read */
+  /** Handles a notification. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed */
   take(message: ReceivedMessage): void {
     const { type, body } = message;
-    // A link that leaves its bridge is reported as one that is deleted, in the bridge's family.
+    // A link that leaves its bridge is reported as deleted, in the bridge's family.
     if ((type !== Notification.NEWLINK && type !== Notification.DELLINK) || body[0] === AF_BRIDGE) return;
     const { name } = linkIdentity(message);
     if (name.startsWith(PREFIX)) this.note(name, type === Notification.NEWLINK);
   }
 
-  /** Notes that a link is there, or has gone. */
+  /** Notes that a link exists, or is gone. */
   note(name: string, isThere: boolean): void {
     this.#seen.delete(name);
     this.#gone.delete(name);
@@ -37,7 +37,7 @@ export class LinkSightings {
     return this.#gone.has(name);
   }
 
-  /** Forgets links that nobody asks for any more. */
+  /** Forgets all links whose names are not wanted. */
   keepOnly(isWanted: (name: string) => boolean): void {
     for (const names of [this.#seen, this.#gone]) for (const name of names) if (!isWanted(name)) names.delete(name);
   }

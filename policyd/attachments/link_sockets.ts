@@ -7,8 +7,8 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { LinkWriter } from "./link_removal.ts";
 
 /**
- * The sockets by which pods' links are removed, of this thread's network namespace: one for what is answered at once, and
- * one for each request under way in the background, since nothing else may use the one it runs on.
+ * The sockets by which pods' links are removed, in this thread's network namespace: one for requests that are answered
+ * at once, and one for each request in the background, which needs a socket of its own.
  */
 export class LinkSockets implements LinkWriter {
   readonly #calls: Syscalls & BackgroundCalls;

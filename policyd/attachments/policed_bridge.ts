@@ -2,7 +2,8 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /**
- * The rules of policies are about the packets of one bridge (POD-08): a pod on another would be open, whatever they say.
+ * Refuses a pod that is not on the bridge whose packets the rules of policies cover (POD-08): no policy would hold for
+ * it.
  *
  * @param bridge the daemon's; undefined where no policies are enforced
  * @throws DrawbridgeError ERR_CONFIGURATION for a pod on another bridge
@@ -11,11 +12,11 @@ export function demandPolicedBridge(attachment: Pick<AttachmentRecord, "bridge">
   if (isPoliced(attachment, bridge)) return;
   throw new DrawbridgeError(
     "ERR_CONFIGURATION",
-    `bridge: ${JSON.stringify(attachment.bridge)}; expected ${JSON.stringify(bridge)}, that of policyd, on which alone policies hold: give the plugin and policyd the same bridge`,
+    `bridge: ${JSON.stringify(attachment.bridge)}; expected ${JSON.stringify(bridge)}, policyd's bridge, the only one on which it enforces policies: give the plugin and policyd the same bridge`,
   );
 }
 
-/** The same for pods that are there already, in words; for all of them at once. */
+/** Returns one problem for all existing pods that are on another bridge, or none. */
 export function bridgeProblems(attachments: Iterable<AttachmentRecord>, bridge: string | undefined): readonly string[] {
   const others = [...attachments].filter((attachment) => !isPoliced(attachment, bridge));
   const [first] = others;

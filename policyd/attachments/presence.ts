@@ -5,8 +5,8 @@ import type { LinkWriter } from "./link_removal.ts";
 import type { RecordPlace } from "./registry.ts";
 
 /**
- * Whether anything is left of an attachment. A DEL that found no daemon has removed both its link and its record; one
- * that is being made has its record from before it registers, and its link only later.
+ * Whether anything is left of an attachment. A DEL that found no daemon has removed both the link and the record. An
+ * ADD writes the record before it registers, and makes the link only later.
  */
 export function isPresent(
   attachment: AttachmentRecord,
@@ -17,7 +17,7 @@ export function isPresent(
   return hasLink(attachment, links);
 }
 
-/** Whether an attachment's link is there; also where the kernel does not tell. */
+/** Whether an attachment's link exists; also true where the kernel answers with an error other than ENODEV. */
 export function hasLink({ hostInterface }: AttachmentRecord, links: Pick<LinkWriter, "batch">): boolean {
   const [reply] = links.batch([getLink({ name: hostInterface })]);
   return reply?.error?.errnoName !== "ENODEV";

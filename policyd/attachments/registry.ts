@@ -3,7 +3,7 @@ import { listAttachments, recordedNetworks } from "../../ipam/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 
-/** Where the records are, and which boot they must be of. */
+/** The place of the attachment records, and the boot that they must be of. */
 export interface RecordPlace {
   /** Usually `/run/drawbridge`. */
   readonly stateDirectory: string;
@@ -11,7 +11,7 @@ export interface RecordPlace {
   readonly files: StoreFileSystem;
 }
 
-/** The pod interfaces of this node, by what the plugin wrote down and what it registers. */
+/** The attachments of this node, from the plugin's records and its registrations. */
 export class AttachmentRegistry {
   readonly #records = new Map<string, AttachmentRecord>();
 
@@ -40,7 +40,7 @@ export class AttachmentRegistry {
   }
 
   /**
-   * Adds every attachment of this boot that has a record: those made while no daemon was running.
+   * Adds every attachment of this boot that has a record, so that those made while no daemon ran are known.
    *
    * @returns a message for each record that cannot be read
    * @throws DrawbridgeError ERR_STORE when a directory of records cannot be listed
@@ -58,7 +58,7 @@ export class AttachmentRegistry {
   }
 }
 
-/** What names an attachment, as one text: unambiguous, as none of the three may hold a slash. */
+/** Returns the key of an attachment, which is unambiguous since none of the three parts may hold a slash. */
 export function attachmentKey({ network, containerId, ifname }: AttachmentName): string {
   return `${network}/${containerId}/${ifname}`;
 }

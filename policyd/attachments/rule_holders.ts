@@ -11,41 +11,41 @@ import { attachmentKey } from "./registry.ts";
 
 /** Why an attachment cannot have what it asks for. */
 export interface Conflict {
-  /** Who has it. */
+  /** The attachment that has it. */
   readonly holder: AttachmentRecord;
   /** ERR_HOST_PORT_TAKEN naming the port and its holder, or ERR_CONFIGURATION for an address. */
   readonly error: DrawbridgeError;
 }
 
-/** What an attachment has. */
+/** The host ports that an attachment has. */
 interface Holding {
   readonly holder: AttachmentRecord;
   readonly ports: ClaimIndex<AttachmentRecord>;
 }
 
-/** Whether an attachment has host ports or masquerade, whoever keeps the rules for it. */
+/** Whether an attachment has host ports or masquerade, whether the daemon or the plugin writes the rules for it. */
 export function hasRules({ portMappings, ipMasq }: AttachmentRecord): boolean {
   return portMappings.length > 0 || ipMasq === true;
 }
 
 /**
- * Which attachments have their host ports and their masquerade: no two of them want the same.
+ * Decides which attachments have their host ports and their masquerade, so that no two of them have the same.
  *
- * Beside each port being one pod's, this keeps what goes into one set apart: the kernel refuses a whole batch in which
- * two ranges overlap, and with it every other pod's elements.
+ * Each port then belongs to one pod, and the elements of one set do not overlap: the kernel refuses a whole batch in
+ * which two ranges overlap, and with it every other pod's elements.
  */
 export class RuleHolders {
   readonly #holders = new Map<string, Holding>();
 
-  /** Whether this very record has what it asks for. */
+  /** Whether this record, not only one with its names, has what it asks for. */
   has(attachment: AttachmentRecord): boolean {
     return this.#holders.get(attachmentKey(attachment))?.holder === attachment;
   }
 
   /**
-   * Gives an attachment what it asks for, all of it or nothing; what it had under its names before is replaced.
+   * Gives an attachment all that it asks for, or nothing; replaces what an attachment with the same names had.
    *
-   * @returns the first conflict, undefined when it has all of it now
+   * @returns the first conflict, undefined when the attachment has everything
    */
   take(attachment: AttachmentRecord): Conflict | undefined {
     const key = attachmentKey(attachment);
@@ -60,7 +60,7 @@ export class RuleHolders {
     return undefined;
   }
 
-  /** Takes from an attachment whatever it has. */
+  /** Takes everything from an attachment. */
   release(name: AttachmentName): void {
     this.#holders.delete(attachmentKey(name));
   }
@@ -92,7 +92,7 @@ function claimsOfAll({ portMappings, addresses }: AttachmentRecord): readonly Cl
   return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 
-/** By rules of the daemon's: those of a plugin that worked alone are in another table. */
+/** Whether the daemon's rules masquerade it; a plugin that works without the daemon has rules in another table. */
 function isMasqueraded({ policyd, ipMasq }: AttachmentRecord): boolean {
   return policyd !== undefined && ipMasq === true;
 }
@@ -102,8 +102,8 @@ function sharedAddress(one: AttachmentRecord, other: AttachmentRecord): Address 
 }
 
 /**
- * Those whose address is another attachment's now: the address store gives an address to one pod of a network, so they
- * are gone, and their DEL never came.
+ * Returns the attachments that have an address of a new attachment. The address store gives an address to only one pod
+ * of a network, so these pods are gone and their DEL never came.
  */
 export function supersededBy(
   attachment: AttachmentRecord,
@@ -118,8 +118,9 @@ export function supersededBy(
 }
 
 /**
- * Those of several whose address is another's now, where nobody says who came last: it is that one's whose link is
- * there, else the first's. Links are asked for only where an address is shared.
+ * Returns the attachments that are superseded by others with the same address, where the order in which they came is
+ * unknown: the one whose link exists keeps the address, otherwise the first. Links are checked only where an address is
+ * shared.
  */
 export function supersededAmong(
   attachments: readonly AttachmentRecord[],

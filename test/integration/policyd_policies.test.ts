@@ -92,7 +92,7 @@ describe("policies of a node with policyd", function () {
     const refused = add(wired, lab.pod("a"), overrides);
     assert.match(
       refused.error?.msg ?? "",
-      /bridge: "cni0"; expected "cni9", that of policyd, on which alone policies hold/,
+      /bridge: "cni0"; expected "cni9", policyd's bridge, the only one on which it enforces policies/,
     );
     await policyd.kill();
     await policyd.start();
