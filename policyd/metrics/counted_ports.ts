@@ -9,10 +9,10 @@ import { socketOf } from "../services/compile/socket_address.ts";
 import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
 
 /**
- * What the connections of a Service's ports are counted by, over all frontends of each.
+ * Returns the counted ports of a Service, each over all of its frontends.
  *
- * Of what a frontend claims, elements with one datum have a number that its packets carry, of the port or of an endpoint
- * that a client stayed with; those with two have an endpoint.
+ * Among a frontend's claims, an element with one datum has a number that its packets carry, of the port or of an
+ * endpoint with affinity; an element with two data has an endpoint.
  */
 export function countedPorts(
   service: CountedPort["service"],
@@ -34,7 +34,7 @@ export function countedPorts(
   });
 }
 
-/** What an element says that rules wrote; undefined for one that they would not write. */
+/** Returns the count in an element that rules wrote; undefined for an element that they would not write. */
 export function countedEndpoint({ element: { key }, packets }: CountedElement): CountedEndpoint | undefined {
   const [number, address, port] = key;
   if (typeof number !== "number" || typeof address === "object" || typeof port === "object") return undefined;
@@ -46,7 +46,7 @@ function dataOf({ data }: Element): readonly Scalar[] {
   return data === undefined || "kind" in data ? [] : data;
 }
 
-/** `10.0.0.1:80`, `[fd00::1]:80`. */
+/** Formats an endpoint as `10.0.0.1:80` or `[fd00::1]:80`. */
 function endpointText({ address, port }: SocketAddress): string {
   return familyOf(address) === 4 ? `${formatAddress(address)}:${port}` : `[${formatAddress(address)}]:${port}`;
 }

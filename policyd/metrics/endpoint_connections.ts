@@ -3,7 +3,7 @@ import { identityOf } from "../services/compile/priority_number.ts";
 import type { OneOrMore } from "../one_or_more.ts";
 import { listOf, putList } from "../one_or_more.ts";
 
-/** Who a number of connections is about. */
+/** The labels of one endpoint's connection count. */
 export interface EndpointLabels {
   readonly namespace: string;
   readonly service: string;
@@ -17,77 +17,77 @@ export interface EndpointLabels {
 /** One line of the metric. */
 export interface EndpointSeries {
   readonly labels: EndpointLabels;
-  /** Since this daemon knows the endpoint, and what the kernel had counted before. */
+  /** Connections since this daemon knows the endpoint, plus those that the kernel had counted before. */
   readonly connections: number;
 }
 
-/** A port of a Service, with what its connections are counted by. */
+/** A port of a Service, with the keys that its connections are counted by. */
 export interface CountedPort {
-  /** These are kept anyway, and a node has tens of thousands of them. */
+  /** A reference to the stored Service and port, since a node has tens of thousands of them. */
   readonly service: Pick<Service, "namespace" | "name">;
   readonly port: Pick<ServicePort, "name" | "protocol">;
-  /** Under which identities (`identityOf`) the kernel counts its connections. */
+  /** The identities (`identityOf`) under which the kernel counts the port's connections. */
   readonly identities: readonly number[];
   /** Each once, as in {@link EndpointLabels}. */
   readonly endpoints: readonly string[];
 }
 
-/** What the kernel counts of an endpoint. */
+/** The kernel's count of an endpoint. */
 export interface CountedEndpoint {
-  /** The number it is counted under. */
+  /** The number under which the kernel counts it. */
   readonly number: number;
   /** As in {@link EndpointLabels}. */
   readonly endpoint: string;
   readonly packets: number;
 }
 
-/** The tables as they are from one making anew to the next. */
+/** Number of times that the kernel's tables have been written as a whole. */
 export type Moment = number;
 
-/** Of the endpoints of a port that got connections. */
+/** The counts of a port whose endpoints have received connections. */
 interface Counts {
-  /** Those of the port. */
+  /** The endpoints of the port. */
   readonly endpoints: ReadonlySet<string>;
-  /** What the kernel showed last, by number and endpoint. */
+  /** The kernel's last counts, by number and endpoint. */
   readonly seen: Map<string, number>;
   /** By endpoint. */
   readonly sums: Map<string, number>;
 }
 
 /**
- * The new connections of each endpoint: pure sums of what the kernel's counters show.
+ * Sums up the new connections of each endpoint from the kernel's counters.
  *
- * The kernel counts an endpoint of a port from its first connection on, whatever becomes of the Service, and anew when
- * its tables are made anew or when nobody came for a day. So a series is the sum of the growth that was seen, and never
- * falls while its endpoint stays. It ends with its endpoint.
+ * The kernel counts an endpoint of a port from its first connection on, whatever becomes of the Service. The count
+ * restarts when the tables are written as a whole, or after a day without clients. So a series is the sum of the growth
+ * that was seen: it never falls while its endpoint exists, and ends with it.
  *
- * What is claimed takes effect by {@link settle}, when the kernel has it.
+ * Claims take effect by {@link settle}, when the kernel has them.
  */
 export class EndpointConnections {
-  /** By itself where it is the only one, as nearly all are. */
+  /** The ports by owner; a single port, as in nearly all cases, is stored without a list. */
   readonly #owners = new Map<string, OneOrMore<CountedPort>>();
-  /** By identity, in the same way. */
+  /** The ports by identity, stored in the same way. */
   readonly #ports = new Map<number, OneOrMore<CountedPort>>();
-  /** Of ports that got connections, which most never do. */
+  /** The counts of ports that received connections, which most never do. */
   readonly #counts = new Map<CountedPort, Counts>();
-  /** Made out when they are settled: until then nothing of it keeps a batch waiting. */
+  /** Pending claims. They are computed when they are settled, so that no batch waits for them. */
   readonly #claims = new Map<string, () => readonly CountedPort[]>();
   #moment: Moment = 0;
 
-  /** Now: what is asked of the kernel from here on is of these tables. */
+  /** The moment that a request to the kernel made now belongs to. */
   get moment(): Moment {
     return this.#moment;
   }
 
-  /** Sets the ports of an owner, a Service, once the kernel has them; without any it is forgotten. */
+  /** Sets the ports of an owner, a Service, effective once the kernel has them; without ports it is forgotten. */
   claim(owner: string, ports: () => readonly CountedPort[]): void {
     this.#claims.set(owner, ports);
   }
 
   /**
-   * Takes over what the kernel showed of an endpoint.
+   * Adds the kernel's count of an endpoint.
    *
-   * @param asked the moment at which it was asked; what is of earlier tables is passed over
+   * @param asked the moment of the request; counts of earlier tables are ignored
    */
   observe({ number, endpoint, packets }: CountedEndpoint, asked: Moment = this.#moment): void {
     const ports = listOf(this.#ports.get(identityOf(number)));
@@ -102,13 +102,13 @@ export class EndpointConnections {
     counts.sums.set(endpoint, (counts.sums.get(endpoint) ?? 0) + growth);
   }
 
-  /** The kernel counts everything anew. */
+  /** Resets the counts seen, because the kernel starts to count from 0. */
   allRemoved(): void {
     this.#moment++;
     for (const { seen } of this.#counts.values()) seen.clear();
   }
 
-  /** The kernel has what is claimed. */
+  /** Applies the pending claims, because the kernel has them now. */
   settle(): void {
     for (const [owner, ports] of this.#claims) this.#replace(owner, ports());
     this.#claims.clear();
@@ -158,7 +158,7 @@ export class EndpointConnections {
     return counts;
   }
 
-  /** Of endpoints that are gone nothing is kept. */
+  /** Moves the counts of a replaced port to its successor, without those of endpoints that are gone. */
   #inherit(port: CountedPort, before: CountedPort | undefined): void {
     const old = before && this.#counts.get(before);
     if (old === undefined) return;

@@ -1,6 +1,6 @@
 import type { EndpointSeries } from "./endpoint_connections.ts";
 
-/** A counter that is printed here, not by prom-client. */
+/** A counter that is printed by this program, not by prom-client. */
 export interface TextMetric {
   readonly name: string;
   readonly help: string;
@@ -13,12 +13,12 @@ export const ENDPOINT_CONNECTIONS: TextMetric = {
   labels: ["namespace", "service", "port", "protocol", "endpoint"],
 };
 const { name: NAME } = ENDPOINT_CONNECTIONS;
-/** So many lines are one piece. */
+/** Number of lines in one piece. */
 const LINES = 500;
 
 /**
- * The metric of endpoints in Prometheus' text format 0.0.4, piece by piece: tens of thousands of lines, for which
- * prom-client's one text, made at once of a map for each line, would keep the daemon from its work.
+ * Yields the endpoint metric in Prometheus' text format 0.0.4, piece by piece. It can have tens of thousands of lines:
+ * prom-client would build one text from a map for each line, and block the daemon meanwhile.
  */
 export function* endpointText(series: Iterable<EndpointSeries>): Generator<string, void, void> {
   let text = headOf(ENDPOINT_CONNECTIONS);
@@ -35,12 +35,12 @@ export function* endpointText(series: Iterable<EndpointSeries>): Generator<strin
   if (text !== "") yield text;
 }
 
-/** What stands before the lines of a counter. */
+/** Returns the header lines of a counter. */
 export function headOf({ name, help }: TextMetric): string {
   return `# HELP ${name} ${help}\n# TYPE ${name} counter\n`;
 }
 
-/** A label's value as the format wants it: backslash, quote and line feed escaped. */
+/** Escapes backslash, quote and line feed in a label's value, as the format requires. */
 export function escaped(value: string): string {
   return /[\\"\n]/.test(value) ? value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n") : value;
 }

@@ -6,11 +6,11 @@ import type { Logger } from "../log/logger.ts";
 export interface FirstSyncParts {
   readonly registry: Registry;
   readonly logger: Pick<Logger, "info">;
-  /** Milliseconds since the process was started. */
+  /** Milliseconds since the process started. */
   readonly now: () => number;
 }
 
-/** The metric, without values. */
+/** Creates the metric, without values. */
 export function firstSyncGauge(registry: Registry): Gauge {
   return new Gauge({
     name: "drawbridge_first_sync_seconds",
@@ -21,8 +21,8 @@ export function firstSyncGauge(registry: Registry): Gauge {
 }
 
 /**
- * How long the daemon took to come into force: until all objects were read, which may be the API server's time, and from then
- * until the kernel had all rules, which is its own. A pod that is made meanwhile waits as long.
+ * Measures how long the daemon takes to come into force: until all objects are read, which may be the API server's
+ * time, and from then until the kernel has all rules, which is the daemon's own. A pod created meanwhile waits as long.
  */
 export class FirstSync implements Dataplane {
   readonly #parts: FirstSyncParts;
@@ -42,7 +42,7 @@ export class FirstSync implements Dataplane {
     this.#seconds.set({ stage: "objects" }, this.#readAt / 1000);
   }
 
-  /** The kernel has all that is wanted. */
+  /** Records that the kernel has the desired rules; only the first call after the objects were read counts. */
   rulesInForce(): void {
     if (this.#readAt === undefined || this.#isInForce) return;
     this.#isInForce = true;

@@ -18,23 +18,23 @@ export interface ListenAddress {
 export interface MetricsServerParts {
   readonly listen: ListenAddress;
   readonly contentType: string;
-  /** The text, in pieces, made anew for each request. */
+  /** Returns the text in pieces, built again for each request. */
   readonly page: () => AsyncIterable<string>;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
 const PATH = "/metrics";
-/** Beyond these, a connection is closed as soon as it is made. */
+/** Further connections are closed as soon as they are accepted. */
 const MOST_CONNECTIONS = 16;
-/** As long as Prometheus waits by default; a connection is one request, and ends by then whatever the client does. */
+/** Prometheus' default scrape timeout. Each connection is one request, and is closed after this time in any case. */
 const LONGEST_MILLISECONDS = 10_000;
 const MOST_HEADER_BYTES = 8192;
 const RETRY_MILLISECONDS = 5000;
 
 /**
- * Serves the metrics by HTTP in the network namespace of this thread. A port that is another's is tried again and again;
- * nothing else of the daemon depends on it.
+ * Serves the metrics by HTTP in the network namespace of this thread. While another program has the port, it retries;
+ * no other part of the daemon depends on it.
  */
 export class MetricsServer {
   readonly #parts: MetricsServerParts;
@@ -68,7 +68,7 @@ export class MetricsServer {
     this.#server.listen({ host: formatAddress(address), port, exclusive: true });
   }
 
-  /** Where it is reached; undefined while it is not. */
+  /** The port it listens on; undefined while it does not listen. */
   get port(): number | undefined {
     const bound: AddressInfo | string | null = this.#server.address();
     return bound === null || typeof bound === "string" ? undefined : bound.port;
@@ -91,7 +91,7 @@ export class MetricsServer {
 
   #refused(error: Error): void {
     const { logger, clock } = this.#parts;
-    // Out of descriptors, for one: connections end again, so the next may be taken.
+    // A listening server also reports errors, such as running out of descriptors; it recovers as connections end.
     if (this.#server.listening || this.#isStopped) return;
     if (!this.#isRefused) {
       logger.warn("metrics are not served; it is tried again", { ...this.#where(), error: error.message });
@@ -114,8 +114,8 @@ export class MetricsServer {
       response.writeHead(200, { "Content-Type": this.#parts.contentType });
       await pipeline(Readable.from(this.#parts.page()), response);
     } catch (error) {
-      // Of a client that went away, mostly. The answer is cut, which the client sees.
-      this.#parts.logger.debug("metrics were not told to the end", {
+      // Usually the client went away. The response is truncated, which a client notices.
+      this.#parts.logger.debug("metrics response was not completed", {
         error: error instanceof Error ? error.message : String(error),
       });
     }

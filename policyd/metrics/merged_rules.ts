@@ -14,7 +14,7 @@ import type { PolicyView } from "../policy/live/policy_view.ts";
 import type { PolicyRuleLabels } from "./policy_rule.ts";
 import { labelsOf } from "./policy_rule.ts";
 
-/** Sets by which many rules are asked at once, and the rules. */
+/** Finds out which rules of a profile the elements of shared sets belong to. */
 export interface MergedRules {
   /** @param profiles names of profiles: direction and key with "_" in between */
   of(profiles: Iterable<string>): readonly MergedProfile[];
@@ -23,28 +23,28 @@ export interface MergedRules {
 export interface MergedProfile {
   readonly direction: Direction;
   readonly rules: readonly PolicyRuleLabels[];
-  /** Those of no other profile: of one that several have nobody knows whose packets it counted. */
+  /** Sets that no other profile uses: the counters of a shared set do not show whose packets they counted. */
   readonly sets: readonly MergedSet[];
 }
 
-/** A set whose elements count. */
+/** A set whose elements have counters. */
 export interface MergedSet {
   readonly definition: SetDefinition;
-  /** The first rule that lets through what an element does; undefined where none does by now. */
+  /** Returns the first rule that allows what the element allows; undefined where no rule does any more. */
   readonly ruleOf: (element: Element) => PolicyRuleLabels | undefined;
 }
 
-/** Nobody's: what is asked about one end of a flow does not depend on the other. */
+/** Stands for the other end of a flow, which does not matter where only one end is checked. */
 const NOBODY = addressFromValue(4, 0n);
 const PROTOCOLS: ReadonlyMap<KeyField, Protocol> = new Map<KeyField, Protocol>([
   ["tcp", "TCP"],
   ["udp", "UDP"],
   ["sctp", "SCTP"],
 ]);
-/** What is always let through is counted by rules of its own. */
+/** Disables checks for traffic that is always allowed: rules of its own count it. */
 const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: [] } as const;
 
-/** The profiles of pods of this node. */
+/** Returns the merged rules of the profiles of this node's pods. */
 export function mergedRules(
   view: Pick<PolicyView, "profileUse" | "holderOf" | "namespaceLabels">,
   options: PolicyOptions,
@@ -74,7 +74,7 @@ export function mergedRules(
 
 function countingSets(profile: Profile, options: PolicyOptions, view: FlowView): readonly MergedSet[] {
   return profileObjects(profile, options).memberSets.flatMap(({ definitions, sources }) => {
-    // Without a group it is about the ports of the pod that is sent to.
+    // Without a group, the set is about the ports of the receiving pod.
     const isOfReceiver = profile.direction === "egress" || sources.every(({ group }) => group === undefined);
     return [definitions[4], definitions[6]]
       .filter(({ hasCounters }) => hasCounters === true)
@@ -95,7 +95,7 @@ function ruleOf(profile: Profile, flow: JudgedFlow | undefined, view: FlowView):
   return found && labelsOf(found.origin);
 }
 
-/** What an element lets through: to an address, or else from one, at every port or at one. */
+/** Returns the flow that an element allows: to an address, or from one, at every port or at one. */
 function flowOf({ key: [first, word, port] }: Element, isOfReceiver: boolean): JudgedFlow | undefined {
   const address = addressOf(first);
   if (address === undefined || NOBODY === undefined) return undefined;

@@ -10,16 +10,16 @@ import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ofPolicies } from "./policy_metrics.ts";
 import type { ServiceTotals } from "./service_metrics.ts";
 
-/** Where the values come from; each is asked when somebody wants the metrics. */
+/** The sources of the values; each is called when metrics are requested. */
 export interface MetricSources {
   readonly daemon: () => PolicydStatus;
-  /** How many problems were told so far, by the kind of the object. */
+  /** Number of problems reported so far, by object kind. */
   readonly objectProblems: () => ReadonlyMap<string, number>;
-  /** In seconds, by resource. */
+  /** Seconds, by resource. */
   readonly staleness: () => ReadonlyMap<string, number>;
-  /** Of each network and cause of failure that was seen. */
+  /** For each network and cause of failure seen so far. */
   readonly attachmentFailures: () => readonly FailureSeconds[];
-  /** Of the node's network state, by what they were about. */
+  /** Repairs of the node's network state, by the part that was repaired. */
   readonly nodeRepairs: () => ReadonlyMap<string, number>;
   readonly ruleset: () => RulesetStatus;
   readonly services: () => ServiceTotals;
@@ -30,14 +30,14 @@ export interface MetricSources {
   /** Undefined where flows are not recorded. */
   readonly flowLedger: () => FlowLedgerCounts | undefined;
   readonly policies: PolicyMetricSources;
-  /** What became of Events; undefined where there is no API server to tell. */
+  /** Event counts by outcome; undefined without an API server. */
   readonly events: () => EventCounts | undefined;
 }
 
-/** Of single elements to whole tables; above the last is what a healthy node never takes. */
+/** From single elements to whole tables; a healthy node never takes longer than the last one. */
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The seconds that batches took, as they come. */
+/** The time that batches took. */
 export class SyncDuration {
   readonly registry = new Registry();
   readonly #seconds: Histogram;
@@ -64,10 +64,10 @@ export class SyncDuration {
   }
 }
 
-/** A number and the labels that it is about. */
+/** A number with its labels. */
 type Sample = readonly [labels: Readonly<Record<string, string>>, number];
 
-/** One metric whose value somebody else keeps, or one for each value of a label or of several. */
+/** One metric whose value is stored elsewhere, or one for each value of one or several labels. */
 export interface Description {
   readonly type: "gauge" | "counter";
   readonly name: string;
@@ -79,8 +79,8 @@ export interface Description {
 }
 
 /**
- * Adds all metrics but those of single endpoints to a registry. Names and units are Prometheus', what they are about is
- * kube-proxy's where it has the same (pkg/proxy/metrics/metrics.go).
+ * Adds all metrics except those of single endpoints to a registry. Names and units follow Prometheus; the choice of
+ * metrics follows kube-proxy where it has the same (pkg/proxy/metrics/metrics.go).
  */
 export function addMetrics(registry: Registry, sources: MetricSources): void {
   const descriptions = [
@@ -140,7 +140,7 @@ function ofDaemon({
     {
       type: "gauge",
       name: "drawbridge_objects",
-      help: "Objects that are known, by kind.",
+      help: "Known objects, by kind.",
       value: { label: "kind", of: () => Object.entries(daemon().objects) },
     },
     {
@@ -152,25 +152,25 @@ function ofDaemon({
     {
       type: "counter",
       name: "drawbridge_object_problems_total",
-      help: "Problems by which objects were not used as they are, by the kind of the object, other for files; each counts when it is logged.",
+      help: "Problems that kept objects from being used unchanged, by the kind of the object, other for files; each counts when it is logged.",
       value: { label: "kind", of: objectProblems },
     },
     {
       type: "counter",
       name: "drawbridge_kubernetes_events_total",
-      help: "Events for the API server by what became of them: created, known by an earlier one, suppressed as too many of one object, dropped unwritten.",
+      help: "Events for the API server by outcome: created, known by an earlier one, suppressed as too many of one object, dropped unwritten.",
       value: { label: "outcome", of: () => Object.entries(events() ?? {}) },
     },
     {
       type: "gauge",
       name: "drawbridge_api_staleness_seconds",
-      help: "For how long the API server has not told of changes, by resource; 0 while it does, no line where files are read.",
+      help: "How long the objects in use may have been out of date, by resource; 0 while the API server reports changes, no line where files are read.",
       value: { label: "resource", of: staleness },
     },
     {
       type: "gauge",
       name: "drawbridge_problems",
-      help: "Problems there are now, as the status tells them.",
+      help: "Current problems, as the status lists them.",
       value: () => daemon().problemCount,
     },
     {
@@ -230,13 +230,13 @@ function ofSync({ ruleset, drops, policies }: MetricSources): readonly Descripti
     {
       type: "gauge",
       name: "drawbridge_elements",
-      help: "Elements that our tables are to have.",
+      help: "Elements that our tables should have.",
       value: () => ruleset().elements,
     },
     {
       type: "gauge",
       name: "drawbridge_sync_pending_elements",
-      help: "Elements by which the kernel has not what is wanted.",
+      help: "Elements that the kernel does not have as desired yet.",
       value: () => ruleset().pending,
     },
     {
@@ -248,13 +248,13 @@ function ofSync({ ruleset, drops, policies }: MetricSources): readonly Descripti
     {
       type: "counter",
       name: "drawbridge_sync_failures_total",
-      help: "Batches and readings that the kernel refused.",
+      help: "Batches and reads that the kernel refused.",
       value: () => ruleset().failures,
     },
     {
       type: "counter",
       name: "drawbridge_sync_repairs_total",
-      help: "Objects and elements that another program had changed and that were put right.",
+      help: "Objects and elements that another program had changed and that were repaired.",
       value: () => ruleset().repairs,
     },
     {
@@ -300,13 +300,13 @@ function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): 
     {
       type: "gauge",
       name: "drawbridge_ignored_endpoints",
-      help: "Addresses of Services' endpoints that nobody can have: loopback, link-local, multicast, unspecified.",
+      help: "Addresses of Services' endpoints that no endpoint can have: loopback, link-local, multicast, unspecified.",
       value: () => services().ignoredEndpoints,
     },
     {
       type: "gauge",
       name: "drawbridge_refused_sockets",
-      help: "Addresses with ports that Services and Pods claim and do not get, since they are the node's or the cluster's own, by who claims them.",
+      help: "Addresses with ports that Services or Pods claim but do not get, because they belong to the node or the cluster, by claimant.",
       value: {
         label: "claimed_by",
         of: () => Object.entries({ Service: services().refused, Pod: refusedHostPorts() }),
@@ -315,7 +315,7 @@ function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): 
     {
       type: "gauge",
       name: "drawbridge_services_without_local_endpoints",
-      help: "Services that drop, since a traffic policy Local, internal or external, finds endpoints on other nodes only.",
+      help: "Services that drop packets because a traffic policy Local, internal or external, finds endpoints only on other nodes.",
       value: { label: "traffic_policy", of: () => Object.entries(services().withoutLocal) },
     },
     {

@@ -14,16 +14,16 @@ import { PacedReading } from "./paced_reading.ts";
 import { RuleDrops } from "./rule_drops.ts";
 import { inSlices } from "./slices.ts";
 
-/** What the counters of a node's tables are read by. */
+/** The parts that {@link NodeCounters} needs. */
 export interface NodeCountersParts {
   readonly tables: readonly Table[];
   readonly counters: NftablesCounters;
   readonly logger: Logger;
   /** Whether the connections of each endpoint are counted. */
   readonly hasEndpoints: boolean;
-  /** Whether the kernel has all that is claimed. */
+  /** Whether the kernel has all claims. */
   readonly isSynced: () => boolean;
-  /** Seconds a batch took. */
+  /** Receives the seconds that a batch took. */
   readonly onCommit: (seconds: number) => void;
   /** Milliseconds. */
   readonly now: () => number;
@@ -34,23 +34,23 @@ interface CountingChain {
   readonly chain: string;
 }
 
-/** A set of one of the tables, whose elements count. */
+/** A set of one of the tables whose elements have counters. */
 interface CountingSet {
   readonly table: Table;
   readonly set: SetDefinition;
 }
 
 /**
- * The counters of the node's tables, read when somebody asks. Whatever cannot be read leaves the sums as they were, and
- * never keeps a batch from being written.
+ * The counters of the node's tables, read on request. A failed read leaves the sums unchanged, and never keeps a batch
+ * from being written.
  */
 export class NodeCounters implements CommitObserver {
   readonly #parts: NodeCountersParts;
   readonly #connections = new EndpointConnections();
   readonly #drops: RuleDrops;
-  /** Those in which rules count the connections of endpoints. */
+  /** The sets in which rules count the connections of endpoints. */
   readonly #sets: ReadonlyMap<string, CountingSet>;
-  /** Chains with rules that drop for a reason. */
+  /** The chains with rules that drop for a stated reason. */
   readonly #chains: ReadonlyMap<string, CountingChain>;
   readonly #reading: PacedReading;
 
@@ -76,14 +76,14 @@ export class NodeCounters implements CommitObserver {
     );
   }
 
-  /** The ports that a Service has, made out when the kernel has them. */
+  /** Sets the ports of a Service, computed when the kernel has them. */
   claim(owner: string, ports: () => readonly CountedPort[]): void {
     if (this.#parts.hasEndpoints) this.#connections.claim(owner, ports);
   }
 
   committed(changes: readonly Change[], seconds: number): void {
     this.#parts.onCommit(seconds);
-    // Sets and chains are only ever added with their table, which then is a new one, whether or not the old one was there.
+    // Sets and chains are added only with their table, which is then new, whether or not an old one existed.
     for (const change of changes) {
       if (change.kind === "add set" && this.#sets.has(idOf(change.table, change.set.name)))
         this.#connections.allRemoved();
@@ -92,7 +92,7 @@ export class NodeCounters implements CommitObserver {
     }
   }
 
-  /** The kernel has all that was claimed by now. */
+  /** Settles the claims, because the kernel has them now. */
   rulesInForce(): void {
     this.#connections.settle();
   }
@@ -100,18 +100,19 @@ export class NodeCounters implements CommitObserver {
   /**
    * Reads all counters, unless they were read just now.
    *
-   * @returns when what {@link series} and {@link drops} tell is as new as it can be had; it never rejects
+   * @returns a promise that resolves when {@link series} and {@link drops} are as current as possible, and never
+   * rejects
    */
   refresh(): Promise<void> {
     return this.#reading.refresh();
   }
 
-  /** The new connections of each endpoint. */
+  /** Returns the new connections of each endpoint. */
   series(): ReturnType<EndpointConnections["series"]> {
     return this.#connections.series();
   }
 
-  /** Packets that were dropped, by the reason that the rule's comment says. */
+  /** Returns the dropped packets, by the reason in the rule's comment. */
   drops(): ReadonlyMap<string, number> {
     return this.#drops.totals();
   }
@@ -123,7 +124,7 @@ export class NodeCounters implements CommitObserver {
   }
 
   async #readSet({ table, set }: CountingSet): Promise<void> {
-    // The kernel prepares the next piece of a list while it hands one over.
+    // The kernel prepares the next part of a list while it delivers one.
     const asked = this.#connections.moment;
     await inSlices(this.#parts.counters.elements(table, set), (elements) => {
       for (const element of elements) {
@@ -133,7 +134,7 @@ export class NodeCounters implements CommitObserver {
     });
   }
 
-  /** All of them at once: between two pieces the rules might be written anew. */
+  /** Reads all rules without a pause, since the chain might be rewritten between two parts. */
   #rules({ table, chain }: CountingChain): readonly CountedRule[] {
     return [...this.#parts.counters.rules(table, chain)].flat();
   }
@@ -154,7 +155,7 @@ export class NodeCounters implements CommitObserver {
     }
   }
 
-  /** Also of a bug: what is only told must not keep what is in force from being changed. */
+  /** Logs an error, even one from a bug: reporting must not keep rules from being changed. */
   #unread(error: unknown): void {
     const words = error instanceof Error ? error.message : String(error);
     this.#parts.logger.warn("counters are not read", { error: words });

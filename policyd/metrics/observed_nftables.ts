@@ -1,15 +1,15 @@
 import type { Change } from "../../kernel/nftables/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 
-/** Who is told of each batch. It must not throw. */
+/** Observes each batch. Its methods must not throw. */
 export interface CommitObserver {
-  /** The kernel is about to be given these changes. */
+  /** Called before the kernel gets these changes. */
   before?(changes: readonly Change[]): void;
-  /** It has taken them. */
+  /** Called after the kernel has taken them. */
   committed(changes: readonly Change[], seconds: number): void;
 }
 
-/** The same tables, with observers of what is written. */
+/** Returns the same tables, with observers of each batch. */
 export function observed(kernel: Nftables, ...observers: readonly CommitObserver[]): Nftables {
   return Object.freeze({
     commit: (changes: readonly Change[]) => {

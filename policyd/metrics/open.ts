@@ -19,7 +19,7 @@ import { PolicyCounters } from "./policy_counters.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ServiceMetrics } from "./service_metrics.ts";
 
-/** What of a node is measured where it happens. */
+/** The parts of a node that measure where things happen. */
 export interface NodeMetrics {
   readonly counters: NodeCounters;
   readonly policyCounters: PolicyCounters;
@@ -28,7 +28,7 @@ export interface NodeMetrics {
   readonly firstSync: FirstSync;
 }
 
-/** Prepares the metrics of the node's tables, of the network namespace of this thread; nothing is read yet. */
+/** Opens the metrics of the node's tables in the network namespace of this thread; nothing is read yet. */
 export function openNodeMetrics(
   { metricsAddress, endpointMetrics }: Configuration,
   machine: {
@@ -62,9 +62,9 @@ export function openNodeMetrics(
 }
 
 /**
- * Serves the metrics where the configuration says, in the network namespace of this thread.
+ * Serves the metrics at the configured address, in the network namespace of this thread.
  *
- * @returns undefined where it says nowhere
+ * @returns undefined where no address is configured
  */
 export function serveMetrics(
   { metricsAddress: listen, endpointMetrics }: Configuration,
@@ -87,7 +87,7 @@ export function serveMetrics(
   const { ruleset, attachmentFailures, nodeRepairs, staleFlows, flowLedger, refusedHostPorts, policies } = parts;
   const { events, logger, clock } = parts;
   const { registry } = syncDuration;
-  // It lists all problems, so it is asked once for each request.
+  // The status lists all problems, so it is read only once for each request.
   let status = daemon.status();
   addMetrics(registry, {
     daemon: () => status,

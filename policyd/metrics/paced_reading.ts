@@ -1,10 +1,10 @@
-/** After a reading there is a pause of so many times as long, so that nobody who asks keeps the node busy. */
+/** After a read, the pause is this many times as long as the read, so that requests cannot keep the node busy. */
 const PAUSE_FACTOR = 9;
 
-/** A reading that many may ask for: one at a time, and none right after another. */
+/** A read that many callers may request: only one runs at a time, and no two directly follow each other. */
 export class PacedReading {
   readonly #read: () => Promise<void>;
-  /** Milliseconds, of a clock that is never set. */
+  /** Milliseconds, of a monotonic clock. */
   readonly #now: () => number;
   #reading: Promise<void> | undefined;
   #next = Number.NEGATIVE_INFINITY;
@@ -14,7 +14,7 @@ export class PacedReading {
     this.#now = now;
   }
 
-  /** Reads, unless that was done just now. @returns when the reading under way has ended, if there is one */
+  /** Reads, unless that was done just now. @returns a promise that resolves when the read in progress has ended */
   refresh(): Promise<void> {
     this.#reading ??= this.#readPaced().finally(() => {
       this.#reading = undefined;

@@ -6,20 +6,20 @@ import type { NodeCounters } from "./node_counters.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
 import { policyText } from "./policy_text.ts";
 
-/** Half of what Prometheus waits by default. Who would wait longer gets what is known, and the reading goes on. */
+/** Half of Prometheus' default timeout. A scrape that would wait longer gets the known values; the read continues. */
 const LONGEST_READING = 5000;
 
 export interface PageParts {
-  /** All metrics but those of single endpoints and policies' rules. */
+  /** All metrics except those of single endpoints and policy rules. */
   readonly registry: Pick<Registry, "metrics">;
   readonly counters: Pick<NodeCounters, "refresh" | "series">;
   readonly policyCounters: Pick<PolicyCounters, "refresh" | "sums">;
-  /** Whether the connections of each endpoint are part of it. */
+  /** Whether the connections of each endpoint are included. */
   readonly hasEndpoints: boolean;
   readonly clock: Clock;
 }
 
-/** What a scrape gets, as new as it can be had in time. */
+/** Yields the response to a scrape, with values as current as the time allows. */
 export async function* metricsPage(parts: PageParts): AsyncGenerator<string, void, void> {
   const { registry, counters, policyCounters, hasEndpoints, clock } = parts;
   await new Promise<void>((resolve) => {

@@ -19,28 +19,28 @@ export interface PolicyCountersParts {
   readonly counters: RuleCounters;
   readonly elements: Pick<NftablesCounters, "elements">;
   readonly logger: Logger;
-  /** Milliseconds, of a clock that is never set. */
+  /** Milliseconds, of a monotonic clock. */
   readonly now: () => number;
   /** Milliseconds since the epoch. */
   readonly time: () => number;
 }
 
-/** So many milliseconds are for chains that are deleted; what others counted since the last reading is lost. */
+/** Milliseconds spent to read chains that are deleted; what further chains counted since the last read is lost. */
 const LONGEST_BEFORE = 5;
-/** Of so many elements of a profile it is found out in one reading whose packets they counted; of others the next time. */
+/** Number of a profile's grown elements that one read attributes to rules; the others follow in the next read. */
 const MOST_TOLD_APART = 1000;
 
 /**
- * The counters of policies' rules: read when somebody asks, and before their chains are deleted. What cannot be read leaves
- * the sums as they were and never keeps a batch from being written.
+ * The counters of policy rules, read on request and before their chains are deleted. A failed read leaves the sums
+ * unchanged and never keeps a batch from being written.
  */
 export class PolicyCounters implements CommitObserver {
   readonly sums = new PolicySums();
-  /** When the table was last written, in seconds since the epoch; 0 for never. */
+  /** When the table was last written, in seconds since the epoch; 0 if never. */
   lastCommit = 0;
   readonly #parts: PolicyCountersParts;
   readonly #reading: PacedReading;
-  /** Chains that were deleted while all are being read: what is still told of them has been counted. */
+  /** Chains deleted during a read: results about them that still arrive have been counted already. */
   readonly #deleted = new Set<string>();
   #isListing = false;
   #merged: MergedRules | undefined;
@@ -50,7 +50,7 @@ export class PolicyCounters implements CommitObserver {
     this.#reading = new PacedReading(() => this.#read(), parts.now);
   }
 
-  /** Has rules that were put together told apart. */
+  /** Enables the attribution of merged rules' packets to single rules. */
   setMerged(merged: MergedRules): void {
     this.#merged = merged;
   }
@@ -76,7 +76,7 @@ export class PolicyCounters implements CommitObserver {
     if (isAnew) this.sums.allRemoved();
   }
 
-  /** Reads all counters, unless they were read just now. It never rejects. */
+  /** Reads all counters, unless they were read just now. The promise never rejects. */
   refresh(): Promise<void> {
     return this.#reading.refresh();
   }
@@ -115,13 +115,13 @@ export class PolicyCounters implements CommitObserver {
           }
         });
       } catch (error) {
-        // A set may have gone since the rules were listed.
+        // The set may have been deleted since the rules were listed.
         if (!(error instanceof NetlinkError && error.errnoName === "ENOENT")) throw error;
       }
     }
   }
 
-  /** The profiles' chains whose rules these changes delete. */
+  /** Returns the chains of profiles whose rules these changes delete. */
   #goneIn(changes: readonly Change[]): readonly string[] {
     const gone = changes.flatMap((change) =>
       change.kind === "flush chain" || change.kind === "delete chain" ? [change] : [],
@@ -142,7 +142,7 @@ export class PolicyCounters implements CommitObserver {
     }
   }
 
-  /** Also of a bug: what is only told must not keep what is in force from being changed. */
+  /** Logs an error, even one from a bug: reporting must not keep rules from being changed. */
   #unread(error: unknown): void {
     this.#parts.logger.warn("counters are not read", { error: error instanceof Error ? error.message : String(error) });
   }

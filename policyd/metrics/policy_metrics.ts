@@ -5,13 +5,13 @@ import type { PolicyNotices } from "../policy/policy_notices.ts";
 import type { Description } from "./metrics.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
 
-/** Where the values about policies come from. */
+/** The sources of the values about policies. */
 export interface PolicyMetricSources {
   readonly notices: Pick<PolicyNotices, "isInForce" | "states">;
   readonly counters: Pick<PolicyCounters, "sums" | "lastCommit">;
-  /** Whether the rules that follow from all objects are desired; true while policies are off. */
+  /** Whether the desired state covers all objects; true while policies are off. */
   readonly isWorkedOut: () => boolean;
-  /** What the kernel's sets of groups have. Undefined while policies are off. */
+  /** Contents of the kernel's sets of groups; undefined while policies are off. */
   readonly sets: () => SetTotals | undefined;
   /** Likewise. */
   readonly dropLog: () => DropLogCounts | undefined;
@@ -19,7 +19,7 @@ export interface PolicyMetricSources {
   readonly cuts: () => CutsStatus | undefined;
 }
 
-/** All metrics about policies but those of their rules and drops (`policy_text.ts`). */
+/** Returns all metrics about policies except those of their rules and drops (`policy_text.ts`). */
 export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMetricSources): readonly Description[] {
   const { sums } = counters;
   return [
@@ -32,19 +32,19 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
     {
       type: "gauge",
       name: "drawbridge_network_policies",
-      help: "NetworkPolicies by what becomes of them: enforced, restricted (allow less than they say), shadow (only tried out), off (policies: false).",
+      help: "NetworkPolicies by their state on this node: enforced, restricted (allow less than they say), shadow (only tried out), off (policies: false).",
       value: { label: "state", of: () => Object.entries(notices.states()) },
     },
     {
       type: "gauge",
       name: "drawbridge_policy_profiles",
-      help: "Different sets of policies, by direction, that pods of this node have.",
+      help: "Distinct sets of policies that select pods of this node, in one direction.",
       value: () => sums.profiles,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_sets",
-      help: "Sets of the groups that the rules of those policies ask for, each for two families.",
+      help: "Sets for the groups in the rules of those policies, each for two families.",
       value: () => sets()?.sets ?? 0,
     },
     {
@@ -74,19 +74,19 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
     {
       type: "counter",
       name: "drawbridge_policy_would_drop_packets_total",
-      help: "Packets that went through and that NetworkPolicies in shadow would have dropped.",
+      help: "Packets that passed and that shadow NetworkPolicies would have dropped.",
       value: { label: "direction", of: () => sums.wouldDrop() },
     },
     {
       type: "counter",
       name: "drawbridge_policy_merged_rule_packets_total",
-      help: "Packets allowed by rules that were put together for pods with many of them, nobody knows by which.",
+      help: "Packets allowed by merged rules of pods with many rules, for which the single rule is not known.",
       value: { label: "direction", of: () => sums.several() },
     },
     {
       type: "counter",
       name: "drawbridge_policy_log_packets_total",
-      help: "Packets of the drop log: explained in a line, repeated within a minute, too many at once, or none of ours.",
+      help: "Packets of the drop log: explained in a line, repeated within a minute, too many at once, or not ours.",
       value: { label: "result", of: () => logged(dropLog()) },
     },
     {
@@ -98,19 +98,19 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
     {
       type: "counter",
       name: "drawbridge_policy_live_connections_total",
-      help: "Live connections that were cut since a change denies them, and restored since another allows them again.",
+      help: "Live connections that were cut because a change denies them, and restored because another allows them again.",
       value: { label: "result", of: () => [["cut", cuts()?.cut ?? 0] as const, ["restored", cuts()?.restored ?? 0]] },
     },
     {
       type: "gauge",
       name: "drawbridge_policy_numbered_connections",
-      help: "Connections that rules know by number: settled from before the policies, reset since they were cut.",
+      help: "Connections that rules know by number: settled before the policies came, or reset because they were cut.",
       value: { label: "state", of: () => [["settled", cuts()?.settled ?? 0] as const, ["reset", cuts()?.reset ?? 0]] },
     },
     {
       type: "counter",
       name: "drawbridge_policy_cut_failures_total",
-      help: "Times live connections could not be judged by changed policies; it was tried again.",
+      help: "Times live connections could not be checked against changed policies; each was retried.",
       value: () => cuts()?.failures ?? 0,
     },
   ];

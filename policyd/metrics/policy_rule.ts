@@ -2,30 +2,30 @@ import type { CountedTableRule } from "../../kernel/nftables/rule_counters.ts";
 import { originComment } from "../policy/compile/plain_rules.ts";
 import type { Direction, RuleOrigin } from "../policy/compile/profile.ts";
 
-/** What a counter of a profile's chain counts. */
+/** The meaning of a counter in a profile's chain. */
 export type CounterMeaning =
-  /** Packets that fit a policy's rule, in whatever profile. */
+  /** Packets that match a policy's rule, in any profile. */
   | { readonly type: "rule"; readonly direction: Direction; readonly rule: PolicyRuleLabels; readonly isDrop: boolean }
-  /** Packets that nothing allowed (`isolated`), or that one would not have allowed (`would drop`). */
+  /** Packets that no rule allowed (`isolated`), or that a shadow policy would not have allowed (`would drop`). */
   | { readonly type: "isolated" | "would drop"; readonly direction: Direction }
-  /** Packets that rules allowed which were put together: which of them, nobody counts. */
+  /** Packets allowed by merged rules: their counter does not show which single rule applied. */
   | { readonly type: "several rules"; readonly direction: Direction };
 
 export interface PolicyRuleLabels {
-  /** The policy's key as the rule's comment has it: cut where it is longer than that may be. */
+  /** The policy's key as in the rule's comment, truncated to the length that comments may have. */
   readonly policy: string;
-  /** Its place in the policy's list of the direction, from 0. */
+  /** Position in the policy's list for the direction, from 0. */
   readonly rule: number;
 }
 
 const CHAIN = /^(egress|ingress)_[0-9a-f]{16,32}(?:_[0-9a-z_]+)?$/;
 const RULE = /^(?:NetworkPolicy|ClusterNetworkPolicy) rule (\d{1,9}) of (.+)$/;
-/** Comments of rules that allow what several policies' rules say: policyd/policy/compile/flattened_rules.ts. */
+/** Comments of merged rules, which allow what several rules say: policyd/policy/compile/flattened_rules.ts. */
 const SEVERAL = /^(?:everyone|peers|ranges) at /;
 const ISOLATED = "isolated by ";
 const WOULD_ISOLATE = "would be isolated by ";
 
-/** Reads what policyd/policy/compile has written into the names and comments of profiles; undefined for what no metric tells. */
+/** Parses the names and comments that policyd/policy/compile writes; undefined for rules without a metric. */
 export function meaningOf({
   chain,
   comment,
@@ -42,7 +42,7 @@ export function meaningOf({
   return { type: "rule", direction, rule, isDrop };
 }
 
-/** What a rule is called by its comment: one that is put together with others is called the same. */
+/** Returns the labels of a rule by its comment; a merged rule gets the same labels as a separate one. */
 export function labelsOf(origin: RuleOrigin): PolicyRuleLabels {
   return ruleIn(originComment(origin)) ?? { policy: origin.policy, rule: origin.index };
 }
@@ -52,12 +52,12 @@ function ruleIn(comment: string): PolicyRuleLabels | undefined {
   return policy === undefined ? undefined : { policy, rule: Number(index) };
 }
 
-/** The same text for all chains of one profile. */
+/** Returns the name of a chain's profile, which all chains of the profile share. */
 export function profileOf(chain: string): string {
   return chain.split("_", 2).join("_");
 }
 
-/** The direction of a profile's chain; undefined for any other chain. */
+/** Returns the direction of a profile's chain; undefined for any other chain. */
 export function directionOf(chain: string): Direction | undefined {
   const direction = CHAIN.exec(chain)?.[1];
   return direction === "egress" || direction === "ingress" ? direction : undefined;

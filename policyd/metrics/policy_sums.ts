@@ -4,16 +4,16 @@ import { DIRECTIONS } from "../policy/compile/profile.ts";
 import type { CounterMeaning, PolicyRuleLabels } from "./policy_rule.ts";
 import { meaningOf, profileOf } from "./policy_rule.ts";
 
-/** One line of the metric of rules. */
+/** One series of the rule metric. */
 export interface PolicyRuleSeries extends PolicyRuleLabels {
   readonly direction: Direction;
   readonly packets: number;
 }
 
-/** Why profiles drop: no NetworkPolicy allows it, or a ClusterNetworkPolicy denies it. */
+/** Why profiles drop: no NetworkPolicy allows the packet, or a ClusterNetworkPolicy denies it. */
 export type PolicyDrop = "isolated" | "denied";
 
-/** An element of a set, by its key's text, and what it has counted. */
+/** An element of a set, by the text of its key, with its count. */
 interface CountedPlace {
   readonly set: string;
   readonly element: string;
@@ -23,7 +23,7 @@ interface CountedPlace {
 interface Sum {
   readonly labels: PolicyRuleLabels & { readonly direction: Direction };
   packets: number;
-  /** How many rules count for it. */
+  /** Number of kernel rules that count for this sum. */
   counters: number;
 }
 
@@ -36,47 +36,47 @@ interface Counter {
 const DROPS: readonly PolicyDrop[] = ["isolated", "denied"];
 
 /**
- * What the rules of profiles have counted, in sums over all profiles: of a policy's rule that stands in many chains there is
- * one number. A sum grows by what its counters grow, so it does not fall when a chain is replaced by another; it ends
- * when no chain has its rule any more.
+ * Sums the counters of profiles' rules over all profiles: a policy's rule in many chains gives one number. A sum grows
+ * by the growth of its counters, so it does not fall when a chain is replaced; it ends when no chain has its rule any
+ * more.
  */
 export class PolicySums {
-  /** By chain and the kernel's number of the rule. */
+  /** By chain and the kernel's rule handle. */
   readonly #counters = new Map<string, Map<bigint, Counter>>();
   readonly #rules = new Map<string, Sum>();
-  /** Chains with rules that were put together. */
+  /** Chains with merged rules. */
   readonly #merged = new Set<string>();
-  /** What there is of merged rules since the last {@link prune}: keys of sums, and sets. */
+  /** Merged rules present since the last {@link prune}: keys of sums, and set names. */
   readonly #kept = new Set<string>();
   readonly #keptSets = new Set<string>();
   readonly #drops = zeros(DIRECTIONS.flatMap((direction) => DROPS.map((reason) => `${direction} ${reason}`)));
   readonly #wouldDrop = zeros(DIRECTIONS);
   readonly #several = zeros(DIRECTIONS);
-  /** What elements of sets have counted, by set and element. */
+  /** Counts of sets' elements, by set and element. */
   readonly #elements = new Map<string, Map<string, number>>();
-  /** What of several rules elements have told whose it is. */
+  /** Packets of merged rules that element counters have attributed to single rules. */
   readonly #attributed = zeros(DIRECTIONS);
   readonly #leftOver = zeros(DIRECTIONS);
 
-  /** Takes over what the kernel showed of a rule. */
+  /** Adds the kernel's count of a rule. */
   observe(rule: CountedTableRule): void {
     const counter = this.#counters.get(rule.chain)?.get(rule.handle) ?? this.#newCounter(rule);
     if (counter === undefined) return;
-    // Fewer than before: another table's rule, which has the same number, since ours was written anew.
+    // A lower count belongs to a rule with the same handle in a new table.
     const growth = rule.packets >= counter.packets ? rule.packets - counter.packets : rule.packets;
     counter.packets = rule.packets;
     if (growth > 0) this.#grow(counter, growth);
   }
 
-  /** Whether an element has counted more than what was taken over. */
+  /** Returns whether an element's count differs from the one recorded. */
   hasGrown({ set, element, packets }: CountedPlace): boolean {
     return packets !== (this.#elements.get(set)?.get(element) ?? 0);
   }
 
   /**
-   * Takes over what an element of a set has counted, by which several rules are asked at once.
+   * Records the count of a set element that merged rules look up.
    *
-   * @param rule which of them it is about; undefined where that cannot be told
+   * @param rule the rule that it belongs to; undefined where that is unknown
    */
   observeElement({ set, element, packets }: CountedPlace, direction: Direction, rule?: PolicyRuleLabels): void {
     const elements = this.#elements.get(set) ?? new Map<string, number>();
@@ -84,32 +84,32 @@ export class PolicySums {
     const before = elements.get(element) ?? 0;
     elements.set(element, packets);
     if (rule === undefined) return;
-    // Fewer than before: the element was written anew.
+    // A lower count means that the element was written again.
     const growth = packets >= before ? packets - before : packets;
     this.#ruleSum(direction, rule).packets += growth;
     add(this.#attributed, direction, growth);
   }
 
-  /** The rules of a profile whose rules were put together, and the sets that count for them. */
+  /** Retains the sums of a profile's merged rules, and the sets that count for them, at the next {@link prune}. */
   keepMerged(direction: Direction, rules: readonly PolicyRuleLabels[], sets: readonly string[]): void {
     for (const rule of rules) this.#kept.add(keyOf(direction, rule));
     for (const rule of rules) this.#ruleSum(direction, rule);
     for (const set of sets) this.#keptSets.add(set);
   }
 
-  /** The profiles whose rules were put together: direction and key with "_" in between. */
+  /** Returns the profiles with merged rules: direction and key, joined by "_". */
   mergedProfiles(): ReadonlySet<string> {
     return new Set([...this.#merged].map(profileOf));
   }
 
-  /** A chain's rules are gone. */
+  /** Forgets the counters of a deleted chain. */
   removed(chain: string): void {
     for (const { sum } of this.#counters.get(chain)?.values() ?? []) if (sum !== undefined) sum.counters--;
     this.#counters.delete(chain);
     this.#merged.delete(chain);
   }
 
-  /** The rules of all chains are gone. */
+  /** Forgets the counters of all chains. */
   allRemoved(): void {
     for (const sum of this.#rules.values()) sum.counters = 0;
     this.#counters.clear();
@@ -117,12 +117,12 @@ export class PolicySums {
     this.#elements.clear();
   }
 
-  /** How many profiles had rules when all were observed last. */
+  /** Number of profiles that had rules when all were last observed. */
   get profiles(): number {
     return new Set([...this.#counters.keys()].map(profileOf)).size;
   }
 
-  /** Ends the sums of rules that no chain has any more. Called when everything has been observed once. */
+  /** Drops the sums of rules that no chain has any more. Called after a complete read. */
   prune(): void {
     for (const [key, { counters }] of this.#rules) {
       if (counters === 0 && !this.#kept.has(key)) this.#rules.delete(key);
@@ -137,24 +137,24 @@ export class PolicySums {
     for (const { labels, packets } of this.#rules.values()) yield { ...labels, packets };
   }
 
-  /** Dropped packets. */
+  /** Yields the numbers of dropped packets. */
   *drops(): Generator<{ readonly direction: Direction; readonly reason: PolicyDrop; readonly packets: number }> {
     for (const direction of DIRECTIONS) {
       for (const reason of DROPS) yield { direction, reason, packets: this.#drops.get(`${direction} ${reason}`) ?? 0 };
     }
   }
 
-  /** Packets that policies in shadow would have dropped, by direction. */
+  /** Returns the packets that shadow policies would have dropped, by direction. */
   wouldDrop(): ReadonlyMap<string, number> {
     return this.#wouldDrop;
   }
 
-  /** Packets allowed by rules that were put together, by direction, of which nobody knows whose they were. */
+  /** Returns the packets allowed by merged rules that are not attributed to a single rule, by direction. */
   several(): ReadonlyMap<string, number> {
     return this.#leftOver;
   }
 
-  /** What is left over never falls, though an element may be read a moment later than its rule. */
+  /** Computes the unattributed packets. They never decrease, though an element may be read later than its rule. */
   #settleSeveral(): void {
     for (const direction of DIRECTIONS) {
       const left = (this.#several.get(direction) ?? 0) - (this.#attributed.get(direction) ?? 0);
@@ -162,7 +162,7 @@ export class PolicySums {
     }
   }
 
-  /** Undefined for a rule that no metric tells. */
+  /** Returns undefined for a rule without a metric. */
   #newCounter(rule: CountedTableRule): Counter | undefined {
     const meaning = meaningOf(rule);
     if (meaning === undefined) return undefined;

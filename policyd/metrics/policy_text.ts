@@ -13,10 +13,10 @@ export const POLICY_DROPS: TextMetric = {
   labels: ["direction", "reason"],
 };
 const [RULES, DROPS] = [POLICY_RULES.name, POLICY_DROPS.name];
-/** So many lines are one piece. */
+/** Number of lines in one piece. */
 const LINES = 500;
 
-/** What policies' rules have counted, in Prometheus' text format 0.0.4, piece by piece. */
+/** Yields the counts of policy rules in Prometheus' text format 0.0.4, piece by piece. */
 export function* policyText(sums: Pick<PolicySums, "rules" | "drops">): Generator<string, void, void> {
   let text = headOf(POLICY_DROPS);
   for (const { direction, reason, packets } of sums.drops()) {

@@ -1,23 +1,23 @@
 /**
- * Packets that rules have dropped, by the rules' comments: sums of what the rules' counters show.
+ * Sums the packets that rules have dropped, by the rules' comments.
  *
- * A rule that is written anew counts from 0, and the sum goes on. What it counted since it was last read is lost then.
+ * A rewritten rule counts from 0 and the sum continues, without the packets counted since the last read.
  */
 export class RuleDrops {
-  /** What each chain showed last, by reason. */
+  /** The last counts of each chain, by reason. */
   readonly #seen = new Map<string, ReadonlyMap<string, number>>();
   readonly #totals = new Map<string, number>();
 
-  /** @param reasons the comments of all rules that drop: each is told from the start, as Prometheus wants it */
+  /** @param reasons the comments of all rules that drop: each is exported from the start, as Prometheus recommends */
   constructor(reasons: Iterable<string>) {
     for (const reason of reasons) this.#totals.set(reason, 0);
   }
 
   /**
-   * Takes over what the kernel showed of a chain.
+   * Adds the kernel's counts of a chain.
    *
-   * @param chain its name with its table's
-   * @param rules all that count there; several may have one reason
+   * @param chain its name, with its table's
+   * @param rules all rules with counters; several may share a reason
    */
   observe(chain: string, rules: readonly { readonly comment: string; readonly packets: number }[]): void {
     const sums = new Map<string, number>();
@@ -30,7 +30,7 @@ export class RuleDrops {
     this.#seen.set(chain, sums);
   }
 
-  /** A chain's rules were written anew. */
+  /** Forgets the last counts of a chain whose rules were rewritten. */
   rewritten(chain: string): void {
     this.#seen.delete(chain);
   }

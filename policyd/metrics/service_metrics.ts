@@ -4,17 +4,17 @@ import type { ServiceObserver } from "../services/service_observer.ts";
 import { countedPorts } from "./counted_ports.ts";
 import type { NodeCounters } from "./node_counters.ts";
 
-/** What the metrics tell of all Services together. */
+/** Totals over all Services. */
 export interface ServiceTotals {
-  /** Addresses of endpoints that nobody can have. */
+  /** Endpoint addresses that no endpoint can have, such as loopback. */
   readonly ignoredEndpoints: number;
-  /** Services that drop, by the traffic policy for which they want a local endpoint. */
+  /** Services that drop packets for lack of a local endpoint, by the traffic policy that requires one. */
   readonly withoutLocal: Readonly<Record<TrafficPolicy, number>>;
-  /** Addresses with ports that Services claim and do not get. */
+  /** Addresses with ports that Services claim but do not get. */
   readonly refused: number;
 }
 
-/** Keeps what the metrics tell of Services, and tells the counters whose each port is. */
+/** Records the totals of Services, and tells the counters which ports belong to which Service. */
 export class ServiceMetrics implements ServiceObserver {
   readonly #counters: Pick<NodeCounters, "claim">;
   readonly #ignored = new Map<string, number>();

@@ -1,9 +1,9 @@
 import { setImmediate as eventsAreTold } from "node:timers/promises";
 
-/** So long at most is the event loop kept, but for a single step. */
+/** The longest time to block the event loop, except for a single step. */
 const SLICE_MILLISECONDS = 4;
 
-/** Takes one step after the other, and lets everything else have its turn in between. */
+/** Runs one step after the other, and yields to the event loop between slices. */
 export async function inSlices<T>(steps: Iterable<T>, take: (step: T) => void): Promise<void> {
   let end = performance.now() + SLICE_MILLISECONDS;
   for (const step of steps) {
