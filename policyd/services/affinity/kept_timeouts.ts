@@ -1,15 +1,15 @@
 import type { Service } from "../../cluster/model.ts";
 
 /**
- * The most different timeouts that the rules of a node hold at once. Each has a chain of its own, since the kernel takes the
- * timeout of an element only as a constant of a rule, and its number has to fit into {@link DURATION_BITS} of a port's number.
+ * The most different timeouts that the rules of a node hold at once. Each has chains of its own, since the kernel takes
+ * an element's timeout only as a constant of a rule, and its number has to fit into {@link DURATION_BITS}.
  */
 export const MOST_TIMEOUTS = 127;
 
 const MINUTE = 60;
 const HOUR = 3600;
 
-/** The timeout that a Service needs rules for; undefined where its clients do not stay, or where it has no address. */
+/** Returns the timeout that a Service needs rules for; undefined if its clients do not stay or it has no address. */
 export function usedTimeout({
   affinitySeconds,
   clusterIps,
@@ -18,11 +18,12 @@ export function usedTimeout({
 }
 
 /**
- * The timeouts that clients can stay for, ascending: all that are in use, up to {@link MOST_TIMEOUTS} (SA-02). Of more than
- * that the shortest one is kept, so that each of the others has a shorter one, then whole hours, whole minutes and the rest,
- * always the shorter first. So a tenant who uses many odd timeouts does not shorten the usual ones of others.
+ * Returns the timeouts that clients can stay for, ascending: all that are in use, up to {@link MOST_TIMEOUTS} (SA-02).
+ * Of more than that it retains the shortest one, so that each of the others has a shorter one, then whole hours, whole
+ * minutes and the rest, always the shorter first. So a tenant who uses many odd timeouts does not shorten the usual
+ * ones of other tenants.
  *
- * It depends only on which timeouts are in use: all nodes keep the same ones, before and after a restart.
+ * The result depends only on which timeouts are in use: all nodes retain the same ones, before and after a restart.
  */
 export function keptTimeouts(inUse: Iterable<number>): readonly number[] {
   const all = [...new Set(inUse)].sort(ascending);
@@ -33,8 +34,8 @@ export function keptTimeouts(inUse: Iterable<number>): readonly number[] {
 }
 
 /**
- * Returns how long clients stay that should stay for `seconds`: exactly that long where this timeout is kept, otherwise as long
- * as the next shorter one that is kept.
+ * Returns how long the clients of a Service with the timeout `seconds` stay: exactly that long if this timeout is
+ * retained, otherwise as long as the next shorter one that is.
  *
  * @param kept {@link keptTimeouts} of timeouts with this one among them
  */

@@ -3,9 +3,9 @@ import type { Claim } from "../../dataplane/claim.ts";
 import { timeoutRules } from "../compile/affinity_part.ts";
 import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./kept_timeouts.ts";
 
-/** How long the clients of a Service stay with their endpoints, and which rules say so. */
+/** How long the clients of a Service stay with their endpoints, and which rules implement it. */
 export interface AffinityTimeout {
-  /** The number of the timeout in the numbers of ports, from 1 to {@link MOST_TIMEOUTS}; 0 where clients do not stay. */
+  /** The timeout's number within the numbers of ports, from 1 to {@link MOST_TIMEOUTS}; 0 if clients do not stay. */
   readonly number: number;
   readonly seconds: number;
 }
@@ -13,7 +13,9 @@ export interface AffinityTimeout {
 /** The timeout of a Service whose clients do not stay. */
 export const NO_AFFINITY: AffinityTimeout = Object.freeze({ number: 0, seconds: 0 });
 
-/** The rules of one timeout: the chains that write clients' entries, and the elements that lead to them; none where they go. */
+/**
+ * The rules of one timeout: chains that write clients' entries, elements that lead to them; empty after its release.
+ */
 export interface TimeoutRules {
   readonly seconds: number;
   readonly chains: readonly Chain[];
@@ -21,25 +23,25 @@ export interface TimeoutRules {
 }
 
 /**
- * The timeouts of session affinity that Services of the node use, with a number for each.
+ * The timeouts of session affinity that Services use, with a number for each.
  *
- * A timeout that nobody uses any more keeps its number and its rules until {@link release}: a packet that a commit overtakes
- * has the number already and still looks for the rules.
+ * A timeout keeps its number and its rules after its last use until {@link release}: a packet in flight during a commit
+ * may already carry the number and still needs the rules.
  */
 export class TimeoutClasses {
   readonly #timeouts = new Map<string, number>();
   readonly #users = new Map<number, Set<string>>();
   #kept: readonly number[] = [];
-  /** The number of each timeout that is kept or waits for {@link release}. */
+  /** The number of each timeout that is retained or waits for {@link release}. */
   readonly #numbers = new Map<number, number>();
   readonly #leaving = new Set<number>();
   /** Timeouts whose rules have changed since {@link takeRules}. */
   readonly #changed = new Set<number>();
 
   /**
-   * Sets the timeouts of some Services in seconds, undefined where clients do not stay.
+   * Sets the timeouts of some Services in seconds, undefined if clients do not stay.
    *
-   * @returns the keys of Services, these or others, whose {@link of} has changed
+   * @returns the keys of all Services whose {@link of} has changed, not only of the given ones
    */
   replace(services: Iterable<readonly [key: string, seconds: number | undefined]>): ReadonlySet<string> {
     let isOther = false;
@@ -52,10 +54,10 @@ export class TimeoutClasses {
   }
 
   /**
-   * How long clients stay with the endpoints of a Service that has this timeout.
+   * Returns how long clients stay with the endpoints of a Service that has this timeout.
    *
-   * @param seconds one that was set by {@link replace}
-   * @throws RangeError for another
+   * @param seconds a timeout that was set by {@link replace}
+   * @throws RangeError for any other timeout
    */
   of(seconds: number | undefined): AffinityTimeout {
     if (seconds === undefined) return NO_AFFINITY;
@@ -65,7 +67,7 @@ export class TimeoutClasses {
     return { number, seconds: kept };
   }
 
-  /** Removes the rules of timeouts that no Service uses. To be called once no element in the kernel has their numbers. */
+  /** Removes the rules of timeouts that no Service uses. Call it once no element in the kernel has their numbers. */
   release(): void {
     for (const timeout of this.#leaving) this.#forget(timeout);
   }
@@ -75,7 +77,7 @@ export class TimeoutClasses {
     return this.#leaving.size > 0;
   }
 
-  /** The rules that have changed since this was called last. */
+  /** Returns the rules that have changed since the last call. */
   takeRules(): readonly TimeoutRules[] {
     const changed = [...this.#changed].map((seconds): TimeoutRules => {
       const number = this.#numbers.get(seconds);
@@ -85,7 +87,7 @@ export class TimeoutClasses {
     return changed;
   }
 
-  /** @returns whether a timeout is used for the first time, or not any more */
+  /** @returns whether a timeout has got its first user or lost its last one */
   #set(key: string, seconds: number | undefined): boolean {
     const before = this.#timeouts.get(key);
     if (before === seconds) return false;
@@ -106,7 +108,7 @@ export class TimeoutClasses {
     return isOther || users === undefined;
   }
 
-  /** Gives numbers to timeouts that are kept now and were not before. */
+  /** Numbers the timeouts that are retained now and were not before, and marks those that were as leaving. */
   #renumber(before: readonly number[]): void {
     const kept = new Set(this.#kept);
     for (const timeout of before) if (!kept.has(timeout)) this.#leaving.add(timeout);
@@ -125,8 +127,8 @@ export class TimeoutClasses {
   }
 
   /**
-   * Returns a number that no timeout has. A timeout gets the same number as often as possible, so that the elements of an earlier
-   * daemon stay. If no number is free, a timeout that waits for {@link release} gives up its own.
+   * Returns a number that no timeout has. A timeout gets the same number as often as possible, so that the elements of
+   * an earlier daemon stay. If no number is free, a timeout that waits for {@link release} gives up its own.
    */
   #freeNumber(timeout: number): number {
     const taken = new Set(this.#numbers.values());
@@ -142,10 +144,10 @@ export class TimeoutClasses {
     return number;
   }
 
-  /** The Services whose clients stay for a different time than before. */
+  /** Returns the Services whose clients stay for a different time than before. */
   #usersBetween(before: readonly number[]): ReadonlySet<string> {
     const changed = new Set<string>();
-    // Nearly always: each timeout was kept before, and is kept now.
+    // Nearly always each timeout was retained before and still is.
     if (before.length < MOST_TIMEOUTS && this.#kept.length < MOST_TIMEOUTS) return changed;
     for (const [seconds, users] of this.#users) {
       if (timeoutFor(seconds, before) === timeoutFor(seconds, this.#kept)) continue;

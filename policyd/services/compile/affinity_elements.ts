@@ -11,7 +11,7 @@ import type { SocketAddress } from "./socket_address.ts";
 import { socketText } from "./socket_address.ts";
 
 /**
- * The elements by which a frontend's clients stay with their endpoints; none without session affinity.
+ * Returns the elements by which a frontend's clients stay with their endpoints; none without session affinity.
  *
  * @param identity of the Service's port
  * @param destinations the endpoints that clients of each scope may stay with (SA-07)
@@ -34,7 +34,8 @@ export function affinityElements(
     const remembered = rememberedNumber(endpoint);
     for (const scope of SCOPES) {
       if (!members[scope].has(socketText(endpoint))) continue;
-      // Of two with one hash, one in four thousand million, the clients of the second go over to the first.
+      // If two endpoints have the same hash (one pair in four thousand million), the clients of the second move to the
+      // first.
       const id = `${scope} ${remembered}`;
       if (known.has(id)) continue;
       known.add(id);

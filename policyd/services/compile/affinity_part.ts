@@ -25,18 +25,19 @@ import { loadNumber, numberMap } from "./number_maps.ts";
 import { DURATION_BITS, rememberedHash } from "./priority_number.ts";
 import { translation } from "./translation.ts";
 
-/** As many clients of all Services with affinity are remembered at once, per family; further ones are not kept. */
+/** The most clients of all Services with affinity that are remembered at once, per family; further ones do not stay. */
 const MOST_CLIENTS = 262_144;
 /**
- * As many new clients of one Service's port are remembered at once, and {@link NEWCOMER_RATE} times as many within one timeout. So
- * an outsider with any source addresses fills no more than a tenth of the room by one Service, and others' clients stay (SA-11).
+ * The most new clients of one Service's port that are remembered at once; within one timeout {@link NEWCOMER_RATE}
+ * times as many. So an outsider with forged source addresses fills at most a tenth of the map through one Service, and
+ * other clients' entries stay (SA-11).
  */
 const MOST_NEWCOMERS = 8192;
 const NEWCOMER_RATE = 2;
-/** As many ports of Services are counted at once; new clients of further ones are remembered without a bound. */
+/** The most ports of Services that are rate-limited at once; new clients of further ones are admitted without limit. */
 const MOST_PORTS = 65_536;
 const HOUR_SECONDS = 3600;
-/** Two hashes of a client's IPv6 address stand for it: nft 1.0.6 cannot read a map's update with a longer key. */
+/** Two hashes represent a client's IPv6 address: nft 1.0.6 cannot read a map's update with a longer key. */
 const CLIENT_HASHES: readonly JenkinsHash[] = [0x0db2, 0x0db3].map((seed) => ({
   kind: "jhash",
   of: ["ip6 saddr"],
@@ -44,7 +45,7 @@ const CLIENT_HASHES: readonly JenkinsHash[] = [0x0db2, 0x0db3].map((seed) => ({
   seed,
 }));
 
-/** The map from a frontend and what a client's entry holds to the endpoint's number, for those that can be used. */
+/** The map from a frontend and the hash in a client's entry to the endpoint's number, for usable endpoints. */
 export function knownMap(kind: FrontendKind, scope: Scope): string {
   return nameOf(scope === "all" ? "known" : "local_known", kind);
 }
@@ -54,30 +55,31 @@ export function keptMap(kind: FrontendKind): string {
   return nameOf("kept", kind);
 }
 
-/** The map from a client and the number of a Service's port to where it was sent; rules write it. */
+/** The map from a client and the number of a Service's port to a hash of its endpoint; rules write it. */
 export function clientMap(family: RuleFamily): string {
   return `client${family}`;
 }
 
-/** What the keys of a client's entries in {@link clientMap} begin with. */
+/** Returns the beginning of the keys of a client's entries in {@link clientMap}. */
 export function clientPrefix(client: Address): readonly Scalar[] {
   if (familyOf(client) === 4) return [client];
   const bytes = addressToBytes(client);
   return CLIENT_HASHES.map(({ seed, modulus }) => scaled(jenkinsHash(bytes, seed), modulus));
 }
 
-/** Where a packet's port has affinity, by its number: what is done before an endpoint is chosen. */
+/** Returns the rule that looks for a remembered endpoint first, if a packet's port has affinity by its number. */
 export function affinityRule(kind: FrontendKind, scope: Scope): Rule {
   return rule(not(hasBits("meta priority", DURATION_BITS, 0)), jumpTo(chainName("client", kind, scope)));
 }
 
 /**
- * Session affinity: what keeps a client with its endpoint.
+ * Returns the sets and chains of session affinity, which keep a client with its endpoint.
  *
- * A client's entry holds a hash of where it was sent, under its address and the number of the Service's port. It is
- * written behind the NAT hook, where the endpoint stands in the packet, and read before it. An endpoint that can no
- * longer be used is no longer known by its hash: the entry goes, and the packet is treated as any client's first one.
- * So what is programmed for a change is the Service's own elements, and clients of other endpoints are not touched.
+ * A client's entry is stored under its address and the number of the Service's port, and holds a hash of the endpoint
+ * it was sent to. It is written after the NAT hook, when the packet carries the endpoint's address, and read before.
+ * The hash of an endpoint that can no longer be used is unknown: the entry is deleted, and the packet is treated as a
+ * client's first one. So a change programs only the Service's own elements and does not affect clients of other
+ * endpoints.
  */
 export function affinity(): TablePart {
   const clients = FAMILIES.map((family): SetDefinition => ({
@@ -117,19 +119,19 @@ const REMEMBER = "remember";
 /** The map from the number of a timeout to the chain that does the same for clients that are not remembered yet. */
 const ADMIT = "admit";
 
-/** The numbers of ports with new clients, each with the rate at which it gets them; rules write it. */
+/** The numbers of ports with new clients, each with the rate at which they arrive; rules write it. */
 const NEWCOMERS = "newcomers";
 
 /**
- * Sends a packet to the chain that writes where its client was sent ({@link rememberChain}), and comes back. The number in the
- * packet's priority says which chain that is.
+ * Sends a packet to the chain that remembers the client's endpoint ({@link rememberChain}), which returns here. The
+ * number in the packet's priority selects the chain.
  */
 export const remember: Statement = { kind: "vmap", key: "meta priority", mask: DURATION_BITS, map: REMEMBER };
 
-/** As {@link remember}, for a client without an entry: it gets none where its Service's port has too many new ones. */
+/** As {@link remember}, for a client without an entry: it gets none if its Service's port has too many new clients. */
 export const admit: Statement = { kind: "vmap", key: "meta priority", mask: DURATION_BITS, map: ADMIT };
 
-/** The chains of one timeout, and the elements that lead to them. */
+/** Returns the chains of one timeout, and the elements that lead to them. */
 export function timeoutRules(
   number: number,
   seconds: number,
@@ -146,7 +148,7 @@ export function timeoutRules(
   };
 }
 
-/** Returns without an entry for what exceeds the rate of new clients, which refills within half of the timeout. */
+/** Returns the chain that gives no entry to clients beyond the rate, which refills within half of the timeout. */
 function admitChain(seconds: number): Chain {
   const rate = Math.ceil((NEWCOMER_RATE * MOST_NEWCOMERS * HOUR_SECONDS) / seconds);
   const isBeyond: Statement = {
@@ -161,8 +163,9 @@ function admitChain(seconds: number): Chain {
 }
 
 /**
- * Writes a client's entry, or begins its time again: what an entry holds, the kernel leaves as it is. Without the number of
- * the timeout in its key, a client stays with its endpoint when the timeout of the Service changes.
+ * Returns the chain that writes a client's entry or restarts its timeout; the kernel does not change the data of an
+ * existing entry. The key omits the timeout's number, so a client stays with its endpoint when the timeout of the
+ * Service changes.
  *
  * @param seconds how long an entry lasts
  */
@@ -189,7 +192,7 @@ function rememberName(seconds: number): string {
   return `remember_${seconds}`;
 }
 
-/** Takes the number of the timeout out of the number of a port, as the keys of clients' entries have it. */
+/** Clears the timeout's number in the number of a port, as the keys of clients' entries need it. */
 const withoutTimeout: Statement = { kind: "mask priority", bits: ~DURATION_BITS >>> 0 };
 
 function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
@@ -203,7 +206,7 @@ function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
     {
       name: stay,
       rules: [
-        // The entry is found by the port's number and read into its place: so the number is loaded again.
+        // An entry is looked up by the port's number, which the result overwrites, so the number is loaded again.
         rule(loadNumber(numberMap(kind), kind), remember),
         rule(withoutTimeout, loadClient(family)),
         rule({

@@ -8,25 +8,26 @@ import { servedPart } from "./service_size.ts";
 import type { OneOrMore } from "../../one_or_more.ts";
 import { listOf, putList } from "../../one_or_more.ts";
 
-/** A frontend as a key of maps: what its elements begin with, "4 167772161 tcp 80" or "4 tcp 30001". */
+/** A frontend as a key of maps, with the fields that its elements begin with: "4 167772161 tcp 80" or "4 tcp 30001". */
 export type FrontendId = string;
 
 /**
- * How strong claims to a frontend are; the lower number wins. The API server gave out cluster IPs, and a controller the addresses of
- * load balancers; node ports come from the API server, too. An external IP is what somebody wrote. Where it is an address of a
- * node, it comes after the node port of another Service as well: that claim has no frontend, and is `BEHIND`.
+ * The precedence of claims to a frontend; the lower number wins. Cluster IPs and node ports are assigned by the API
+ * server, addresses of load balancers by a controller, but an external IP is whatever a user wrote. An external IP that
+ * is an address of a node also yields to the node port of another Service: a claim of rank `BEHIND` records this at the
+ * node port and never gets a frontend.
  */
 const Rank = { CLUSTER: 0, GIVEN: 1, EXTERNAL: 2, BEHIND: 3 } as const;
 type Rank = (typeof Rank)[keyof typeof Rank];
 
-/** One for each frontend of each Service, kept by both. */
+/** A claim of one Service to one frontend, indexed by both. */
 interface FrontendClaim {
   readonly id: FrontendId;
-  /** Of the Service. */
+  /** The key of the Service. */
   readonly key: string;
   readonly rank: Rank;
   readonly createdAt: number;
-  /** Of an external IP at a node's address: the node port whose holder goes before it. */
+  /** For an external IP at a node's address: the node port whose holder has precedence. */
   readonly behind?: FrontendId;
 }
 
@@ -35,21 +36,22 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
 }
 
 /**
- * Which Service has a frontend that several claim: by {@link Rank}, then the older one, then the Service whose `namespace/name`
- * sorts first. So the elements of a frontend come from one Service only, and nobody takes over by an externalIP what another Service
- * has: a cluster IP, a load balancer's address, a node port or an externalIP (CLAIM-05).
+ * Decides which Service gets a frontend that several claim: by {@link Rank}, then the older one, then the Service whose
+ * `namespace/name` sorts first. So all elements of a frontend come from one Service, and no Service can use an
+ * externalIP to take over what another one has: a cluster IP, a load balancer's address, a node port or an externalIP
+ * (CLAIM-05).
  *
- * A change costs the frontends of the Service that changed and the claims to those.
+ * The cost of a change depends only on the frontends of the Service that changed and the claims to them.
  */
 export class FrontendHolders {
-  /** Of each Service; by itself where it is the only one, as nearly all are. */
+  /** The claims of each Service; without a list if it has only one, as nearly all do. */
   readonly #claims = new Map<string, OneOrMore<FrontendClaim>>();
-  /** Of each frontend, in the same way. */
+  /** The claims to each frontend, in the same way. */
   readonly #claimants = new Map<FrontendId, OneOrMore<FrontendClaim>>();
-  /** The frontends of several. */
+  /** The frontends that several Services claim. */
   readonly #contested = new Set<FrontendId>();
 
-  /** The key of the Service that has a frontend; undefined where none claims it. */
+  /** Returns the key of the Service that has a frontend; undefined if none claims it. */
   holder(id: FrontendId): string | undefined {
     const best = this.#best(id);
     return best?.rank === Rank.BEHIND ? undefined : best?.key;
@@ -61,14 +63,14 @@ export class FrontendHolders {
     return claims.reduce((best, claim) => (isBefore(claim, best) ? claim : best));
   }
 
-  /** The text of a frontend's id as it is kept here, for others who keep it as well. */
+  /** Returns the stored string of a frontend's id, so that other maps share it instead of a copy. */
   own(id: FrontendId): FrontendId {
     return listOf(this.#claimants.get(id))[0]?.id ?? id;
   }
 
-  /** The key of the Service that has a frontend which this one claims, if it is another one. */
+  /** Returns the key of the other Service that has a frontend which this one claims; undefined if this one has it. */
   rival(key: string, frontend: Frontend, protocol: Protocol, family: RuleFamily): string | undefined {
-    // Nearly always there are none, and a frontend needs no id.
+    // Nearly always no frontend is contested, and no id is needed.
     if (this.#contested.size === 0) return undefined;
     const id = frontendId(frontend, protocol, family);
     const holder = this.holder(id);
@@ -79,14 +81,14 @@ export class FrontendHolders {
   }
 
   /**
-   * Takes over a Service as it is now, undefined for one that is gone.
+   * Replaces the claims of a Service by those of its present state, undefined for one that is gone.
    *
-   * @returns the keys of other Services that gained or lost a frontend by it, to be compiled anew
+   * @returns the keys of other Services that gained or lost a frontend and have to be compiled again
    */
   replace(key: string, service: Service | undefined, context: CompileContext): ReadonlySet<string> {
     const before = listOf(this.#claims.get(key));
     const claims = service === undefined ? NONE : claimsOf(service, context);
-    // Nearly always it is an endpoint that changes.
+    // Nearly always only an endpoint has changed.
     if (areSame(before, claims)) return NOBODY;
     const touched = new Set<string>();
     if (before.length > 0) {
@@ -99,14 +101,14 @@ export class FrontendHolders {
   }
 
   /**
-   * Replaces what a Service claims of a frontend.
+   * Replaces the claim of a Service to a frontend.
    *
-   * @param touched gets the others who gain or lose the frontend
+   * @param touched receives the other Services that gain or lose the frontend
    */
   #put(id: FrontendId, key: string, claim: FrontendClaim | undefined, touched: Set<string>): void {
     const before = this.#claimants.get(id);
     if (before === undefined) {
-      // Nearly always: nobody else gains or loses by it.
+      // Nearly always no other Service gains or loses the frontend.
       if (claim !== undefined) this.#claimants.set(id, claim);
       return;
     }
@@ -143,7 +145,7 @@ function isBefore(a: FrontendClaim, b: FrontendClaim): boolean {
   return a.createdAt === b.createdAt ? a.key < b.key : a.createdAt < b.createdAt;
 }
 
-/** No frontend twice. */
+/** Returns the claims of a Service, each frontend once. */
 function claimsOf(whole: Service, context: CompileContext): readonly FrontendClaim[] {
   const { service } = servedPart(whole, context);
   const { key, createdAt } = service;
@@ -162,7 +164,7 @@ function claimsOf(whole: Service, context: CompileContext): readonly FrontendCla
       }
     }
   }
-  // As long as it is: one that is pushed to has room for 16 more.
+  // The copy has exactly the needed length; an array that was pushed to has room for 16 more elements.
   if (claims.length + behind.length < 2) return claims.slice();
   const ids = new Set<FrontendId>();
   return claims.concat(behind).filter(({ id }) => ids.size < ids.add(id).size);

@@ -21,7 +21,7 @@ import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
 import { atNoAddress, fromLocalPod, ofFamily, ofFrontend } from "./nat_part.ts";
 
-/** The comments of the rules that drop, by which people and metrics tell their counters apart. */
+/** The comments of the rules that drop, by which administrators and metrics tell their counters apart. */
 export const ServiceDropReason = {
   NO_LOCAL: "no endpoint on this node",
   SOURCE: "source not allowed by the Service",
@@ -30,14 +30,15 @@ export const ServiceDropReason = {
 } as const satisfies Readonly<Record<string, string>>;
 
 /**
- * What Services refuse.
+ * Returns the rules that drop or reject packets to Services.
  *
- * - Before NAT, at -110: sources outside of a Service's ranges (LB-06), silently ({@link sourceHooks}).
- * - 127.0.0.0/8 from outside ({@link fromOutside}).
- * - At -90: packets of no connection that concern a Service or come from a local pod, whose answers would leave with the wrong
- *   address. NAT leaves such packets as they are.
- * - After NAT, at filter-10 and so before policies: what found no endpoint. Pods and the node, which policy Local sends
- *   elsewhere, have gone there by then (NE-06). Nobody anywhere is a refusal, nobody here alone is silence (ETP-03, NE-04).
+ * - Before NAT, at -110, they drop sources outside of a Service's ranges (LB-06, {@link sourceHooks}).
+ * - They drop 127.0.0.0/8 from outside ({@link fromOutside}).
+ * - At -90 they drop packets that conntrack calls invalid and that concern a Service or come from a local pod. NAT
+ *   leaves such packets as they are, so they or their answers would leave with the wrong address.
+ * - After NAT, at filter-10 and so before policies, they handle packets that found no endpoint. Pods and the node,
+ *   which may use endpoints elsewhere despite policy Local, are already translated by then (NE-06). A frontend without
+ *   any endpoint is refused; one without an endpoint only on this node drops (ETP-03, NE-04).
  */
 export function checks(rules: ServiceRules): TablePart {
   return {
@@ -48,7 +49,7 @@ export function checks(rules: ServiceRules): TablePart {
       {
         name: "to_loopback",
         rules: [
-          // NAT has written this address into it: it did not arrive with a loopback address.
+          // The packet did not arrive with a loopback address: NAT has written it.
           rule(equals("ct direction", "original"), anyFlag("ct status", "dnat"), returnToCaller),
           rule(equals("ct direction", "reply"), anyFlag("ct status", "snat"), returnToCaller),
           dropping(ServiceDropReason.LOOPBACK),
@@ -83,8 +84,8 @@ function sourceRule(kind: (typeof FRONTEND_KINDS)[number]): Rule {
 }
 
 /**
- * The hooks before NAT for sources outside of a Service's ranges, which are there while a Service has any. Every packet that
- * belongs to no answered connection is looked at, so that a change of the ranges also stops a client that keeps sending.
+ * The hooks before NAT for sources outside of a Service's ranges, which exist while a Service has any. They check every
+ * packet of an unanswered connection, so that a change of the ranges also stops a client that keeps sending.
  */
 export const sourceHooks: readonly Chain[] = (["prerouting", "output"] as const).map((hook): Chain => ({
   name: `sources_${hook}`,
@@ -99,14 +100,15 @@ export const sourceHooks: readonly Chain[] = (["prerouting", "output"] as const)
 }));
 
 /**
- * Drops packets with a loopback address that come from outside. The kernel does so itself, unless somebody has set
- * `route_localnet`.
+ * Drops packets with a loopback address that come from outside. The kernel does so itself, unless `route_localnet` is
+ * set.
  *
- * The first packet of a flow is checked before NAT changes its destination. Packets that are translated or invalid are checked after
- * NAT of destinations: for their source, which has not changed yet, and translated ones for the destination with which their flow
- * began, since our chain before NAT does not see what another program's chain has translated. All other packets can only be for
- * the node itself and are checked when they get there. By then NAT may have given a packet a loopback address: as an answer to
- * a client on the node's localhost (portmap and Docker with `route_localnet`), or as another program's redirection to a socket there.
+ * The first packet of a flow is checked before NAT changes its destination. Packets that are translated or invalid are
+ * checked after destination NAT: by their source, which has not changed yet. Translated ones are also checked by the
+ * original destination of their flow, since our chain before NAT does not see what another program's chain has
+ * translated. All other packets can only be for the node itself and are checked in its input hook. By then NAT may have
+ * given a packet a loopback address: as an answer to a client on the node's localhost (portmap and Docker with
+ * `route_localnet`), or as another program's redirection to a socket there.
  */
 function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
   return dropping(ServiceDropReason.LOOPBACK, ...outside(field));
@@ -135,7 +137,7 @@ function refusals({ tcpReset }: ServiceRules): readonly Rule[] {
   return [...(tcpReset ? [rule({ kind: "reject", reply: "tcp reset" })] : []), rule(unreachable)];
 }
 
-/** How frontends without endpoints answer: by silence where only this node has none, else by a refusal. */
+/** Returns the chain for frontends without endpoints: it drops if only this node has none, and refuses otherwise. */
 function answerChain(kind: FrontendKind): Chain {
   return {
     name: nameOf("unserved", kind),
@@ -144,10 +146,11 @@ function answerChain(kind: FrontendKind): Chain {
 }
 
 /**
- * What found no endpoint. A packet that is forwarded is for no address of the node and so for no NodePort.
+ * Returns the chain for packets that found no endpoint. A forwarded packet is not for an address of the node and so not
+ * for a NodePort.
  *
- * Ports that a Service's own address does not have are refused too, since the address is nobody's; never by a reset,
- * which says that a Service is there.
+ * Ports that a Service's own address does not have are refused too, since no machine has the address; never by a TCP
+ * reset, which would reveal that a Service exists.
  */
 function unservedChain(family: RuleFamily, hook: "input" | "forward" | "output"): Chain {
   const kinds = FRONTEND_KINDS.filter(

@@ -7,7 +7,6 @@ import { INET_TABLE } from "../../node/table_part.ts";
 import type { Frontend } from "./frontends.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 
-/** A claim of one element. */
 export function claim(set: string, key: readonly KeyField[], data?: readonly Scalar[], comment?: string): Claim {
   return { table: INET_TABLE, set, element: elementOf(key, data, comment) };
 }
@@ -17,7 +16,7 @@ function elementOf(key: Element["key"], data: readonly Scalar[] | undefined, com
   return comment === undefined ? { key, data } : { key, data, comment };
 }
 
-/** In which sets a frontend's elements are. */
+/** Returns the kind of a frontend, which decides the sets that hold its elements. */
 export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
   return { family, space: frontend.type === "node port" ? "port" : "service" };
 }
@@ -25,10 +24,10 @@ export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
 const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<Record<Protocol, string>>;
 
 /**
- * A frontend as the key of those sets.
+ * Returns a frontend as the key of those sets.
  *
- * Here and with {@link keyWith} arrays are made as long as they are: one that is spread into another gets room for 16
- * more, and a node keeps tens of thousands.
+ * Here and in {@link keyWith} arrays are made with exactly the needed length: one that is spread into another gets room
+ * for 16 more elements, and a node retains tens of thousands of them.
  */
 export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[] {
   return frontend.type === "node port"
@@ -36,7 +35,7 @@ export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[]
     : [frontend.address, PROTOCOLS[protocol], frontend.port];
 }
 
-/** A frontend's key with one more field behind it. */
+/** Returns a frontend's key followed by one more field. */
 export function keyWith(key: readonly Scalar[], last: KeyField): readonly KeyField[] {
   const fields: readonly KeyField[] = key;
   return fields.concat([last]);

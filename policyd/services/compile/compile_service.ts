@@ -32,18 +32,18 @@ import { select } from "./selection.ts";
 import { servedWith } from "./service_size.ts";
 import { allowedSources } from "./source_ranges.ts";
 
-/** What a Service contributes to the node's tables. */
+/** The contribution of a Service to the node's tables. */
 export interface CompiledService {
   readonly claims: readonly Claim[];
-  /** Addresses of endpoints that nobody can have, each once. */
+  /** Addresses of endpoints that no machine can have, each once. */
   readonly ignoredEndpoints: readonly Address[];
-  /** What of it cannot be served, for people. */
+  /** The parts of it that cannot be served, as messages for administrators. */
   readonly problems: readonly string[];
-  /** Frontends that it claims and does not get, since they are the node's or the cluster's own. */
+  /** Frontends that it claims and does not get, since they belong to the node or the cluster. */
   readonly refused: readonly RefusedFrontend[];
-  /** The claims by which each frontend is served, with the port it is one of. */
+  /** The claims by which each frontend is served, with its port. */
   readonly served: readonly ServedFrontend[];
-  /** Which of its traffic policies want an endpoint of this node where only others have some. */
+  /** The traffic policies that require an endpoint on this node while only other nodes have some. */
   readonly withoutLocal: ReadonlySet<TrafficPolicy>;
 }
 
@@ -53,31 +53,32 @@ export interface ServedFrontend {
   readonly claims: readonly Claim[];
 }
 
-/** Which clients a traffic policy is for: those of the Service's own address, or of all others. */
+/** The clients that a traffic policy applies to: those of the Service's own address, or all others. */
 export type TrafficPolicy = "internal" | "external";
 
-/** A port with what stands for it in the rules. */
+/** A port with the numbers that represent it in the rules. */
 interface IdentifiedPort extends ServicePort {
   readonly identity: number;
-  /** With the number of its timeout. */
+  /** The identity together with the number of the timeout. */
   readonly number: number;
 }
 
-/** The endpoints a frontend sends its clients to, by who they are. */
+/** The endpoints a frontend sends its clients to, by the kind of client. */
 interface Destinations {
   readonly all: readonly PortEndpoint[];
-  /** Those for clients from outside, where they are others (externalTrafficPolicy Local); undefined where not. */
+  /** The endpoints for clients from outside, if they differ (externalTrafficPolicy Local); undefined if not. */
   readonly local: readonly PortEndpoint[] | undefined;
   readonly isAnyUsable: boolean;
 }
 
 /**
- * The elements of one Service on one node: a pure function of the Service, its slices and what the context says of the
- * node, at the cost of this Service's size alone. The order of slices and of what is in them does not matter.
+ * Computes the elements of one Service on one node: a pure function of the Service, its slices and the facts of the
+ * node in the context, whose cost depends only on the size of this Service. The order of slices and of their contents
+ * does not matter.
  *
- * @param slices those of the Service; others are passed over
- * @param holders who has the frontends that several Services claim; without them this one has all it claims
- * @param timeoutOf how long clients stay where they should for these seconds; without it no other Service has session affinity
+ * @param slices those of the Service; others are ignored
+ * @param holders decides who has the frontends that several Services claim; without it this one has all it claims
+ * @param timeoutOf returns how long clients of a timeout stay; without it no other Service has session affinity
  */
 export function compileService(
   whole: Service,
@@ -101,7 +102,7 @@ export function compileService(
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
     const rival = holders?.rival(service.key, frontend, protocol, family);
     if (rival !== undefined) return `Service ${rival}'s`;
-    // One port has no frontend twice.
+    // A single port does not have a frontend twice.
     if (service.ports.length === 1) return undefined;
     return taken.size < taken.add(frontendId(frontend, protocol, family)).size ? undefined : "another port's of it";
   };
@@ -143,12 +144,12 @@ export function compileService(
   return { claims, ignoredEndpoints, problems: told(service, problems), refused, served, withoutLocal };
 }
 
-/** Whether a cluster IP has a socket that nodes depend on: the address with all its other ports is not this Service's. */
+/** Returns whether a cluster IP has a socket that nodes depend on: no port of such an address is this Service's. */
 function isOthersAddress({ key }: Service, address: Address, { protection }: CompileContext): boolean {
   return key !== KUBERNETES_SERVICE.key && protection?.isProtectedAddress(address) === true;
 }
 
-/** The same on every node, or there would be an Event for each. */
+/** Returns a text that is the same on every node; otherwise each node would create an Event of its own. */
 function refusedText({ key }: Service, { frontend, protocol, refusal }: RefusedFrontend): string {
   const address = frontend.type === "node port" ? "" : ` ${formatAddress(frontend.address)}`;
   const what = `${FIELDS[frontend.type]}:${address} ${protocol} ${frontend.port}`;
@@ -173,7 +174,7 @@ function shortened({ key, affinitySeconds }: Service, timeout: AffinityTimeout):
   ];
 }
 
-/** Each once; not all of very many, which stay in memory and come into the log. */
+/** Returns each problem once, and only some of very many: they stay in memory and are logged. */
 function told(service: Service, problems: readonly string[]): readonly string[] {
   if (problems.length < 2) return problems;
   const list = new ProblemList();
@@ -232,7 +233,7 @@ function frontendClaims(
 
 const NOBODY: readonly PortEndpoint[] = [];
 
-/** As many endpoints as there is room for, the same ones whatever their order. */
+/** Returns as many endpoints as there is room for, the same ones whatever their order. */
 function firstOf(endpoints: readonly PortEndpoint[], scope: Scope): readonly PortEndpoint[] {
   const most = mostEndpoints(scope);
   if (endpoints.length <= most) return endpoints;

@@ -7,27 +7,27 @@ import type { RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, words } from "./frontend_space.ts";
 import { DURATION_BITS, OURS } from "./priority_number.ts";
 
-/** So many endpoints of ports are counted at once, per family; connections to further ones are not. */
+/** The most endpoints of ports that are counted at once, per family; connections to further ones are not counted. */
 const MOST_COUNTED = 262_144;
-/** An endpoint that got no connection for so long begins at 0. */
+/** The count of an endpoint that got no connection for this long begins at 0 again. */
 const KEPT_MILLISECONDS = 86_400_000;
 const COLLECTION_MILLISECONDS = 3_600_000;
 
-/** The set of those that got connections, each with their number; rules write it. */
+/** The set of endpoints that got connections, each with the number it is counted under; rules write it. */
 export function connectionSet(family: RuleFamily): string {
   return `connections${family}`;
 }
 
 /**
- * What is done when a connection has got its endpoint, in the hooks behind NAT: it is counted, and where clients stay with
- * their endpoints it is remembered.
+ * Returns the rules for a connection that has got its endpoint, in the hooks after NAT: they count it, and remember the
+ * endpoint if clients stay with it.
  *
- * An endpoint is counted under the number of its Service's port, or where a client stayed with it under its own number; so
- * its count is the same whatever its elements in the maps of endpoints are, and these need none: a counter takes the
- * kernel twice as long as the element it is in.
+ * An endpoint is counted under the number of its Service's port, or under its own number if a client stayed with it. So
+ * its count does not depend on its elements in the maps of endpoints, and those need no counters, which cost the kernel
+ * twice the time of the elements themselves.
  *
- * The scratch register between rules is the packet's priority, of a connection's first packet alone. The kernel sets it
- * anew for IPv4 when it forwards, and otherwise it is a socket's own wish: it counts only in queueing that one packet.
+ * The rules pass data on in the priority of a connection's first packet. The kernel sets it again for IPv4 when it
+ * forwards; otherwise it is a value that a socket chose, and only affects how that one packet is queued.
  */
 export function connectionCounts(): TablePart {
   const toChosen = rule(hasBits("meta priority", OURS, OURS), anyFlag("ct state", "new"), jumpTo("chosen"));

@@ -2,9 +2,9 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { FrontendRefusals } from "../../protection/socket_index.ts";
 
-/** What the rules of Services depend on: they are the same whatever is in the cluster. */
+/** The configuration that the rules of Services depend on; the rules are the same whatever is in the cluster. */
 export interface ServiceRules {
-  /** The bit of packets' marks that says that a packet leaves with the node's address. */
+  /** The bit of the packet mark which says that a packet leaves with the node's address. */
   readonly masqueradeBit: number;
   /** TCP connections to Services without endpoints are refused by a reset instead of an ICMP error. */
   readonly tcpReset: boolean;
@@ -12,18 +12,21 @@ export interface ServiceRules {
   readonly dropInvalid: boolean;
 }
 
-/** What decides, beside a Service and its slices, where its packets go on one node. */
+/** The facts that decide, together with a Service and its slices, where its packets go on one node. */
 export interface CompileContext {
   readonly nodeName: string;
   /** The node's label `topology.kubernetes.io/zone`. */
   readonly zone: string | undefined;
-  /** The node's first address of each family, as its Node object has them. */
+  /** The node's first address of each family, from its Node object. */
   readonly primaryAddresses: readonly Address[];
-  /** Services' externalIPs are passed over. */
+  /** Services' externalIPs are ignored. */
   readonly refuseExternalIps: boolean;
-  /** Which frontends no Service gets; without it every Service gets what it claims. */
+  /** Decides which frontends no Service gets; without it every Service gets what it claims. */
   readonly protection?: FrontendRefusals;
 }
 
-/** Which of the node's addresses serve NodePorts; none given is all. "primary" is {@link CompileContext}'s. */
+/**
+ * The addresses of the node that serve NodePorts; an empty list means all. "primary" stands for
+ * {@link CompileContext.primaryAddresses}.
+ */
 export type NodePortAddresses = readonly (Cidr | "primary")[];

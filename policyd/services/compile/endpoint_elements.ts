@@ -7,7 +7,7 @@ import { isDrawn, modulusFor } from "./modulus.ts";
 import { place } from "./placement.ts";
 import type { SocketAddress } from "./socket_address.ts";
 
-/** The elements that send a frontend's packets to each of its endpoints with the same chance (SVC-09). */
+/** Returns the elements that send a frontend's packets to each of its endpoints with the same probability (SVC-09). */
 export function endpointElements(
   kind: FrontendKind,
   scope: Scope,

@@ -15,7 +15,7 @@ export function endpointMap(kind: FrontendKind, scope: Scope, modulus: number): 
   return `${nameOf(scope === "all" ? "" : "local", kind)}_${modulus}`;
 }
 
-/** The map from a frontend to the endpoint of those who have drawn nobody. */
+/** The map from a frontend to the endpoint for packets whose draws all hit an unused number. */
 export function restMap(kind: FrontendKind, scope: Scope): string {
   return nameOf(scope === "all" ? "rest" : "local_rest", kind);
 }
@@ -26,11 +26,11 @@ export function endpointChain(kind: FrontendKind, scope: Scope): string {
 }
 
 /**
- * The maps of endpoints and the chains that look into them.
+ * Returns the maps of endpoints and the chains that look them up.
  *
- * A frontend is in the one map of each scope that its number of endpoints asks for, the smallest first, so that most
- * packets meet few others on the way. Each protocol has rules of its own, since a NAT statement with a port needs a field
- * of its protocol: without one nft 1.0.6 takes TCP.
+ * Each frontend is in one map per scope, chosen by its number of endpoints. The smallest map is looked up first, so
+ * most packets pass few maps of other sizes. Each protocol has rules of its own, since a NAT statement with a port
+ * needs a field of its protocol: without one nft 1.0.6 assumes TCP.
  */
 export function endpointMaps(): TablePart {
   const groups = FRONTEND_KINDS.flatMap((kind) => SCOPES.map((scope) => ({ kind, scope })));
@@ -46,7 +46,7 @@ export function endpointMaps(): TablePart {
   };
 }
 
-/** The end of a chain: a packet of a frontend whose client stays with none goes to an endpoint. */
+/** Returns the end of a chain: it sends a packet whose client does not stay anywhere to an endpoint of its frontend. */
 export function drawRules(kind: FrontendKind, scope: Scope): readonly Rule[] {
   return TRANSPORTS.map((transport) => rule(equals("meta l4proto", transport), goTo(chainFor(kind, scope, transport))));
 }

@@ -8,7 +8,7 @@ import type { RuleFamily } from "./frontend_space.ts";
 import type { SocketAddress, SocketKey } from "./socket_address.ts";
 import { socketKey } from "./socket_address.ts";
 
-/** Where a Service's port can go, from all its slices, each address and port once. */
+/** An endpoint of a Service's port, merged from all its slices: each address and port once. */
 export interface PortEndpoint extends SocketAddress {
   readonly state: "ready" | "terminating";
   readonly isLocal: boolean;
@@ -20,7 +20,7 @@ export interface PortEndpoint extends SocketAddress {
 interface SlicePort {
   readonly protocol: Protocol;
   readonly number: number;
-  /** Of the slice. */
+  /** All endpoints of the slice. */
   readonly endpoints: readonly Endpoint[];
 }
 
@@ -29,13 +29,13 @@ export type SlicePorts = ReadonlyMap<string, readonly SlicePort[]>;
 
 /** The endpoints of a Service's port in one family. */
 export interface PortEndpoints {
-  /** Those that new connections may be sent to, or would be in want of others (TERM-01). */
+  /** Endpoints that new connections may be sent to, if need be only for lack of better ones (TERM-01). */
   readonly usable: readonly PortEndpoint[];
-  /** Addresses that can be nobody's (NOSEL-06), as often as they are named. */
+  /** Addresses that no machine can have (NOSEL-06), as often as they are named. */
   readonly ignored: readonly Address[];
 }
 
-/** What is no host's address on a network: loopback, link-local, multicast, unspecified (RFC 6890). */
+/** Addresses that no host on a network has: loopback, link-local, multicast, unspecified (RFC 6890). */
 const SPECIAL: readonly Cidr[] = [
   "127.0.0.0/8",
   "169.254.0.0/16",
@@ -53,15 +53,15 @@ const SPECIAL_OF: Readonly<Record<RuleFamily, readonly Cidr[]>> = {
   6: SPECIAL.filter((cidr) => cidrFamily(cidr) === 6),
 };
 
-/** Whether an address can be neither an endpoint's nor a frontend's. */
+/** Returns whether an address can be neither an endpoint's nor a frontend's. */
 export function isSpecial(address: Address): boolean {
   for (const cidr of SPECIAL_OF[familyOf(address)]) if (cidrContains(cidr, address)) return true;
   return false;
 }
 
 /**
- * The ports of those slices that are a Service's, whatever their order: made once for all ports of the Service, as both
- * may have thousands.
+ * Returns the ports of those slices that belong to a Service, whatever their order. It is called once for all ports of
+ * the Service, as there may be thousands of both.
  */
 export function slicePorts(slices: readonly EndpointSlice[], service: ServiceName): SlicePorts {
   const own = slices.filter((slice) => isSliceOf(slice, service));
@@ -80,16 +80,16 @@ export function slicePorts(slices: readonly EndpointSlice[], service: ServiceNam
 
 type ServiceName = Pick<Service, "name" | "namespace">;
 
-/** Whether a slice belongs to a Service, and to us (EPS-07, EPS-14): its labels decide, not who manages it. */
+/** Returns whether a slice is a Service's and ours to serve (EPS-07, EPS-14): its labels decide, not who manages it. */
 function isSliceOf(slice: EndpointSlice, service: ServiceName): boolean {
   const isOurs = slice.proxyName === undefined && !slice.hasHeadlessLabel;
   return isOurs && slice.serviceName === service.name && slice.namespace === service.namespace;
 }
 
 /**
- * The endpoints of a port in a family: a slice's port is the Service's by name and protocol, and has the number (SVC-02,
- * SVC-03). Of several entries with one address and port (EPS-08) a ready one counts, then that of the slice that sorts
- * first; it is local if one of them says so.
+ * Returns the endpoints of a port in a family: a slice's port matches the Service's by name and protocol, and provides
+ * the number (SVC-02, SVC-03). If several entries have the same address and port (EPS-08), a ready one counts, then the
+ * one of the slice that sorts first; the endpoint is local if one of them says so.
  */
 export function portEndpoints(
   ports: SlicePorts,
@@ -102,7 +102,7 @@ export function portEndpoints(
   for (const { protocol, number, endpoints } of ports.get(port.name) ?? NOWHERE) {
     if (protocol !== port.protocol) continue;
     for (const endpoint of endpoints) {
-      // Not taken apart, as tens of thousands pass here: that is an iterator for each.
+      // The endpoint is not destructured: that costs an iterator for each, and tens of thousands pass here.
       const address = endpoint.address;
       const state = stateOf(endpoint);
       if (familyOf(address) !== family) continue;
@@ -120,7 +120,7 @@ export function portEndpoints(
 const NONE: readonly string[] = [];
 const NOWHERE: readonly SlicePort[] = [];
 
-/** Undefined: new connections never go there. */
+/** Returns the state of an endpoint; undefined if new connections never go there. */
 function stateOf({ isReady, isServing, isTerminating }: Endpoint): PortEndpoint["state"] | undefined {
   if (isReady) return "ready";
   return isServing && isTerminating ? "terminating" : undefined;

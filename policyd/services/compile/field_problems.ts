@@ -4,7 +4,7 @@ import type { Service } from "../../cluster/model.ts";
 import { isSpecial } from "./endpoints.ts";
 import { familiesOf } from "./frontends.ts";
 
-/** Which addresses of a Service are no frontends, since they are no single machine's; a sentence each. */
+/** Returns a sentence for each address of a Service that cannot be a frontend, since no single machine can have it. */
 export function fieldProblems(service: Service): readonly string[] {
   if (familiesOf(service).length === 0) return [];
   const { key, clusterIps, externalIps, loadBalancerIngress } = service;

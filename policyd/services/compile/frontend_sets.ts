@@ -2,44 +2,44 @@ import type { SetDefinition } from "../../../kernel/nftables/object.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { byAddress, FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./frontend_space.ts";
 
-/** What a frontend can be, each a set of frontends' keys by {@link nameOf}. */
+/** The properties of frontends. Each is a set of frontends' keys, named by {@link nameOf}. */
 export const FRONTEND_SETS = [
   /** It has endpoints. */
   "",
-  /** Whoever comes by it leaves with the node's address. */
+  /** Its clients leave with the node's address. */
   "masquerade",
-  /** Clients from outside get this node's endpoints alone, with their own address (externalTrafficPolicy Local). */
+  /** Clients from outside only get endpoints of this node, and keep their own address (externalTrafficPolicy Local). */
   "external",
-  /** It has no endpoints anywhere, or it is in `drop`, too. */
+  /** It has no endpoints on any node, or it is also in `drop`. */
   "unserved",
-  /** It has none on this node, where only such would do. */
+  /** It has no endpoint on this node, and endpoints of other nodes may not be used. */
   "drop",
   /** Only the sources in `allowed` may use it. */
   "restricted",
 ] as const;
 export type FrontendSet = (typeof FRONTEND_SETS)[number];
 
-/** Protocols and ports of the frontends in `restricted`, of both families and spaces: most packets need no further look. */
+/** Protocols and ports of the frontends in `restricted`, of both families and spaces; most packets match none. */
 export const RESTRICTED_PORTS = "restricted_ports";
 
-/** Addresses by what they are; each a set by this name and the family's number. */
+/** Addresses by their role; each a set by this name and the family's number. */
 export const ADDRESS_SETS = {
-  /** Those of Services in the cluster. */
+  /** Cluster IPs of Services. */
   cluster: "cluster",
   /** Pods on any node. */
   pods: "pods",
-  /** Pods of this node but those of its own network. */
+  /** Pods of this node, except those in the host network. */
   localPods: "localpods",
   /** Pairs of a pod of this node with itself. */
   hairpin: "selfpairs",
-  /** Those by which NodePorts are served, if the node has them. */
+  /** Addresses that serve NodePorts, if the node has them. */
   nodePorts: "nodeports",
 } as const;
 
-/** Addresses with protocol and port that nodes depend on and no node port takes; each a set by this name and the family's number. */
+/** Sockets that nodes depend on and that no node port takes; each a set by this name and the family's number. */
 export const PROTECTED_SOCKETS = "protected";
 
-/** The sets of frontends and of addresses; Services, pods, nodes and the configuration fill them. */
+/** Returns the sets of frontends and of addresses; Services, pods, nodes and the configuration fill them. */
 export function frontendSets(): TablePart {
   const kinds = FRONTEND_KINDS.flatMap((kind): readonly SetDefinition[] => [
     ...FRONTEND_SETS.map((subject) => ({ name: nameOf(subject, kind), key: frontendTypes(kind) })),

@@ -6,19 +6,19 @@ import type { FieldType, KeyPart } from "../../../kernel/nftables/object.ts";
 export const FAMILIES = [4, 6] as const;
 export type RuleFamily = (typeof FAMILIES)[number];
 
-/** By what a frontend is found: its address, protocol and port, or on the node's own addresses protocol and port alone. */
+/** How a frontend is found: by address, protocol and port, or on the node's own addresses only by protocol and port. */
 export const SPACES = ["service", "port"] as const;
 export type Space = (typeof SPACES)[number];
 
-/** Whose endpoints: all a client may have, or this node's alone for external clients of a Service with policy Local. */
+/** Which endpoints: all that a client may use, or this node's, for external clients of a Service with policy Local. */
 export const SCOPES = ["all", "local"] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** The protocols of Services as nft calls them; a NAT statement with a port needs a field of one of them. */
+/** The protocols of Services as nft names them; a NAT statement with a port needs a field of one of them. */
 export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 export type Transport = (typeof TRANSPORTS)[number];
 
-/** One kind of keys: of a family and a space. */
+/** The kind of a frontend's key: its family and space. */
 export interface FrontendKind {
   readonly family: RuleFamily;
   readonly space: Space;
@@ -28,28 +28,27 @@ export const FRONTEND_KINDS: readonly FrontendKind[] = FAMILIES.flatMap((family)
   SPACES.map((space) => ({ family, space })),
 );
 
-/** The kind of frontends that are found by their address, as most are. */
+/** Returns the kind of frontends that are found by their address, as most are. */
 export function byAddress(family: RuleFamily): FrontendKind {
   return { family, space: "service" };
 }
 
-/** nft's words for a family, with that of its NAT. */
+/** nft's words for a family, including the family of its NAT. */
 export const words = {
   4: { ...familyWords[4], nat: "ip" },
   6: { ...familyWords[6], nat: "ip6" },
 } as const;
 
-/** The name of a set or a chain for one kind of frontends: `service4`, `masquerade_port6`. */
+/** Returns the name of a set or a chain for one kind of frontends: `service4`, `masquerade_port6`. */
 export function nameOf(subject: string, { space, family }: FrontendKind): string {
   return `${subject === "" ? "" : `${subject}_`}${space}${family}`;
 }
 
-/** The types of a frontend's key. */
 export function frontendTypes({ family, space }: FrontendKind): readonly FieldType[] {
   return space === "service" ? [words[family].type, "inet_proto", "inet_service"] : ["inet_proto", "inet_service"];
 }
 
-/** A packet's frontend, with further fields behind it; of one protocol, or of any that has ports. */
+/** Returns a packet's frontend followed by further fields; of one protocol, or of any that has ports. */
 export function frontendKey(
   { family, space }: FrontendKind,
   transport: Transport | "th" = "th",
@@ -59,7 +58,7 @@ export function frontendKey(
   return concatenation(...address, "meta l4proto", `${transport} dport`, ...further);
 }
 
-/** The key of a map by frontend and further fields. */
+/** Returns the key of a map by frontend and further fields. */
 export function frontendParts(kind: FrontendKind, ...further: readonly KeyPart[]): readonly KeyPart[] {
   return [...frontendTypes(kind), ...further];
 }

@@ -7,7 +7,7 @@ import { isSpecial } from "./endpoints.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import { FAMILIES } from "./frontend_space.ts";
 
-/** By what clients reach a port of a Service. */
+/** An address and port, or a node port, by which clients reach a port of a Service. */
 export type Frontend =
   | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
   | { readonly type: "node port"; readonly port: number };
@@ -17,9 +17,10 @@ const ONLY_IPV6: readonly RuleFamily[] = [6];
 const NONE: readonly RuleFamily[] = [];
 
 /**
- * The families a Service has, by its own addresses (DS-02, DS-06): everything else of it counts in these alone.
+ * Returns the families of a Service's own addresses (DS-02, DS-06); all else of the Service counts only in these.
  *
- * None for one that is not proxied: headless (HL-01), an ExternalName (EN-01), another proxy's, or without an address yet.
+ * None for a Service that is not proxied: headless, ExternalName, another proxy's, or without an address yet (HL-01,
+ * EN-01).
  */
 export function familiesOf(service: Service): readonly RuleFamily[] {
   if (service.type === "ExternalName" || service.isHeadless) return [];
@@ -40,10 +41,11 @@ export interface RefusedFrontend {
 }
 
 /**
- * A port's frontends in one family, each address once; the Service's own address goes first, then the load balancer's.
+ * Returns a port's frontends in one family, each address once; the Service's own address comes first, then the load
+ * balancer's.
  *
- * Node ports and the load balancer's addresses are those that are reported, whatever the type (NODE-10, LB-01, LB-09), but for those
- * that are refused (CLAIM-01, CLAIM-02).
+ * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01, LB-09), except
+ * those that are refused (CLAIM-01, CLAIM-02).
  */
 export function frontendsOf(
   service: Service,
@@ -56,11 +58,11 @@ export function frontendsOf(
   if (protection === undefined) return claimed;
   const isServed = (frontend: Frontend): boolean =>
     protection.refusalOf(service, frontend, port.protocol) === undefined;
-  // Nearly all are served, and need no other list.
+  // Nearly always all of them are served, and the list is returned as it is.
   return claimed.every(isServed) ? claimed : claimed.filter(isServed);
 }
 
-/** Returns what a Service claims and does not get, with the reasons; nothing for what is not served for other reasons. */
+/** Returns the frontends that are refused to a Service, with the reasons; not those missing for other reasons. */
 export function refusedFrontends(service: Service, context: CompileContext): readonly RefusedFrontend[] {
   const { protection } = context;
   if (protection === undefined) return NOTHING;
@@ -79,7 +81,7 @@ export function refusedFrontends(service: Service, context: CompileContext): rea
 
 const NOTHING: readonly RefusedFrontend[] = [];
 
-/** All that a port claims, refused or not. */
+/** Returns all frontends that a port claims, refused or not. */
 function claimedFrontends(
   service: Service,
   { port, nodePort }: ServicePort,
@@ -88,7 +90,7 @@ function claimedFrontends(
 ): readonly Frontend[] {
   const { clusterIps, loadBalancerIngress, externalIps } = service;
   const found: Frontend[] = [];
-  // Nearly all Services have one address, which is not there twice.
+  // Nearly all Services have a single address, which cannot occur twice.
   const isOne = clusterIps.length + loadBalancerIngress.length + externalIps.length === 1;
   const seen = isOne ? undefined : new Set<Address>();
   const add = (type: "cluster" | "load balancer" | "external", addresses: readonly Address[]): void => {
@@ -105,7 +107,7 @@ function claimedFrontends(
   return found;
 }
 
-/** The load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */
+/** Returns the load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */
 export function virtualAddresses({ loadBalancerIngress }: Service): readonly Address[] {
   return loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
 }

@@ -1,8 +1,8 @@
 const INITIAL = 0xdeadbeef;
 
 /**
- * The kernel's `jhash` of bytes (include/linux/jhash.h), as an unsigned 32-bit number, on a little-endian machine: the
- * kernel reads words in its own order, and all machines Node runs on are of that kind.
+ * Returns the kernel's `jhash` of bytes (include/linux/jhash.h) as an unsigned 32-bit number, on a little-endian
+ * machine: the kernel reads words in the machine's byte order, and we run on little-endian machines only.
  */
 export function jenkinsHash(bytes: Uint8Array, seed: number): number {
   let a = (INITIAL + bytes.length + seed) | 0;
@@ -18,7 +18,7 @@ export function jenkinsHash(bytes: Uint8Array, seed: number): number {
   }
 }
 
-/** Four bytes; the kernel fills up with zeros what is missing in the last block. */
+/** Reads four bytes as a word; bytes missing in the last block are zero, as in the kernel. */
 function word(bytes: Uint8Array, offset: number): number {
   const byte0 = bytes[offset] ?? 0;
   const byte1 = bytes[offset + 1] ?? 0;
@@ -27,7 +27,7 @@ function word(bytes: Uint8Array, offset: number): number {
   return byte0 | (byte1 << 8) | (byte2 << 16) | (byte3 << 24);
 }
 
-/** The number below a modulus that nft's hash expressions make of a hash (reciprocal_scale). */
+/** Returns the number below a modulus that nft's hash expressions derive from a hash (reciprocal_scale). */
 export function scaled(hash: number, modulus: number): number {
   return Number((BigInt(hash) * BigInt(modulus)) >> 32n);
 }

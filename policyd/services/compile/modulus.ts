@@ -1,4 +1,4 @@
-/** As many endpoints as one of these has a map in which every number drawn is an endpoint's. */
+/** For these numbers of endpoints there is a map in which every drawn number belongs to an endpoint. */
 export const EXACT_MODULI = [1, 2, 3, 4] as const;
 
 const DRAWN_MODULI = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384] as const;
@@ -6,9 +6,9 @@ const DRAWN_MODULI = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_3
 const MOST_LOCAL = 512;
 
 /**
- * The sizes of the maps in which a number drawn may be nobody's: the next power of two holds one element for each
- * endpoint, so at least every second number is someone's, each endpoint has the same chance, and a change of one endpoint
- * is a change of few elements. Who draws nobody draws again.
+ * Returns the sizes of the maps in which a drawn number may be unused. The next power of two holds one element for each
+ * endpoint, so at least every second number is used, each endpoint has the same probability, and a change of one
+ * endpoint changes few elements. A packet that draws an unused number draws again.
  */
 export function drawnModuli(scope: "all" | "local"): readonly number[] {
   return DRAWN[scope];
@@ -21,17 +21,17 @@ const MODULI: Readonly<Record<"all" | "local", readonly number[]>> = {
 };
 
 /**
- * How often is drawn. Who then has nobody yet, one in 65,536 at worst, gets the endpoint that {@link drawnModuli}'s
- * Services name for this case: with 500 endpoints its share is larger by less than one percent.
+ * The number of draws. A packet that still has no endpoint, one in 65,536 at worst, gets the endpoint in the map
+ * `restMap` of endpoint_maps.ts: with 500 endpoints, the share of this endpoint is larger by less than one percent.
  */
 export const DRAWS = 16;
 
-/** The most endpoints a frontend can have. */
+/** Returns the largest number of endpoints that a frontend can have. */
 export function mostEndpoints(scope: "all" | "local"): number {
   return drawnModuli(scope).at(-1) ?? 0;
 }
 
-/** The modulus of the map for so many endpoints, at least one and at most {@link mostEndpoints}. */
+/** Returns the modulus of the map for this many endpoints, 1 to {@link mostEndpoints}; else throws a RangeError. */
 export function modulusFor(count: number, scope: "all" | "local"): number {
   const modulus = MODULI[scope].find((candidate) => candidate >= count);
   if (modulus === undefined || count < 1)
@@ -39,7 +39,7 @@ export function modulusFor(count: number, scope: "all" | "local"): number {
   return modulus;
 }
 
-/** Whether the map of this modulus may hold nobody at a number. */
+/** Returns whether the map of this modulus may have unused numbers. */
 export function isDrawn(modulus: number): boolean {
   return !EXACT_MODULI.some((exact) => exact === modulus);
 }

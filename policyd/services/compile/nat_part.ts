@@ -22,16 +22,17 @@ import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { byAddress, FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
 import { loadNumber, plainMap } from "./number_maps.ts";
 
-/** Where clients of Services are hidden. */
+/** The chain that replaces the source address of clients of Services. */
 export const SERVICES_MASQUERADE = "services_masquerade";
 
 /**
- * The NAT of Services: which of a frontend's endpoints a packet may go to, and with whose address it leaves.
+ * Returns the NAT of Services: it chooses the endpoints of a frontend that a packet may go to, and its source address.
  *
- * - Frontends by address come first, those by port only on the node's own addresses (SVC-18).
- * - A Service's own address hides a client only if it is no pod (SVC-13, SVC-14), an external frontend always, unless its
- *   policy is Local (ETP-01): then pods of this node and the node itself are no external clients and get any endpoint,
- *   the node with its own address as the source (ETP-04, ETP-06), all others this node's, as who they are (ETP-02).
+ * - Frontends by address come first; those by port only count on the node's own addresses (SVC-18).
+ * - At a Service's own address a client is masqueraded unless it is a pod (SVC-13, SVC-14). At an external frontend it
+ *   always is, except with policy Local (ETP-01): there pods of this node and the node itself do not count as external
+ *   clients and get any endpoint, the node with its own address as the source (ETP-04, ETP-06). All other clients get
+ *   endpoints of this node and keep their address (ETP-02).
  * - A pod of this node that is sent to itself leaves with the bridge's address, or it would answer itself (POD-12).
  */
 export function nat({ masqueradeBit }: ServiceRules): TablePart {
@@ -62,20 +63,20 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
   };
 }
 
-/** Whether a packet is of a family: asked once, before chains whose lookups are of one family alone. */
+/** Matches packets of a family; checked once before chains whose lookups are all of one family. */
 export function ofFamily(family: RuleFamily): Match {
   return equals("meta nfproto", words[family].protocol);
 }
 
-/** Whether a packet's destination is a frontend of a set. A port counts on the node's own addresses alone (NODE-03). */
+/** Matches packets whose destination is a frontend of a set. A port counts only on the node's addresses (NODE-03). */
 export function ofFrontend(subject: FrontendSet, kind: FrontendKind): readonly Statement[] {
   const isOne = inSet(frontendKey(kind), nameOf(subject, kind));
   return kind.space === "service" ? [isOne] : [isOne, ...toNodePortAddress(kind.family)];
 }
 
 /**
- * Whether no frontend by address has a packet that one by port has, though it be one without endpoints: those by address
- * go first (SVC-18). Nothing for frontends by address.
+ * Matches packets to a port whose destination is not also a frontend by address, even one without endpoints: frontends
+ * by address have precedence (SVC-18). Returns no conditions for frontends by address.
  */
 export function atNoAddress({ family, space }: FrontendKind): readonly Statement[] {
   if (space === "service") return [];
@@ -83,7 +84,7 @@ export function atNoAddress({ family, space }: FrontendKind): readonly Statement
   return (["", "unserved"] as const).map((subject) => not(inSet(frontendKey(kind), nameOf(subject, kind))));
 }
 
-/** Whether a packet's destination is an address of the node by which NodePorts are served, and no socket that the node depends on. */
+/** Matches packets to an address of the node that serves NodePorts, except to sockets that the node depends on. */
 export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
   return [
     inSet(words[family].destination, `${ADDRESS_SETS.nodePorts}${family}`),
@@ -92,12 +93,12 @@ export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
   ];
 }
 
-/** Whether a packet comes from a pod of this node. */
+/** Matches packets from a pod of this node. */
 export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
   return inSet(words[family].source, `${ADDRESS_SETS.localPods}${family}`);
 }
 
-/** Which frontend a packet of a family is for; the most common first. */
+/** Returns the chain that finds the frontend of a packet of a family; the most common kind comes first. */
 function servicesChain(family: RuleFamily): Chain {
   const plain = byAddress(family);
   return {
@@ -112,7 +113,7 @@ function servicesChain(family: RuleFamily): Chain {
   };
 }
 
-/** The short way of a packet to a Service's own address without affinity. */
+/** Returns the shorter chain for packets to a Service's own address without affinity. */
 function plainChain(family: RuleFamily, masqueradeBit: number): Chain {
   const kind = byAddress(family);
   return { name: nameOf("plain", kind), rules: [hideOutsiders(family, masqueradeBit), ...drawRules(kind, "all")] };

@@ -14,7 +14,7 @@ import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
 const LOOPBACK = { 4: rangeOf(parseCidr("127.0.0.0/8")), 6: rangeOf(parseCidr("::1/128")) } as const;
 
-/** What a pod of this node contributes: that its addresses are local pods', and its pairs with itself (POD-12). */
+/** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
 export function localPodElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.flatMap((address) => {
     const family = familyOf(address);
@@ -25,12 +25,12 @@ export function localPodElements(addresses: readonly Address[]): readonly Claim[
   });
 }
 
-/** Where pods of the cluster have their addresses: from there Services see who calls (SVC-13). */
+/** Returns the element for a range of the cluster's pods: Services see the address of clients in it (SVC-13). */
 export function podRangeElement(range: AddressRange): Claim {
   return claim(`${ADDRESS_SETS.pods}${familyOf(range.first)}`, [range]);
 }
 
-/** Sockets that no node port takes (CLAIM-01). */
+/** Returns the elements for sockets that no node port takes (CLAIM-01). */
 export function protectedElements(sockets: readonly ProtectedSocket[]): readonly Claim[] {
   return sockets.map(({ address, protocol, port }) =>
     claim(`${PROTECTED_SOCKETS}${familyOf(address)}`, keyOf({ type: "cluster", address, port }, protocol)),
@@ -38,11 +38,12 @@ export function protectedElements(sockets: readonly ProtectedSocket[]): readonly
 }
 
 /**
- * The addresses that serve NodePorts where the node has them; which it has the kernel is asked for each connection, so
- * those that appear later are served at once (NODE-03, NODE-04). Never loopback's: no answer could reach a client there.
+ * Returns the elements for the addresses that serve NodePorts if the node has them. The kernel checks for each
+ * connection which ones the node has, so an address that appears later is served at once (NODE-03, NODE-04). Loopback
+ * addresses are never among them: no answer could reach a client there.
  *
- * @param configured none is every address
- * @param primary stand for "primary"
+ * @param configured an empty list means every address
+ * @param primary the addresses that "primary" stands for
  */
 export function nodePortElements(configured: NodePortAddresses, primary: readonly Address[]): readonly Claim[] {
   const cidrs = configured.flatMap((entry) =>

@@ -5,24 +5,24 @@ import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { byAddress, FRONTEND_KINDS, frontendKey, frontendParts, nameOf } from "./frontend_space.ts";
 
 /**
- * The map from a Service's own address without affinity to the number of its port: most packets are for one of those, of
- * which nothing else is to be asked.
+ * The map from a Service's own address without affinity to the number of its port. Most packets are for such an address
+ * and need no further check.
  */
 export function plainMap(family: RuleFamily): string {
   return nameOf("plain", byAddress(family));
 }
 
-/** The map from any other frontend to the number of its Service's port, which all frontends of the port share (SA-05). */
+/** The map from any other frontend to its Service's port's number, which all frontends of the port share (SA-05). */
 export function numberMap(kind: FrontendKind): string {
   return nameOf("number", kind);
 }
 
-/** Puts what one of these maps has for a packet into its priority; a packet that it has nothing for ends the rule. */
+/** Loads the number that one of these maps has for a packet into its priority; without an entry the rule ends. */
 export function loadNumber(map: string, kind: FrontendKind): Statement {
   return { kind: "set priority from", from: lookup(frontendKey(kind), map) };
 }
 
-/** The maps from frontends to what stands for their Services' ports. */
+/** Returns the maps from frontends to the numbers that represent their Services' ports. */
 export function numberMaps(): TablePart {
   return {
     sets: FRONTEND_KINDS.flatMap((kind) =>

@@ -4,18 +4,17 @@ import { compareSockets, socketBytes } from "./socket_address.ts";
 
 const SEED = 0x5e1ec7ed;
 
-/** An endpoint and its number. */
 export interface Placed<E> {
   readonly endpoint: E;
   readonly slot: number;
 }
 
 /**
- * Gives each endpoint a number below `slots` of its own: the one its address and port hash to, or the next free one.
+ * Gives each endpoint a different number below `slots`: the one its address and port hash to, or the next free one.
  *
- * The result depends on the set of endpoints alone, never on their order or on what was before; so what a daemon
- * programs after many changes is what another one programs after a start. When an endpoint comes or goes, the others
- * keep their numbers but for the few that had to step aside for it. The first of the result is the same as long as it stays.
+ * The result only depends on the set of endpoints, never on their order or on earlier states; so what a daemon programs
+ * after many changes is what another one programs after a start. When an endpoint comes or goes, the others keep their
+ * numbers, except the few that had to give way to it. The first of the result is the same as long as it exists.
  *
  * @param endpoints different ones, at most `slots`
  */
@@ -30,7 +29,7 @@ export function place<E extends SocketAddress>(endpoints: readonly E[], slots: n
   return placed;
 }
 
-/** Follows the chain of those taken, and shortens it for the next who come along. */
+/** Follows the chain of taken numbers to the first free one, and shortens it for later calls. */
 function firstFree(next: Map<number, number>, wanted: number): number {
   let free = wanted;
   for (let after = next.get(free); after !== undefined; after = next.get(free)) {

@@ -1,18 +1,18 @@
 import type { CompileContext } from "./context.ts";
 import type { PortEndpoint } from "./endpoints.ts";
 
-/** The endpoints new connections may go to, by the way they come. */
+/** The endpoints that new connections may go to, by scope. */
 export interface Selection {
-  /** Anywhere in the cluster, narrowed by hints. */
+  /** Endpoints anywhere in the cluster, narrowed by hints. */
   readonly all: readonly PortEndpoint[];
-  /** On this node. */
+  /** Endpoints on this node. */
   readonly local: readonly PortEndpoint[];
 }
 
 /**
- * Which endpoints are used, for the whole cluster and for this node each by itself: the ready ones, and only where there
- * is none those that serve while they terminate (TERM-01, TERM-03). Hints narrow the ready ones of the whole cluster
- * only (HINT-05).
+ * Returns the endpoints that are used, separately for the whole cluster and for this node: the ready ones, or if there
+ * are none, those that still serve while they terminate (TERM-01, TERM-03). Hints only narrow the ready ones of the
+ * whole cluster (HINT-05).
  */
 export function select(usable: readonly PortEndpoint[], context: CompileContext): Selection {
   const ready = usable.filter(isReady);
@@ -29,8 +29,8 @@ function isReady({ state }: PortEndpoint): boolean {
 }
 
 /**
- * Hints for nodes count if every ready endpoint has some and one names this node, else those for zones on the same
- * terms; otherwise all are used (TD-01, HINT-02 to HINT-04).
+ * Narrows ready endpoints by hints. Hints for nodes count if every ready endpoint has some and one names this node,
+ * otherwise those for zones on the same terms; otherwise all endpoints are used (TD-01, HINT-02 to HINT-04).
  */
 function narrowed(ready: readonly PortEndpoint[], { nodeName, zone }: CompileContext): readonly PortEndpoint[] {
   return hinted(ready, nodeHintsOf, nodeName) ?? hinted(ready, zoneHintsOf, zone) ?? ready;

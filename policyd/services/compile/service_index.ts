@@ -7,35 +7,35 @@ import { listOf, putList } from "../../one_or_more.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
-/** What the compiler's context takes of the node. */
+/** The facts of the node that the compiler's context contains. */
 export interface NodeFacts {
   readonly zone: string | undefined;
-  /** The first internal address of each family, or where there is none the first of any type. */
+  /** The first internal address of each family, or if there is none, the first of any type. */
   readonly primaryAddresses: readonly Address[];
 }
 
-/** What changes mean for Services. */
+/** The effect of changes on Services. */
 export interface Touched {
-  /** Keys of the Services whose elements have to be compiled anew; of one that is gone as well. */
+  /** Keys of the Services whose elements have to be compiled again; also of those that are gone. */
   readonly services: ReadonlySet<string>;
-  /** Those of them that were not there before. */
+  /** Those of them that did not exist before. */
   readonly appeared: ReadonlySet<string>;
-  /** {@link ServiceIndex.nodeFacts} are others. */
+  /** {@link ServiceIndex.nodeFacts} have changed. */
   readonly hasNodeChanged: boolean;
 }
 
 /**
- * The Services, their slices and the facts of this node, so that a change finds what depends on it without a look at the rest. Pods
- * are no part of it: which of them a Service has, its slices say.
+ * Indexes the Services, their slices and the facts of this node, so that a change finds what depends on it without a
+ * search through the rest. Pods are not part of it: the slices of a Service say which pods it has.
  */
 export class ServiceIndex {
   readonly #nodeName: string;
   readonly #services = new Map<string, Service>();
   readonly #slices = new Map<string, EndpointSlice>();
-  /** By itself where it is the only one, as of nearly all Services. */
+  /** Without a list if it is the only one, as for nearly all Services. */
   readonly #slicesOf = new Map<string, OneOrMore<EndpointSlice>>();
   #facts = factsOf(undefined);
-  /** Slices by whose endpoints' hints this node's zone matters. */
+  /** Slices with hints in which this node's zone matters. */
   readonly #hinted = new Set<string>();
   /** Services whose source ranges this node may be in. */
   readonly #restricted = new Set<string>();
@@ -48,12 +48,11 @@ export class ServiceIndex {
     return this.#services.get(key);
   }
 
-  /** All Services. */
   services(): Iterable<Service> {
     return this.#services.values();
   }
 
-  /** The slices of a Service, by their label alone. */
+  /** Returns the slices of a Service, only by their label. */
   slicesOf(serviceKey: string): readonly EndpointSlice[] {
     return listOf(this.#slicesOf.get(serviceKey));
   }
@@ -62,7 +61,7 @@ export class ServiceIndex {
     return this.#facts;
   }
 
-  /** Takes over changes. @returns what depends on them */
+  /** Applies changes and returns what depends on them. */
   apply(changes: readonly ObjectChange[]): Touched {
     const services = new Set<string>();
     const appeared = new Set<string>();
@@ -91,7 +90,7 @@ export class ServiceIndex {
     if (key === this.#nodeName) this.#facts = factsOf(object?.kind === "Node" ? object : undefined);
   }
 
-  /** @returns its key */
+  /** @returns the Service's key */
   #setService(key: string, object: ClusterObject | undefined): string {
     const service = object?.kind === "Service" ? object : undefined;
     if (service === undefined) this.#services.delete(key);
@@ -101,7 +100,7 @@ export class ServiceIndex {
     return key;
   }
 
-  /** @returns the keys of the Services it belonged to before and does now */
+  /** @returns the keys of the Services that the slice belonged to before and belongs to now */
   #setSlice(key: string, object: ClusterObject | undefined): readonly string[] {
     const slice = object?.kind === "EndpointSlice" ? object : undefined;
     const before = serviceKeyOf(this.#slices.get(key));
@@ -120,13 +119,13 @@ export class ServiceIndex {
   }
 
   #setSlices(serviceKey: string, slices: readonly EndpointSlice[]): void {
-    // An equal text that is kept anyway.
+    // The index shares an equal string that is retained anyway.
     const key = this.#services.get(serviceKey)?.key ?? serviceKey;
     putList(this.#slicesOf, key, slices);
   }
 }
 
-/** The facts of this node by its Node object; none without one. */
+/** Returns the facts of this node from its Node object; none without one. */
 function factsOf(node: Node | undefined): NodeFacts {
   const primaryOf = (family: Family): readonly Address[] => {
     const ofFamily = (node?.addresses ?? []).filter(({ address }) => familyOf(address) === family);
@@ -137,6 +136,6 @@ function factsOf(node: Node | undefined): NodeFacts {
 }
 
 function serviceKeyOf(slice: EndpointSlice | undefined): string | undefined {
-  // In one piece: a text that is put together from texts is kept as those.
+  // `join` makes one flat string: V8 keeps the parts of a concatenated one.
   return slice?.serviceName === undefined ? undefined : [slice.namespace, slice.serviceName].join("/");
 }

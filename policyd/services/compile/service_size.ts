@@ -9,28 +9,28 @@ import { familiesOf, frontendsOf } from "./frontends.ts";
 import { isRestricted } from "./source_ranges.ts";
 
 /**
- * The most pairs of a port and an address that a Service may come to, where source ranges hold of the three: elements and
- * the time they take stay bounded, of which a small object asks for millions. The API server bounds none of these lists.
+ * The largest number of pairs of a port and an address, multiplied by source ranges where those apply, that a Service
+ * may have. It bounds the elements and the time they take: a small object could ask for millions, as the API server
+ * does not bound these lists.
  */
 export const MOST_FRONTENDS = 16_384;
 
 /**
- * The most pairs of a frontend and an endpoint, each of which is an element or two: 10,000 pods of both families behind three
- * ports, each with an address, a load balancer's and a node port, are 180,000.
+ * The largest number of pairs of a frontend and an endpoint, each of which takes an element or two. 10,000 pods of both
+ * families with three ports, each with an address, a load balancer's and a node port, are 180,000.
  */
 export const MOST_DESTINATIONS = 262_144;
 
-/** As much of a Service as is served. */
 export interface ServedPart {
-  /** As it was given, or for its size without all by which it is reached but its own addresses, or without ports. */
+  /** The Service as it was given, or if it is too large, only with its own addresses, or without ports. */
   readonly service: Service;
-  /** That it is not all of it, for people. */
+  /** Messages for administrators which say that it is not all of it. */
   readonly problems: readonly string[];
 }
 
 /**
- * As much of a Service as is served, at the cost of its ports alone: all of it, or where that were more than
- * {@link MOST_FRONTENDS} its own addresses, or where these alone were more than that nothing.
+ * Returns the part of a Service that is served, at a cost that only depends on its ports: all of it, or if that exceeds
+ * {@link MOST_FRONTENDS}, its own addresses, or if these exceed it too, nothing.
  */
 export function servedPart(service: Service, context: CompileContext): ServedPart {
   const count = frontendCount(service, context);
@@ -40,10 +40,11 @@ export function servedPart(service: Service, context: CompileContext): ServedPar
 }
 
 /**
- * The same of a Service with its endpoints, where what its frontends come to with them may be {@link MOST_DESTINATIONS} pairs.
+ * Returns the same for a Service with its endpoints, whose frontends and endpoints may form at most
+ * {@link MOST_DESTINATIONS} pairs.
  *
- * @param slices those of the Service; others are passed over
- * @returns the ports of its slices as well
+ * @param slices those of the Service; others are ignored
+ * @returns also the ports of its slices
  */
 export function servedWith(
   whole: Service,
@@ -75,7 +76,7 @@ function ownPart(service: Service): Service {
   return { ...service, ports, externalIps: NONE, loadBalancerIngress: NONE };
 }
 
-/** Never less than {@link destinationCount}, and for nearly all Services all that has to be counted. */
+/** Returns an upper bound of {@link destinationCount}; for nearly all Services nothing else has to be counted. */
 function roughCount({ ports, clusterIps, externalIps, loadBalancerIngress }: Service, listed: SlicePorts): number {
   let endpoints = 0;
   for (const list of listed.values()) for (const one of list) endpoints += one.endpoints.length;
@@ -93,7 +94,7 @@ function destinationCount(service: Service, ports: SlicePorts, context: CompileC
   return count;
 }
 
-/** All endpoints of a slice are of one family. */
+/** Counts the endpoints of a port in a family. All endpoints of a slice are of one family. */
 function endpointCount(ports: SlicePorts, { name, protocol }: ServicePort, family: RuleFamily): number {
   return (ports.get(name) ?? NONE).reduce((sum, one) => {
     const [first] = one.endpoints;
@@ -104,7 +105,7 @@ function endpointCount(ports: SlicePorts, { name, protocol }: ServicePort, famil
 
 const NONE: readonly never[] = [];
 
-/** Without a look at the addresses: those of no use cost a look at each with each port, too. */
+/** Counts pairs without checking the addresses: also addresses that cannot be used cost a check for each port. */
 function frontendCount(service: Service, { refuseExternalIps }: CompileContext): number {
   const families = familiesOf(service).length;
   if (families === 0) return 0;
@@ -122,7 +123,7 @@ function ownCount({ ports, clusterIps }: Service): number {
   return ports.length * clusterIps.length;
 }
 
-/** How many sources a frontend may have at most, those of the balancer's own addresses among them; one is everybody. */
+/** Returns the most sources a frontend may have, including the load balancer's own addresses; 1 stands for everyone. */
 function sourceCount(service: Service, type: Frontend["type"]): number {
   if (!isRestricted(service, type)) return 1;
   const { loadBalancerSourceRanges = NONE, loadBalancerIngress } = service;

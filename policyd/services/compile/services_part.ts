@@ -9,9 +9,9 @@ import { nat } from "./nat_part.ts";
 import { numberMaps } from "./number_maps.ts";
 
 /**
- * The parts of the inet table that serve Services: chains, rules and sets whose number never depends on what is in the
- * cluster. All else are elements. Verdicts are only among those of timeouts (`TimeoutClasses`), which seldom change: with a
- * verdict the kernel checks all chains again.
+ * Returns the parts of the inet table that serve Services: chains, rules and sets whose number never depends on what is
+ * in the cluster. Everything else is elements. Only the elements of timeouts (`TimeoutClasses`) contain verdicts, and
+ * they seldom change: for an element with a verdict the kernel validates all chains again.
  */
 export function services(rules: ServiceRules): readonly TablePart[] {
   return [frontendSets(), numberMaps(), endpointMaps(), affinity(), connectionCounts(), checks(rules), nat(rules)];

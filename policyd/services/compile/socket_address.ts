@@ -8,14 +8,17 @@ export interface SocketAddress {
   readonly port: number;
 }
 
-/** What two fields of an element, an address and a port, say; undefined where they say something else. */
+/** Returns the socket in two fields of an element, an address and a port; undefined if they contain anything else. */
 export function socketOf(address: Scalar | undefined, port: Scalar | undefined): SocketAddress | undefined {
   if ((typeof address !== "number" && typeof address !== "bigint") || typeof port !== "number") return undefined;
   const parsed = addressFromValue(typeof address === "bigint" ? 6 : 4, BigInt(address));
   return parsed === undefined ? undefined : { address: parsed, port };
 }
 
-/** The same text for the same address and port, to be a key of maps; in one piece, as tens of thousands are kept. */
+/**
+ * Returns the same text for the same address and port, as a key of maps. `join` makes a flat string, of which tens of
+ * thousands are retained.
+ */
 export function socketText({ address, port }: SocketAddress): string {
   return [formatAddress(address), port].join(" ");
 }
@@ -23,7 +26,7 @@ export function socketText({ address, port }: SocketAddress): string {
 /** A key of maps that is the same for the same address and port. */
 export type SocketKey = number | string;
 
-/** As {@link socketText}, without a text where a number has room for both: a node makes tens of thousands. */
+/** As {@link socketText}, but a number if it has room for both: a node makes tens of thousands. */
 export function socketKey(socket: SocketAddress): SocketKey {
   return typeof socket.address === "number" ? socket.address * 65_536 + socket.port : socketText(socket);
 }
@@ -32,10 +35,10 @@ export function compareSockets(a: SocketAddress, b: SocketAddress): number {
   return compareAddresses(a.address, b.address) || a.port - b.port;
 }
 
-/** Address and port as registers hold them side by side, which is what nft hashes: 8 or 20 bytes. */
+/** Returns address and port as nft's registers hold them side by side, the form that nft hashes: 8 or 20 bytes. */
 export function socketBytes({ address, port }: SocketAddress): Uint8Array {
   if (typeof address === "number") {
-    // Without an array for the address alone: a start hashes tens of thousands.
+    // A separate array for the address is avoided: a start hashes tens of thousands.
     return Uint8Array.of(address >>> 24, address >>> 16, address >>> 8, address, port >>> 8, port, 0, 0);
   }
   const own = addressToBytes(address);

@@ -11,19 +11,19 @@ import { joinedRanges } from "../../../kernel/ip/ranges.ts";
 
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 
-/** Whether only some sources may use a Service's frontends of a type (see {@link allowedSources}). */
+/** Returns whether only some sources may use a Service's frontends of a type (see {@link allowedSources}). */
 export function isRestricted({ loadBalancerSourceRanges, annotations }: Service, type: Frontend["type"]): boolean {
   if (loadBalancerSourceRanges === undefined || type === "cluster") return false;
   return type === "load balancer" || annotations[ENFORCE_ANNOTATION] === "true";
 }
 
 /**
- * The sources that may use a frontend (LB-06); undefined where everyone may. None at all where the ranges are all of the
- * other family or were invalid.
+ * Returns the sources that may use a frontend (LB-06); undefined if everyone may. The list is empty if all ranges are
+ * of the other family or were invalid.
  *
- * They hold for the load balancer's addresses alone, with the annotation `drawbridge.dev/enforce-source-ranges: "true"`
- * for every way in from outside. A node within the ranges may come from the load balancer's address, since where it has
- * the address itself, its own packets to it do.
+ * The ranges apply only to the load balancer's addresses, or with the annotation `drawbridge.dev/enforce-source-ranges:
+ * "true"` to every external frontend. If a node is within the ranges, the load balancer's addresses are allowed too: a
+ * node that has such an address itself uses it as the source of its own packets to it.
  */
 export function allowedSources(
   service: Service,

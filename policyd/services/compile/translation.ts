@@ -3,7 +3,7 @@ import type { Statement } from "../../../kernel/nftables/statement.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import { words } from "./frontend_space.ts";
 
-/** Sends a packet to the address and port that a map has; one without an entry passes on. */
+/** Sends a packet to the address and port that a map has for it; a packet without an entry continues. */
 export function translation(family: RuleFamily, from: MapLookup): Statement {
   return { kind: "dnat", target: { kind: "map", lookup: from, family: words[family].nat, hasPort: true } };
 }
