@@ -1,8 +1,8 @@
 /**
- * Every error Drawbridge raises on purpose, by a stable code.
+ * The stable code of every error that Drawbridge raises on purpose.
  *
- * The code is for programs and never changes its meaning; the message is for people and names the field,
- * the value and what was expected. Whatever is not a `DrawbridgeError` is a bug of ours.
+ * The code is for programs and never changes its meaning. The message is for people and names the field, the value and
+ * what was expected. Any error that is not a `DrawbridgeError` is a bug of ours.
  */
 export type ErrorCode =
   /** A text that should be an IP address, a prefix or a MAC address is not one. */
@@ -11,7 +11,7 @@ export type ErrorCode =
   | "ERR_CONFIGURATION"
   /** A system call failed; `SyscallError` carries the errno. */
   | "ERR_SYSCALL"
-  /** A path is no network namespace, or it cannot be entered; `SyscallError` carries the errno. */
+  /** A path is not a network namespace, or cannot be entered; `SyscallError` carries the errno. */
   | "ERR_NAMESPACE"
   /** The kernel refused a netlink request; `NetlinkError` carries the errno and the kernel's own words. */
   | "ERR_NETLINK"
@@ -27,19 +27,19 @@ export type ErrorCode =
   | "ERR_ADDRESS_UNAVAILABLE"
   /** The container already holds an address or an interface of this name. */
   | "ERR_DUPLICATE"
-  /** A port of the node is another pod's. */
+  /** A port of the node already belongs to another pod. */
   | "ERR_HOST_PORT_TAKEN"
-  /** Another process holds a lock for longer than we are willing to wait. */
+  /** Another process holds a lock for longer than the time we wait for it. */
   | "ERR_LOCK_TIMEOUT"
   /** A file of the address store or a record cannot be read or written. */
   | "ERR_STORE"
-  /** A Kubernetes object, or the file it stands in, is not what the API takes. */
+  /** A Kubernetes object, or the file that contains it, is not valid for the API. */
   | "ERR_OBJECT"
-  /** A file, a directory or a name given to the command line leads to nothing that can be used. */
+  /** A file, a directory or a name given on the command line does not lead to anything usable. */
   | "ERR_INPUT"
   /** A message on policyd's socket is malformed, too long or of an unknown version. */
   | "ERR_PROTOCOL"
-  /** policyd cannot be reached, does not answer in time, or another one is in its place. */
+  /** policyd is unreachable, does not answer in time, or has been replaced by another one. */
   | "ERR_UNAVAILABLE";
 
 /** Base of the error family: a stable `code` and a message for people. */

@@ -6,7 +6,7 @@ import { check } from "./syscall/syscalls.ts";
 
 const decoder = new TextDecoder();
 const CHUNK = 16 * 1024;
-/** A reading ends before another one begins, and only its text stays: settings are read many times a second. */
+/** Shared by all reads, because settings are read many times a second: one read ends before the next begins. */
 const scratch = new Uint8Array(CHUNK);
 
 const AT_FDCWD = -100;
@@ -20,7 +20,7 @@ const STATX_MTIME = 0x40;
 const STATX_INO = 0x100;
 const STATX_BTIME = 0x800;
 const STATX_SIZE = 256;
-/** Of {@link sightOf}: nothing of it stays. */
+/** The buffer of {@link sightOf}, which retains nothing of it. */
 const sightBuffer = new Uint8Array(STATX_SIZE);
 const sightView = new DataView(sightBuffer.buffer);
 const S_IFMT = 0o170000;
@@ -30,7 +30,7 @@ const S_IFREG = 0o100000;
 /**
  * Reads a descriptor to its end.
  *
- * @param limit bytes; more of them are an error, so that a reader cannot be made to fill the memory
+ * @param limit bytes; more are an error, so that no file can fill the memory
  * @throws SyscallError; EFBIG when there are more than `limit` bytes
  */
 export function readAll(files: FileReadCalls, fd: number, limit: number, what: string): string {
@@ -51,7 +51,7 @@ export function readAll(files: FileReadCalls, fd: number, limit: number, what: s
 }
 
 /**
- * Writes all of the data; a pipe or a full disk may take it in parts.
+ * Writes all of the data, in parts where a pipe or a full disk takes only parts.
  *
  * @throws SyscallError
  */
@@ -63,8 +63,8 @@ export function writeAll(files: FileCalls, fd: number, data: Uint8Array, what: s
 }
 
 /**
- * The text of a file of at most `limit` bytes, or undefined when there is none. O_NONBLOCK keeps a pipe by that name
- * from blocking.
+ * Returns the text of a file of at most `limit` bytes, or undefined when there is no such file. O_NONBLOCK keeps a
+ * named pipe from blocking.
  *
  * @throws SyscallError
  */
@@ -79,18 +79,18 @@ export function readTextFile(files: FileReadCalls, path: string, limit: number):
   }
 }
 
-/** Returns the id of this boot, which another boot of the machine does not have; empty where the kernel has none. @throws SyscallError */
+/** Returns the id of this boot of the machine; empty where the kernel has none. @throws SyscallError */
 export function readBootId(files: FileReadCalls): string {
   return (readTextFile(files, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
 }
 
-/** What identifies an open file as long as it is open. */
+/** The identity of an open file, valid while the file is open. */
 export interface FileIdentity {
   readonly device: string;
   readonly inode: bigint;
 }
 
-/** The identity of an open file. @throws SyscallError */
+/** Returns the identity of an open file. @throws SyscallError */
 export function identityOf(files: FileReadCalls, fd: number, what: string): FileIdentity {
   const buffer = new Uint8Array(STATX_SIZE);
   check(files.statx(fd, "", AT_EMPTY_PATH, STATX_INO, buffer), `look at ${what}`);
@@ -99,7 +99,7 @@ export function identityOf(files: FileReadCalls, fd: number, what: string): File
   return { device, inode: view.getBigUint64(32, littleEndian) };
 }
 
-/** Whether a path is a directory; false also when there is nothing. @throws SyscallError */
+/** Tells whether a path is a directory; false also when nothing is there. @throws SyscallError */
 export function isDirectory(files: FileReadCalls, path: string): boolean {
   const buffer = new Uint8Array(STATX_SIZE);
   const result = files.statx(AT_FDCWD, path, 0, STATX_TYPE, buffer);
@@ -108,14 +108,14 @@ export function isDirectory(files: FileReadCalls, path: string): boolean {
   return (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFDIR;
 }
 
-/** Whether an open file is a regular one; false also where that cannot be told. */
+/** Tells whether an open file is a regular one; false also when that cannot be determined. */
 export function isRegularFile(files: FileReadCalls, fd: number): boolean {
   const buffer = new Uint8Array(STATX_SIZE);
   const result = files.statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, buffer);
   return result === 0 && (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFREG;
 }
 
-/** Whether a path is a directory, and no link to one, that this user owns and nobody else can enter. @throws SyscallError */
+/** Tells whether a path is a directory, not a link, that only this user owns and can enter. @throws SyscallError */
 export function isPrivateDirectory(files: FileReadCalls, path: string, user: number): boolean {
   const buffer = new Uint8Array(STATX_SIZE);
   const mask = STATX_TYPE | STATX_MODE | STATX_UID;
@@ -125,7 +125,7 @@ export function isPrivateDirectory(files: FileReadCalls, path: string, user: num
   return (mode & S_IFMT) === S_IFDIR && (mode & 0o077) === 0 && view.getUint32(20, littleEndian) === user;
 }
 
-/** When a file was last written, in whole seconds since 1970; undefined where there is none, or it cannot be seen. struct statx, stx_mtime. */
+/** Returns stx_mtime (struct statx) in seconds since 1970; undefined when the file is absent or not accessible. */
 export function modificationTime(files: FileReadCalls, path: string): number | undefined {
   const buffer = new Uint8Array(STATX_SIZE);
   const result = files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MTIME, buffer);
@@ -134,13 +134,13 @@ export function modificationTime(files: FileReadCalls, path: string): number | u
 
 /** The file that a path leads to, and its last change. */
 export interface FileSight {
-  /** The same for as long as it is the same file: its number, and when it was made, since numbers are given again. */
+  /** The same as long as the file is the same: its inode number and birth time, as inode numbers are reused. */
   readonly identity: string;
-  /** Nanoseconds since 1970. The kernel's clock for it ticks every few milliseconds. */
+  /** Nanoseconds since 1970. The kernel's clock for it ticks only every few milliseconds. */
   readonly changedAt: bigint;
 }
 
-/** The file that a path leads to; undefined where there is none, or it cannot be seen. struct statx. */
+/** Returns the file that a path leads to, from struct statx; undefined when it is absent or not accessible. */
 export function sightOf(files: FileReadCalls, path: string): FileSight | undefined {
   const mask = STATX_INO | STATX_MTIME | STATX_BTIME;
   if (files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, mask, sightBuffer) !== 0) return undefined;
@@ -148,7 +148,7 @@ export function sightOf(files: FileReadCalls, path: string): FileSight | undefin
   return { identity: `${number} ${timeAt(80)}`, changedAt: timeAt(112) };
 }
 
-/** Nanoseconds of a struct statx_timestamp. */
+/** Returns a struct statx_timestamp in nanoseconds. */
 function timeAt(offset: number): bigint {
   return (
     sightView.getBigInt64(offset, littleEndian) * 1_000_000_000n + BigInt(sightView.getUint32(offset + 8, littleEndian))
@@ -156,8 +156,8 @@ function timeAt(offset: number): bigint {
 }
 
 /**
- * Whether what a path leads to still has a name: what was replaced under its only one has none (rename(2)). False also where that
- * cannot be told. struct statx, stx_nlink.
+ * Tells whether the file that a path leads to still has a name (stx_nlink of struct statx). A file that was replaced
+ * under its only name has none (rename(2)). False also when that cannot be determined.
  */
 export function hasName(files: FileReadCalls, path: string): boolean {
   const buffer = new Uint8Array(STATX_SIZE);
@@ -166,7 +166,7 @@ export function hasName(files: FileReadCalls, path: string): boolean {
 }
 
 /**
- * The names in a directory without "." and "..", or undefined when there is no such directory.
+ * Returns the names in a directory without "." and "..", or undefined when there is no such directory.
  *
  * @throws SyscallError
  */

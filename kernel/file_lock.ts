@@ -11,21 +11,21 @@ import { realWaiting } from "./waiting.ts";
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 
-/** How long a lock is waited for. Holders keep it for well under a millisecond, so ten seconds mean a stuck one. */
+/** The longest wait for a lock. Holders hold it for well under a millisecond, so after ten seconds one is stuck. */
 const TIMEOUT_MILLISECONDS = 10_000;
 const LONGEST_PAUSE_MILLISECONDS = 4;
 
-/** Gives a lock back. */
+/** Releases a lock. */
 export type Release = () => void;
 
 /**
- * Takes flock(2) LOCK_EX on a file, creating it as host-local does (mode 0750), and so excludes the Go plugin too.
+ * Takes flock(2) LOCK_EX on a file, created as host-local does (mode 0750), and so excludes the Go plugin, too.
  *
  * The kernel releases the lock when its holder dies, so a killed plugin blocks nobody.
  *
- * @throws DrawbridgeError ERR_LOCK_TIMEOUT when it is held for ten seconds
- * @throws DrawbridgeError ERR_STORE when the file cannot be created or is no regular one, SyscallError when it cannot be
- *   locked
+ * @throws DrawbridgeError ERR_LOCK_TIMEOUT when another process holds it for ten seconds
+ * @throws DrawbridgeError ERR_STORE when the file cannot be created or is not a regular one, SyscallError when it
+ *   cannot be locked
  */
 export function acquireFileLock(
   syscalls: Syscalls & FileReadCalls,
@@ -36,7 +36,7 @@ export function acquireFileLock(
 }
 
 /**
- * The same on a directory that is there, for what has no file of its own to lock.
+ * Locks an existing directory like {@link acquireFileLock}, for state that has no file of its own to lock.
  *
  * @throws DrawbridgeError as {@link acquireFileLock}, ERR_STORE when it cannot be opened
  */
@@ -51,7 +51,7 @@ export function acquireDirectoryLock(
 }
 
 /**
- * The same on an open file, which is closed with the lock, and where it cannot be taken.
+ * Locks an open file like {@link acquireFileLock}. The file is closed with the lock, or when locking fails.
  *
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, SyscallError
  */
@@ -75,7 +75,7 @@ export function lockFile(syscalls: Syscalls, fd: number, path: string, waiting: 
   }
 }
 
-/** The file's descriptor. A pipe by its name would be waited for without bound, and a link could lead anywhere. */
+/** Returns the file's descriptor. Opening a pipe could wait forever, and a link could lead anywhere. */
 function openLock(files: FileReadCalls, path: string): number {
   const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.CLOEXEC | OpenFlag.NONBLOCK | OpenFlag.NOFOLLOW;
   const fd = files.open(path, flags, 0o750);

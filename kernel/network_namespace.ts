@@ -16,8 +16,8 @@ export interface NetworkNamespace extends FileIdentity {
 /**
  * Opens a namespace by its path (`/run/netns/NAME`, `/proc/PID/ns/net`). Close it with {@link closeNamespace}.
  *
- * Whether it is a network namespace shows when it is entered: setns checks the type. O_NONBLOCK keeps a path that is
- * a pipe from blocking.
+ * Only entering it shows whether it is a network namespace: setns checks the type. O_NONBLOCK keeps a path to a pipe
+ * from blocking.
  *
  * @throws SyscallError naming the path (ENOENT when it is gone)
  */
@@ -27,13 +27,13 @@ export function openNamespace(files: FileReadCalls, path: string): NetworkNamesp
   return { path, fd, ...identityOf(files, fd, path) };
 }
 
-/** The namespace the calling thread is in. */
+/** Opens the calling thread's namespace. */
 export function currentNamespace(files: FileReadCalls): NetworkNamespace {
   return openNamespace(files, "/proc/thread-self/ns/net");
 }
 
 /**
- * Moves the calling thread into a namespace for good, and with it the threads it starts from now on.
+ * Moves the calling thread, and the threads that it starts from now on, permanently into a namespace.
  *
  * @throws SyscallError ERR_NAMESPACE when it cannot be entered (EINVAL: it is not a network namespace)
  */
@@ -46,16 +46,16 @@ export function closeNamespace(files: FileReadCalls, namespace: NetworkNamespace
   files.close(namespace.fd);
 }
 
-/** Whether two handles are the same namespace. */
+/** Tells whether two handles are of the same namespace. */
 export function isSameNamespace(a: FileIdentity, b: FileIdentity): boolean {
   return a.inode === b.inode && a.device === b.device;
 }
 
 /**
- * Runs `action` with the calling thread inside a namespace, and returns to `home` whatever happens.
+ * Runs `action` with the calling thread inside a namespace, and always returns to `home` afterwards.
  *
- * `action` must be synchronous: sockets and /proc/sys files it opens belong to the namespace, and nothing else runs
- * on the thread meanwhile.
+ * `action` must be synchronous: sockets and /proc/sys files that it opens belong to the namespace, and nothing else
+ * runs on the thread meanwhile.
  *
  * @throws SyscallError ERR_NAMESPACE when the namespace cannot be entered (EINVAL: it is not a network namespace)
  */

@@ -5,17 +5,17 @@ import { check, SyscallError } from "./syscall/syscalls.ts";
 import type { Waiting } from "./waiting.ts";
 import { realWaiting } from "./waiting.ts";
 
-/** Another program's call. */
+/** A call of another program. */
 export interface Program {
   readonly file: string;
-  /** All of its environment; a variable without a value is left out. */
+  /** The whole environment; a variable without a value is left out. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly stdin: string;
-  /** A descriptor that it inherits as number 3, and has open as long as it runs. */
+  /** A descriptor that the program inherits as number 3 and holds open while it runs. */
   readonly inherited: number | undefined;
-  /** How long it may run, in milliseconds. */
+  /** The longest time that it may run, in milliseconds. */
   readonly milliseconds: number;
-  /** Bytes of its output. */
+  /** The most output that it may print, in bytes. */
   readonly longestOutput: number;
 }
 
@@ -23,7 +23,7 @@ export interface Program {
 export type ProgramEnd =
   | { readonly kind: "exited"; readonly code: number; readonly stdout: string }
   | { readonly kind: "signalled"; readonly signal: number }
-  /** It has ended, and the kernel keeps no exit code, since the caller of this process ignores SIGCHLD. */
+  /** It has ended, but the kernel has no exit code, because the caller of this process ignores SIGCHLD. */
   | { readonly kind: "unknown" }
   | { readonly kind: "too slow" }
   | { readonly kind: "too long" };
@@ -32,19 +32,19 @@ const STDIN = 0;
 const STDOUT = 1;
 const INHERITED = 3;
 const CHUNK = 16 * 1024;
-/** The time between two looks whether the program has ended while another process still holds its output open, in milliseconds. */
+/** The interval, in ms, at which to check whether the program has ended while another process holds its output open. */
 const LONGEST_POLL = 20;
-/** The pause while its output has ended and the program itself has not, which lasts nearly no time; in milliseconds. */
+/** The pause, in ms, after the output has closed and before the program itself ends, which is nearly at once. */
 const PAUSE = 0.5;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /**
- * Runs another program to its end, blocking the thread. Its standard error is ours.
+ * Runs another program to its end and blocks the thread meanwhile. Its standard error is ours.
  *
- * One that takes too long or prints too much is killed, with all it has started. A background process that it
- * leaves does not keep this call waiting.
+ * A program that takes too long or prints too much is killed with everything it started. A background process that it
+ * leaves running does not delay this call.
  *
  * @throws SyscallError when it cannot be started ("ENOENT", "EACCES", "ENOEXEC")
  */
@@ -58,7 +58,7 @@ export function runProgram(calls: ProgramCalls, program: Program, waiting: Waiti
   }
 }
 
-/** Starts the program. @returns its process ID, and the end of the pipe from which its output is read */
+/** Starts the program. @returns its process ID, and the end of the pipe to read its output from */
 function start(calls: ProgramCalls, { file, environment, stdin, inherited }: Program): Started {
   const input = check(calls.memoryFile(encoder.encode(stdin)), `standard input for ${file}`);
   try {
@@ -97,9 +97,9 @@ interface Started {
   readonly output: number;
 }
 
-/** A program under way. */
+/** A running program. */
 interface Running extends Started {
-  /** By the clock. */
+  /** In the time of `waiting.now()`. */
   readonly deadline: number;
   readonly longest: number;
 }
@@ -110,7 +110,7 @@ function follow(calls: ProgramCalls, running: Running, waiting: Waiting): Progra
   const buffer = new Uint8Array(CHUNK);
   let length = 0;
   let isOpen = true;
-  /** Reads all that can be read, after waiting for this time at most. @returns whether the program has printed too much */
+  /** Reads all that is available, waiting at most this long for it. @returns whether there is too much output */
   const drain = (milliseconds: number): boolean => {
     for (let patience = milliseconds; isOpen && length <= longest; patience = 0) {
       const entries = pollEntries([output]);
@@ -131,7 +131,7 @@ function follow(calls: ProgramCalls, running: Running, waiting: Waiting): Progra
     if (drain(Math.min(LONGEST_POLL, Math.ceil(left)))) return kill(calls, pid, { kind: "too long" }, waiting);
     const state = stateOf(calls, pid);
     if (state.kind === "running") continue;
-    // It may have written right before its end.
+    // The program may have written right before its end.
     if (drain(0)) return { kind: "too long" };
     if (state.kind === "signalled" || state.kind === "unknown") return state;
     return { kind: "exited", code: state.code, stdout: decoder.decode(join(chunks, length)) };
@@ -144,7 +144,7 @@ function stateOf(calls: ProgramCalls, pid: number): ProgramState | { readonly ki
   return { kind: state === -Errno.EINTR ? "running" : "unknown" };
 }
 
-/** The longest wait for the end of a killed program, after which it holds nothing of ours any more; in milliseconds. */
+/** The longest wait for a killed program to end, so that it holds nothing of ours any more; in milliseconds. */
 const LONGEST_DEATH = 1000;
 
 function kill(calls: ProgramCalls, pid: number, end: ProgramEnd, waiting: Waiting): ProgramEnd {

@@ -5,30 +5,30 @@ import type { FileCalls } from "./syscall/file_calls.ts";
 import { OpenFlag } from "./syscall/file_calls.ts";
 import { check } from "./syscall/syscalls.ts";
 
-/** Kernel settings under /proc/sys; those under net/ are of the network namespace the calling thread is in. */
+/** Kernel settings under /proc/sys. Those under net/ belong to the calling thread's network namespace. */
 export interface Sysctl {
-  /** The value without its newline, or undefined when the kernel has no such setting (IPv6 off, module absent). */
+  /** Returns the value without its newline, or undefined when the kernel has no such setting (IPv6 off, no module). */
   read(key: string): string | undefined;
-  /** @returns false when the kernel has no such setting */
+  /** @returns false when the kernel lacks the setting */
   write(key: string, value: string): boolean;
 }
 
-/** Of network settings, numbers and short names. */
+/** The longest value in bytes: network settings are numbers and short names. */
 const LONGEST_VALUE = 256;
 
 const PLACE = "/proc/sys";
 /**
- * Where manifests/ mount the node's `net` of it: a container that is not privileged has its own /proc/sys read-only, whatever
- * its capabilities.
+ * The place where manifests/ mount the node's /proc/sys/net. The /proc/sys of a container that is not privileged is
+ * read-only, whatever its capabilities.
  */
 const MOUNTED_PLACE = "/host/proc/sys";
 
 const encoder = new TextEncoder();
 
 /**
- * The settings of this machine.
+ * Returns the settings of this machine.
  *
- * Keys use slashes ("net/ipv6/conf/eth0/accept_ra"), since interface names may contain dots.
+ * Keys use slashes ("net/ipv6/conf/eth0/accept_ra"), because interface names may contain dots.
  */
 export function procSysctl(files: FileCalls): Sysctl {
   return {
@@ -48,7 +48,7 @@ export function procSysctl(files: FileCalls): Sysctl {
   };
 }
 
-/** Settings in memory, for tests; a key that is not in the map is one the kernel lacks. */
+/** Returns settings in memory, for tests. A key that is not in the map is one that the kernel lacks. */
 export function fakeSysctl(settings: Map<string, string>): Sysctl {
   return {
     read: (key) => settings.get(key),
@@ -68,7 +68,7 @@ function openWritable(files: FileCalls, path: string): number {
   return mounted === -Errno.ENOENT ? fd : mounted;
 }
 
-/** A part is any name the kernel takes for an interface (dev_valid_name): no slash, no space, not "." or "..". */
+/** Returns a key's path. A part may be any interface name (dev_valid_name): no slash, no space, not "." or "..". */
 function pathOf(key: string): string {
   if (/[\s\0]|(^|\/)\.{0,2}(\/|$)/.test(key)) {
     throw new DrawbridgeError(

@@ -11,21 +11,21 @@ const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const SO_RCVTIMEO = 20;
 const SO_SNDTIMEO = 21;
-/** Without it a peer that is gone would end the process by SIGPIPE. */
+/** Without this flag, SIGPIPE would end the process when the peer has gone. */
 export const MSG_NOSIGNAL = 0x4000;
-/** sun_path of struct sockaddr_un, with the NUL. */
+/** The size of sun_path in struct sockaddr_un, including the NUL. */
 const PATH_SIZE = 108;
 const CHUNK = 16 * 1024;
 
 const encoder = new TextEncoder();
 
 /**
- * A connection to a unix socket that blocks its thread, and never beyond one deadline for all it does: the plugin has
- * no event loop.
+ * A connection to a unix socket. It blocks its thread, because the plugin has no event loop, but never beyond one
+ * deadline for all operations.
  */
 export class UnixStream {
   readonly #syscalls: Syscalls;
-  /** For waiting until something can be received. */
+  /** The descriptor to poll for received bytes. */
   readonly fd: number;
   readonly #path: string;
   readonly #waiting: Waiting;
@@ -37,7 +37,7 @@ export class UnixStream {
   /**
    * Connects.
    *
-   * @param milliseconds for everything until the connection is closed
+   * @param milliseconds the time for everything until the connection is closed
    * @throws DrawbridgeError ERR_UNAVAILABLE when nobody listens there or the time is over, ERR_CONFIGURATION for a path
    *   that is too long
    */
@@ -57,7 +57,7 @@ export class UnixStream {
     }
   }
 
-  /** Sends all of it. @throws DrawbridgeError ERR_UNAVAILABLE */
+  /** Sends all of the data. @throws DrawbridgeError ERR_UNAVAILABLE */
   send(data: Uint8Array): void {
     for (let sent = 0; sent < data.length;) {
       const rest = data.subarray(sent);
@@ -66,7 +66,7 @@ export class UnixStream {
   }
 
   /**
-   * Waits for the next bytes, which the following call overwrites; none when the other side has closed.
+   * Waits for the next bytes and returns them; none when the other side has closed. The next call overwrites them.
    *
    * @throws DrawbridgeError ERR_UNAVAILABLE
    */
@@ -81,7 +81,7 @@ export class UnixStream {
     this.#syscalls.close(this.fd);
   }
 
-  /** In milliseconds; one, once, for a look at what has come in time, however late the thread is. */
+  /** Returns the ms left; after the deadline, once, 1 ms to read bytes that came in time for a late thread. */
   #left(isLook: boolean): number {
     const left = Math.ceil(this.#deadline - this.#waiting.now());
     if (left > 0 || !isLook || this.#hasLookedLate) return left;
@@ -89,7 +89,7 @@ export class UnixStream {
     return 1;
   }
 
-  /** Makes a call that may block for what is left of the time; again after a signal. */
+  /** Makes a call that may block for the remaining time, and repeats it after a signal. */
   #repeat(timeout: number, action: string, call: () => number): number {
     for (let isLook = timeout === SO_RCVTIMEO; ; isLook = false) {
       const left = this.#left(isLook);
@@ -98,7 +98,7 @@ export class UnixStream {
       const result = call();
       if (result >= 0) return result;
       if (result !== -Errno.EINTR && result !== -Errno.EAGAIN) throw unavailable(action, this.#path, -result);
-      // EAGAIN is the end of the time given above, or a full backlog of a socket that cannot wait: the loop decides.
+      // EAGAIN: the time set above is over, or a socket that cannot wait has a full backlog. The loop decides.
       if (result === -Errno.EAGAIN && this.#deadline - this.#waiting.now() > 0) this.#waiting.pause(1);
     }
   }
@@ -111,7 +111,11 @@ function unavailable(action: string, path: string, errno: number): DrawbridgeErr
   );
 }
 
-/** struct sockaddr_un: the family, the path, a NUL. @throws DrawbridgeError ERR_CONFIGURATION for a path that is too long */
+/**
+ * Returns struct sockaddr_un: family, path, NUL.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION when the path is too long
+ */
 export function socketAddress(path: string): Uint8Array {
   const name = encoder.encode(path);
   if (name.length === 0 || name.length >= PATH_SIZE || name.includes(0)) {
@@ -126,7 +130,7 @@ export function socketAddress(path: string): Uint8Array {
   return address;
 }
 
-/** struct timeval is two longs: 16 bytes on every 64-bit machine. */
+/** Returns struct timeval: two longs, which are 16 bytes on every 64-bit machine. */
 export function timeval(milliseconds: number): Uint8Array {
   const seconds = Math.floor(milliseconds / 1000);
   return new Uint8Array(BigInt64Array.of(BigInt(seconds), BigInt((milliseconds - seconds * 1000) * 1000)).buffer);

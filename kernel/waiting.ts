@@ -1,23 +1,23 @@
-/** A clock and a pause of the calling thread, so that a test need not wait. */
+/** A clock, and a pause of the calling thread, which tests replace so that they need not wait. */
 export interface Waiting {
-  /** Milliseconds of a monotonic clock. */
+  /** Returns the milliseconds of a monotonic clock. */
   now(): number;
   pause(milliseconds: number): void;
 }
 
 /**
- * What work waits for before it goes on: that a descriptor can be read, at most so long, and it blocks for that by itself where it
- * is let go on earlier; without a descriptor, so long.
+ * A condition under which work goes on: the descriptor is readable or the time is over. Without a descriptor only the
+ * time counts. Work that is resumed early blocks on the descriptor itself.
  */
 export interface Wait {
   readonly fd: number | undefined;
   readonly milliseconds: number;
 }
 
-/** Work that says what it waits for, so that its thread can do other work meanwhile. */
+/** Work that yields what it waits for, so that its thread can do other work meanwhile. */
 export type Work<T> = Generator<Wait, T, void>;
 
-/** Does work that nothing else is to be done beside. @throws whatever the work throws */
+/** Does work to its end, with nothing else in between. @throws whatever the work throws */
 export function carryOut<T>(work: Work<T>, waiting: Waiting = realWaiting): T {
   for (;;) {
     const step = work.next();

@@ -9,7 +9,7 @@ const NETLINK_GENERIC = 16;
 const GENL_ID_CTRL = 16;
 const CTRL_CMD_GETFAMILY = 3;
 
-/** struct genlmsghdr: what every message of generic netlink begins with. */
+/** struct genlmsghdr, the header of every generic netlink message. */
 export const genericHeader = { command: "u8", version: "u8", reserved: "u16" } as const;
 
 /** CTRL_ATTR_* (include/uapi/linux/genetlink.h). */
@@ -18,14 +18,14 @@ const control = {
   attributes: { familyId: [1, u16], familyName: [2, string] },
 } as const satisfies BodyLayout;
 
-/** A socket for ethtool's requests, and the message type they have on this machine. */
+/** A socket for ethtool requests, and their message type on this machine. */
 export interface EthtoolSocket {
   readonly socket: NetlinkSocket;
   readonly type: number;
 }
 
 /**
- * A socket for ethtool's generic netlink family, of the namespace the calling thread is in.
+ * Opens a socket for ethtool's generic netlink family, in the calling thread's namespace.
  *
  * @throws NetlinkError ENOENT when the kernel has no ethtool netlink (CONFIG_ETHTOOL_NETLINK), SyscallError
  */

@@ -25,11 +25,11 @@ const answerLayout = {
   attributes: { active: [4, nested(answeredBitset)] },
 } as const satisfies BodyLayout;
 
-/** The feature by which a device leaves the checksums of what it sends to whoever sends it on (`ethtool -k`). */
+/** The feature by which a device leaves the checksums of its packets to the next device (`ethtool -k`). */
 export const TX_CHECKSUM_OFFLOAD = "tx-checksum-ip-generic";
 
 /**
- * Whether a feature of a device is in effect, whatever was asked for.
+ * Tells whether a feature of a device is in effect, whatever was requested.
  *
  * @throws NetlinkError ENODEV when the device is gone, EOPNOTSUPP when it has no features
  */
@@ -44,17 +44,17 @@ export function isFeatureActive({ socket, type }: EthtoolSocket, index: number, 
     ),
   );
   const active = answer === undefined ? undefined : decodeBody(answerLayout, answer.body).attributes.active;
-  // The kernel lists the active ones alone (ETHTOOL_A_BITSET_NOMASK).
+  // The kernel lists only the active ones (ETHTOOL_A_BITSET_NOMASK).
   return active?.bits?.some(({ name }) => name === feature) ?? false;
 }
 
-/** Asks a device to go without a feature; whether it does, {@link isFeatureActive} tells. */
+/** Returns the request to switch a feature off. {@link isFeatureActive} tells whether the device did so. */
 export function switchFeatureOff({ type }: EthtoolSocket, index: number, feature: string): Request {
   return request(
     `switch feature ${feature} of link ${index} off`,
     { type, flags: 0, layout },
     { command: ETHTOOL_MSG_FEATURES_SET, version: VERSION },
-    // A bit that is listed without a value is wanted off; those that are not listed stay.
+    // A bit listed without a value is to be off; bits that are not listed stay as they are.
     { header: { index, flags: ETHTOOL_FLAG_OMIT_REPLY }, wanted: { bits: { bits: { name: feature } } } },
   );
 }

@@ -1,33 +1,33 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
 import type { EventSource } from "./source.ts";
 
-/** Who is told of a source's events. The methods are called one after the other, in the order of the events. */
+/** Receives the events of a source. The methods are called one after the other, in the order of the events. */
 export interface EventListener {
-  /** The kernel's notifications in its order, without netlink's own control messages. */
+  /** Receives the kernel's notifications in order, without netlink's own control messages. */
   onMessages(messages: readonly ReceivedMessage[]): void;
   /**
-   * Some were lost. Read the state anew now: all that was lost happened before, and of a state all that is told from
-   * here on happened after the loss.
+   * Reports that notifications were lost. Read the state again now: everything lost happened before this call, and of a
+   * source about state everything reported later happened after the loss.
    */
   onOverrun(): void;
-  /** The source is closed for good: nothing follows. */
+  /** Reports that the source is closed for good. Nothing follows. */
   onFailure(error: Error): void;
 }
 
 export interface Subscription {
-  /** Nothing is told any more from here on. */
+  /** Ends the subscription: nothing is reported after this call. */
   close(): void;
 }
 
 /** The kernel's notifications. */
 export interface KernelEvents {
   /**
-   * Opens a source. What happens after the promise is kept is told, so read the state then and not before.
+   * Opens a source. Everything that happens after the promise resolves is reported, so read the state then, not before.
    *
-   * @throws DrawbridgeError (by the promise) as the kernel refuses: ERR_NAMESPACE, ERR_SYSCALL, ERR_NETLINK; or
-   *   ERR_CONFIGURATION for a source that cannot be
+   * @throws DrawbridgeError (by the promise) when the kernel refuses: ERR_NAMESPACE, ERR_SYSCALL, ERR_NETLINK;
+   *   ERR_CONFIGURATION for an invalid source
    */
   subscribe(source: EventSource, listener: EventListener): Promise<Subscription>;
-  /** Closes everything; listeners are told nothing any more. */
+  /** Closes everything. Nothing is reported to listeners after this call. */
   stop(): Promise<void>;
 }

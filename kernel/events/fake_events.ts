@@ -3,14 +3,14 @@ import type { ReceivedMessage } from "../netlink/message.ts";
 import type { EventListener, KernelEvents, Subscription } from "./events.ts";
 import type { EventSource } from "./source.ts";
 
-/** Events that a test makes. Listeners are called before the making call returns. */
+/** Events that a test makes. Listeners are called before the call that makes the event returns. */
 export class FakeKernelEvents implements KernelEvents {
   readonly #open = new Map<EventSource, EventListener>();
-  /** Kinds whose next subscription is refused, and how. */
+  /** The kinds whose next subscription is refused, with the error. */
   readonly #refusals = new Map<EventSource["kind"], Error>();
   #isStopped = false;
 
-  /** The sources that are open, in the order of their subscription. */
+  /** The open sources, in the order of their subscription. */
   get sources(): readonly EventSource[] {
     return [...this.#open.keys()];
   }
@@ -30,12 +30,12 @@ export class FakeKernelEvents implements KernelEvents {
     this.#open.clear();
   }
 
-  /** Has the next subscription to a source of this kind refused. */
+  /** Makes the next subscription to a source of this kind fail. */
   refuseNext(kind: EventSource["kind"], error: Error): void {
     this.#refusals.set(kind, error);
   }
 
-  /** Tells every listener of a kind. */
+  /** Passes messages to every listener of a kind. */
   emit(kind: EventSource["kind"], messages: readonly ReceivedMessage[]): void {
     for (const [, listener] of this.#of(kind)) listener.onMessages(messages);
   }

@@ -2,21 +2,21 @@ import { littleEndian } from "../netlink/writer.ts";
 
 /** struct sock_filter: u16 code, u8 jt, u8 jf, u32 k (include/uapi/linux/filter.h). */
 const INSTRUCTION_SIZE = 8;
-/** BPF_LD | BPF_W | BPF_ABS: a word of the packet, read as the network orders its bytes. */
+/** BPF_LD | BPF_W | BPF_ABS: loads a word of the packet in network byte order. */
 const LOAD_WORD = 0x20;
 /** BPF_JMP | BPF_JEQ | BPF_K */
 const JUMP_IF_EQUAL = 0x15;
-/** BPF_RET | BPF_K: how many bytes of the packet are kept. */
+/** BPF_RET | BPF_K: returns the number of bytes of the packet to keep. */
 const RETURN = 0x06;
 const ALL = 0xffff_ffff;
 
-/** nlmsg_pid of struct nlmsghdr: in a notification, the socket whose request it is about. */
+/** The offset of nlmsg_pid in struct nlmsghdr: in a notification, the socket whose request caused it. */
 export const HEADER_PORT_ID = 12;
 
 /**
- * A program of classic BPF that drops netlink datagrams about requests of one socket, by their first message.
+ * Returns a classic BPF program that drops netlink datagrams about one socket's requests, by their first message.
  *
- * The kernel runs it before it queues a datagram (netlink: do_one_broadcast), so that nobody is woken.
+ * The kernel runs it before it queues a datagram (netlink: do_one_broadcast), so that no reader wakes up.
  */
 export function exceptPort(portId: number): Uint8Array {
   const bytes = new DataView(new ArrayBuffer(4));

@@ -10,23 +10,23 @@ import type { EventSource, SourcePlan } from "./source.ts";
 import { planSource } from "./source.ts";
 import type { Command, Report } from "./reader_message.ts";
 
-/** The eventfd interrupts poll(2), which otherwise keeps a thread of the runtime's pool at most so long. */
+/** The longest poll(2), which holds a thread of the runtime's pool. The eventfd interrupts it earlier. */
 const LONGEST_POLL_MILLISECONDS = 30_000;
-/** The largest datagrams are a log's, of up to 64 KiB of packet and its attributes. */
+/** The size of the read buffer. The largest datagrams are a log's: a packet of up to 64 KiB and its attributes. */
 const READ_BUFFER = 256 * 1024;
-/** How many datagrams of a source are read in one turn of the event loop, so that it keeps neither other sources nor others waiting. */
+/** The most datagrams of a source read in one turn of the event loop, so that other work gets its turn. */
 const LARGEST_BATCH = 128;
 
-/** What the reader works with. */
+/** The environment of the reader. */
 export interface ReaderHost {
   readonly calls: Syscalls & PollCalls & FileReadCalls;
   /** An eventfd that becomes readable when there are commands. */
   readonly wakeFd: number;
-  /** The commands that have come, each once. */
+  /** Returns the commands that have arrived, each once. */
   takeCommands(): readonly Command[];
   /** Must not throw. */
   post(report: Report): void;
-  /** Runs an action in the namespace whose events are meant. */
+  /** Runs an action in the namespace whose events are read. */
   inside<T>(action: () => T): T;
 }
 
@@ -36,8 +36,8 @@ interface OpenSource {
 }
 
 /**
- * Reads event sockets and posts what they bring. What comes while the event loop is busy waits in the kernel's buffers, and what
- * those cannot keep the kernel reports as lost.
+ * Reads event sockets and posts their datagrams. While the event loop is busy, datagrams wait in the kernel's buffers;
+ * the kernel reports those that do not fit as lost.
  */
 export class EventReader {
   readonly #host: ReaderHost;
@@ -49,10 +49,10 @@ export class EventReader {
   }
 
   /**
-   * Waits, reads and posts, until a stop command has come; then all sockets are closed. Sockets are opened and closed only
-   * while nobody waits for them: the kernel keeps one until its poll has ended.
+   * Waits, reads and posts until a stop command arrives, and then closes all sockets. Sockets are opened and closed
+   * only between polls, because the kernel holds on to a socket until its poll has ended.
    *
-   * @throws SyscallError (by the promise) when poll fails or the eventfd is none
+   * @throws SyscallError (by the promise) when poll fails or the eventfd is invalid
    */
   async run(): Promise<void> {
     try {
@@ -63,7 +63,7 @@ export class EventReader {
     }
   }
 
-  /** @returns false when told to stop */
+  /** @returns false after a stop command */
   #obey(commands: readonly Command[]): boolean {
     for (const command of commands) {
       if (command.kind === "stop") return false;
@@ -119,16 +119,16 @@ export class EventReader {
   }
 
   /**
-   * Changes still queued are older than the loss: a consumer that has rebuilt its state must not see them. A new socket
-   * has none of them, and misses nothing of what comes after the overrun is told. It is opened before the old one is
-   * closed, since without a listener the kernel makes conntrack entries that will never tell of their end.
+   * Replaces a socket that lost messages. The changes still queued on it are older than the loss: a consumer that has
+   * read the state again must not see them. The new socket has none, and misses nothing after the reported overrun. It
+   * is opened before the old one is closed, because conntrack entries made without a listener never report their end.
    */
   #replace(id: number, { plan, socket }: OpenSource): void {
     this.#sources.set(id, { plan, socket: this.#openSocket(plan) });
     socket.close();
   }
 
-  /** A source that fails is closed and reported; anything else is a bug and ends the reader. */
+  /** Closes and reports a source that fails. Any other error is a bug and ends the reader. */
   #orFail(id: number, action: () => void): void {
     try {
       action();

@@ -1,13 +1,13 @@
 import type { DrawbridgeError } from "../error.ts";
 import type { EventSource } from "./source.ts";
 
-/** What the reader of event sockets is told. */
+/** A command to the reader of event sockets. */
 export type Command =
   | { readonly kind: "open"; readonly id: number; readonly source: EventSource }
   | { readonly kind: "close"; readonly id: number }
   | { readonly kind: "stop" };
 
-/** What it tells. */
+/** A report of the reader. */
 export type Report =
   | { readonly kind: "opened" | "overrun"; readonly id: number }
   | { readonly kind: "datagrams"; readonly id: number; readonly datagrams: readonly Uint8Array[] }

@@ -21,16 +21,16 @@ const NETLINK_CAP_ACK = 10;
 const MSG_TRUNC = 0x20;
 const SOCKADDR_SIZE = 12;
 
-/** What a read of a source brought; a lost message is one of many as a rule. */
+/** The result of one read. "lost" usually stands for many lost messages. */
 export type Reading =
   | { readonly kind: "datagram"; readonly datagram: Uint8Array }
   | { readonly kind: "nothing" }
   | { readonly kind: "lost" };
 
 /**
- * A netlink socket of notifications, of the network namespace the calling thread is in when it is opened.
+ * A netlink socket for notifications, in the network namespace that the calling thread is in when it opens it.
  *
- * Reads never wait; poll(2) on {@link EventSocket.fd} tells when there is something.
+ * Reads never wait; poll(2) on {@link EventSocket.fd} reports when there is something to read.
  */
 export class EventSocket {
   readonly fd: number;
@@ -40,9 +40,9 @@ export class EventSocket {
   readonly #ignoredPortId: number | undefined;
 
   /**
-   * Opens a socket and has the kernel send to it.
+   * Opens a socket and subscribes it as the plan says.
    *
-   * @param buffer what datagrams are read into; sockets that are read in turn may share it
+   * @param buffer receives the datagrams; sockets that are read in turn may share it
    * @throws SyscallError when the kernel refuses the socket or a group
    * @throws NetlinkError when it refuses a request of the plan (EPERM: another socket has the log group)
    */
@@ -61,12 +61,12 @@ export class EventSocket {
   }
 
   #prepare(plan: SourcePlan): void {
-    // Without CAP_NET_ADMIN over the machine the buffer stays as it is, which only makes a loss likelier.
+    // Without CAP_NET_ADMIN over the machine the buffer keeps its size, which only makes losses more likely.
     this.#calls.setsockopt(this.fd, SOL_SOCKET, SO_RCVBUFFORCE, int(plan.receiveBufferBytes));
     this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_CAP_ACK, int(1));
-    // Where the kernel refuses it, or has queued something before, `read` drops the same datagrams: it only costs a wake-up each.
+    // If the kernel refuses the filter or has queued datagrams before, `read` drops them: each costs only a wake-up.
     if (plan.ignoredPortId !== undefined) this.#calls.attachFilter(this.fd, exceptPort(plan.ignoredPortId));
-    // A socket without a port ID is taken for the kernel's and told nothing.
+    // The kernel sends nothing to a socket without a port ID, which it takes for its own.
     const address = new Uint8Array(SOCKADDR_SIZE);
     new DataView(address.buffer).setUint16(0, AF_NETLINK, littleEndian);
     check(this.#calls.bind(this.fd, address), "bind netlink event socket");
@@ -78,7 +78,7 @@ export class EventSocket {
   }
 
   /**
-   * The next datagram of the kernel, as a copy.
+   * Returns a copy of the kernel's next datagram.
    *
    * @throws SyscallError when the socket is broken
    */
@@ -87,10 +87,10 @@ export class EventSocket {
       const length = this.#calls.receiveFrom(this.fd, this.#buffer, MSG_TRUNC, this.#sender);
       if (length === -Errno.EAGAIN) return { kind: "nothing" };
       if (length === -Errno.EINTR) continue;
-      // ENOBUFS: since the buffer was full, the kernel drops messages until all that waits is read.
+      // ENOBUFS: the buffer was full, and the kernel drops messages until everything queued has been read.
       if (length === -Errno.ENOBUFS || length > this.#buffer.length) return { kind: "lost" };
       check(length, "read netlink event socket");
-      // The kernel's port ID is 0; a process may send to a group as well.
+      // The kernel's port ID is 0. Other processes may send to a group as well.
       const portId = new DataView(this.#sender.buffer).getUint32(4, littleEndian);
       if (portId === 0 && !this.#isIgnored(length))
         return { kind: "datagram", datagram: this.#buffer.slice(0, length) };
@@ -101,7 +101,7 @@ export class EventSocket {
     this.#calls.close(this.fd);
   }
 
-  /** All messages of a datagram are about one commit, so the first tells whose (nfnetlink: nft_commit_notify). */
+  /** All messages of a datagram are about one commit, so the first names its socket (nfnetlink: nft_commit_notify). */
   #isIgnored(length: number): boolean {
     if (this.#ignoredPortId === undefined || length < HEADER_PORT_ID + 4) return false;
     return (
@@ -110,7 +110,7 @@ export class EventSocket {
     );
   }
 
-  /** The kernel answers before send(2) returns. What else comes before its answer is dropped: nobody listens yet. */
+  /** Sends a request. The kernel answers before send(2) returns. Earlier messages are dropped: nobody listens yet. */
   #carryOut(message: Request, sequence: number): void {
     const writer = new Writer();
     encodeRequest(writer, message, MessageFlag.ACK, sequence);

@@ -26,10 +26,10 @@ const conntrackGroups = {
   destroy: NetfilterGroup.CONNTRACK_DESTROY,
 } as const;
 
-/** What to listen to, as plain data that crosses threads. */
+/** A source to listen to, as plain data that can cross threads. */
 export type EventSource = { readonly receiveBufferBytes?: number } & (
   | { readonly kind: "route"; readonly groups: readonly (keyof typeof routeGroups)[] }
-  /** `exceptPortId`: the socket whose own commits are not told. */
+  /** `exceptPortId`: the socket whose own commits are not reported. */
   | { readonly kind: "nftables"; readonly exceptPortId?: number }
   | { readonly kind: "conntrack"; readonly events: readonly (keyof typeof conntrackGroups)[] }
   | ({ readonly kind: "nflog" } & LogGroup)
@@ -40,23 +40,23 @@ export interface SourcePlan {
   readonly protocol: number;
   /** The multicast groups to join. */
   readonly groups: readonly number[];
-  /** What to ask for on the socket itself. */
+  /** The requests to make on the socket itself. */
   readonly requests: readonly Request[];
   /**
-   * Whether messages tell of changes of a state, so that after a loss those still queued are worse than none; packets
-   * of a log stand for themselves.
+   * Whether messages report changes of a state. After a loss, those still queued are then worse than none. Logged
+   * packets stand for themselves.
    */
   readonly tellsState: boolean;
-  /** Datagrams about requests of this socket are dropped: what we did we need not be told. */
+  /** Datagrams about requests of this socket are dropped, because we already know what we did. */
   readonly ignoredPortId?: number;
-  /** How much the kernel keeps while nobody reads. */
+  /** The bytes that the kernel queues while nobody reads. */
   readonly receiveBufferBytes: number;
 }
 
-/** Memory the kernel takes only while messages wait: a few ten thousand of them. */
+/** Room for a few ten thousand messages. The kernel uses the memory only while messages wait. */
 const RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024;
 
-/** The socket a source needs. @throws RangeError for a log group that is none */
+/** Returns the plan of the socket that a source needs. @throws RangeError for an invalid log group */
 export function planSource(source: EventSource): SourcePlan {
   const receiveBufferBytes = source.receiveBufferBytes ?? RECEIVE_BUFFER_BYTES;
   const netfilter = { protocol: NETLINK_NETFILTER, groups: [], requests: [], tellsState: true, receiveBufferBytes };

@@ -16,15 +16,15 @@ import type { EventSource } from "./source.ts";
 
 export interface EventThreadOptions {
   readonly calls: Syscalls & FileCalls & PollCalls;
-  /** The network namespace whose events are meant (`/run/netns/NAME`); the calling thread's own when absent. */
+  /** The network namespace whose events are read (`/run/netns/NAME`); the calling thread's own when absent. */
   readonly namespacePath?: string;
 }
 
 /**
- * Has a thread of the runtime's pool wait for the kernel's notifications, as Node cannot wait for a netlink descriptor. They are
- * read on the calling thread: a worker would be a second JavaScript engine in memory.
+ * Makes a thread of the runtime's pool wait for the kernel's notifications, because Node cannot wait for a netlink
+ * descriptor. The calling thread reads them: a worker would be a second JavaScript engine in memory.
  *
- * It keeps the process alive until it is stopped.
+ * The thread keeps the process alive until it is stopped.
  *
  * @throws SyscallError when the kernel refuses an eventfd
  */
@@ -34,7 +34,7 @@ export function startEventThread(options: EventThreadOptions): KernelEvents {
 
 interface Subscriber {
   readonly listener: EventListener;
-  /** Until the source is open. */
+  /** Set until the source is open. */
   opening: { readonly keep: () => void; readonly break: (error: Error) => void } | undefined;
 }
 
@@ -58,7 +58,7 @@ class EventThread implements KernelEvents {
       post: (report) => this.#take(report),
       inside: (action) => (place === undefined ? action() : place.inside(action)),
     });
-    // A process that ends without a stop waits for the thread that waits.
+    // A process that ends without `stop` would wait for the polling thread.
     process.once("exit", this.#wake);
     this.#ended = this.#run(reader, place);
   }
@@ -104,11 +104,11 @@ class EventThread implements KernelEvents {
   }
 
   readonly #wake = (): void => {
-    // EAGAIN would mean a counter near its 64-bit end, and the thread awake already.
+    // EAGAIN would mean a counter near its 64-bit end, and that the thread is already awake.
     this.#calls.write(this.#wakeFd, new Uint8Array(BigUint64Array.of(1n).buffer));
   };
 
-  /** A listener that throws has a bug: that ends the process, where nobody catches it, and not the reading for others. */
+  /** Passes a report on. A listener that throws has a bug, which ends the process unless caught, not this read. */
   #take(report: Report): void {
     const subscriber = this.#subscribers.get(report.id);
     try {
@@ -142,14 +142,14 @@ class EventThread implements KernelEvents {
     for (const subscriber of subscribers) end(subscriber, error);
   }
 
-  /** Ends what is on its way; open sources end without a word, as was asked for. */
+  /** Fails subscriptions that are still opening. Open ones end silently, as their owner asked. */
   #forgetAll(): void {
     for (const [id, { opening }] of this.#subscribers) if (opening === undefined) this.#subscribers.delete(id);
     this.#endAll(threadHasEnded());
   }
 }
 
-/** A namespace that is visited for single actions: nothing the runtime starts meanwhile is elsewhere. */
+/** A namespace that is entered only for single actions, so that nothing the runtime starts in between runs in it. */
 class Place {
   readonly #calls: Syscalls & FileCalls;
   readonly #path: string;
@@ -160,13 +160,13 @@ class Place {
     this.#path = path;
   }
 
-  /** @throws SyscallError when the namespace is not there or cannot be entered */
+  /** @throws SyscallError when the namespace does not exist or cannot be entered */
   inside<T>(action: () => T): T {
     this.#open ??= { target: openNamespace(this.#calls, this.#path), home: currentNamespace(this.#calls) };
     return insideNamespace(this.#calls, this.#open.home, this.#open.target, action);
   }
 
-  /** A descriptor of a namespace keeps the namespace. */
+  /** Closes the descriptors, because an open descriptor keeps a namespace alive. */
   leave(): void {
     if (this.#open === undefined) return;
     for (const namespace of Object.values(this.#open)) closeNamespace(this.#calls, namespace);
@@ -182,7 +182,7 @@ function end({ listener, opening }: Subscriber, error: Error): void {
   else opening.break(error);
 }
 
-/** A datagram that cannot be read is as good as lost. */
+/** Passes on the messages of datagrams. A datagram that cannot be decoded counts as lost. */
 function tellMessages(listener: EventListener, datagrams: readonly Uint8Array[]): void {
   const messages: ReceivedMessage[] = [];
   let isLost = false;

@@ -10,34 +10,34 @@ export type Ipv4Address = number & { readonly [ipv4Brand]: true };
 export type Ipv6Address = bigint & { readonly [ipv6Brand]: true };
 
 /**
- * An IP address, parsed once and kept as a number.
+ * An IP address, parsed once and stored as a number.
  *
- * Primitive on purpose: two addresses are equal when `===` says so, and an address works as a `Map` key.
- * `typeof` tells the family.
+ * It is a primitive on purpose: `===` compares addresses, and an address works as a `Map` key. `typeof` tells the
+ * family.
  */
 export type Address = Ipv4Address | Ipv6Address;
 
 export type Family = 4 | 6;
 
 const MAX_IPV6 = (1n << 128n) - 1n;
-/** Eight groups, the last two as IPv4: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
+/** The longest text: eight groups, the last two as IPv4: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
 const LONGEST_IPV6 = 45;
 
-/** The family of an address. */
+/** Returns the family of an address. */
 export function familyOf(address: Address): Family {
   return typeof address === "number" ? 4 : 6;
 }
 
-/** The number of bits of an address of this family. */
+/** Returns the number of bits of an address of this family. */
 export function bitsOf(family: Family): 32 | 128 {
   return family === 4 ? 32 : 128;
 }
 
 /**
- * Parses an IPv4 address in its one strict form: four decimal parts, 0-255, no leading zeros.
+ * Parses an IPv4 address in its only strict form: four decimal parts, 0-255, no leading zeros.
  *
  * Libraries are laxer: `ipaddr.js` reads `010.0.0.1` as 8.0.0.1 and `127.1` as 127.0.0.1. Loading one would also cost
- * every ADD a millisecond (docs/performance.md); in the tests `ipaddr.js` is the oracle for what both accept.
+ * every ADD a millisecond (docs/performance.md). The tests use `ipaddr.js` as the oracle for what both accept.
  *
  * @returns the address, or undefined when the text is not one
  */
@@ -62,7 +62,7 @@ export function tryParseIpv4(text: string): Ipv4Address | undefined {
 }
 
 /**
- * Parses an IPv6 address (RFC 4291 section 2.2) without a zone; an embedded IPv4 tail must be strict itself.
+ * Parses an IPv6 address (RFC 4291 section 2.2) without a zone. An embedded IPv4 tail must itself be strict.
  *
  * @returns the address, or undefined when the text is not one
  */
@@ -73,7 +73,7 @@ export function tryParseIpv6(text: string): Ipv6Address | undefined {
   const after = parseGroups(tail ?? "", true);
   if (before === undefined || after === undefined) return undefined;
   const zeros = 8 - before.length - after.length;
-  // "::" stands for one group of zeros at least (RFC 4291); without it all eight are written.
+  // "::" stands for at least one group of zeros (RFC 4291); without it all eight groups are written.
   if (tail === undefined ? zeros !== 0 : zeros < 1) return undefined;
   let value = 0n;
   for (const group of before) value = (value << 16n) | BigInt(group);
@@ -82,7 +82,7 @@ export function tryParseIpv6(text: string): Ipv6Address | undefined {
   return value as Ipv6Address;
 }
 
-/** The 16-bit groups between colons; the last two may be written as an IPv4 address where `mayEndInIpv4`. */
+/** Returns the 16-bit groups between colons. The last two may be written as an IPv4 address where `mayEndInIpv4`. */
 function parseGroups(text: string, mayEndInIpv4: boolean): readonly number[] | undefined {
   if (text === "") return [];
   const groups: number[] = [];
@@ -107,9 +107,9 @@ export function tryParseAddress(text: string): Address | undefined {
 }
 
 /**
- * Parses an IPv4 or IPv6 address: the only gate through which a text becomes an address.
+ * Parses an IPv4 or IPv6 address. Every text becomes an address only through this function.
  *
- * @param field what the text is, for the error message ("ipam.ranges[0][0].gateway")
+ * @param field the name of the text, for the error message ("ipam.ranges[0][0].gateway")
  * @throws DrawbridgeError ERR_ADDRESS naming the field and the value
  */
 export function parseAddress(text: string, field = "address"): Address {
@@ -124,9 +124,9 @@ export function parseAddress(text: string, field = "address"): Address {
 }
 
 /**
- * The address in its canonical text: dotted decimal, or RFC 5952 for IPv6.
+ * Returns the address in its canonical text: dotted decimal, or RFC 5952 for IPv6.
  *
- * It is what Go's `net.IP.String` prints, except for IPv4-mapped addresses (`::ffff:a00:1`): Go takes them for IPv4.
+ * It is what Go's `net.IP.String` prints, except for IPv4-mapped addresses (`::ffff:a00:1`), which Go takes for IPv4.
  */
 export function formatAddress(address: Address): string {
   if (typeof address === "number") {
@@ -151,7 +151,7 @@ function hexGroups(groups: readonly number[], start: number, end: number): strin
   return text;
 }
 
-/** The first of the longest runs of zero groups: the one RFC 5952 section 4.2 shortens. */
+/** Returns the first of the longest runs of zero groups, which RFC 5952 section 4.2 shortens. */
 function longestZeroRun(groups: readonly number[]): { readonly start: number; readonly length: number } {
   let longest = { start: 0, length: 0 };
   let length = 0;
@@ -162,7 +162,7 @@ function longestZeroRun(groups: readonly number[]): { readonly start: number; re
   return longest;
 }
 
-/** The address in network byte order: 4 or 16 bytes. */
+/** Returns the address in network byte order: 4 or 16 bytes. */
 export function addressToBytes(address: Address): Uint8Array {
   if (typeof address === "number") {
     return Uint8Array.of(address >>> 24, (address >>> 16) & 255, (address >>> 8) & 255, address & 255);
@@ -181,7 +181,7 @@ export function addressToBytes(address: Address): Uint8Array {
  */
 export function addressFromBytes(bytes: Uint8Array): Address {
   if (bytes.length === 4) {
-    // Without a view, for the addresses that come by the ten thousand.
+    // No view here, for speed: these addresses come by the ten thousand.
     const high = ((bytes[0] ?? 0) << 8) | (bytes[1] ?? 0);
     return (high * 0x1_0000 + ((bytes[2] ?? 0) << 8) + (bytes[3] ?? 0)) as Ipv4Address;
   }
@@ -192,24 +192,20 @@ export function addressFromBytes(bytes: Uint8Array): Address {
   throw new DrawbridgeError("ERR_ADDRESS", `address: ${bytes.length} bytes; expected 4 (IPv4) or 16 (IPv6)`);
 }
 
-/**
- * The address `distance` steps away, or undefined when that leaves the family's number space.
- *
- * The result has the family of `address`.
- */
+/** Returns the address `distance` steps away, of the same family, or undefined outside the family's number space. */
 export function addressPlus(address: Address, distance: bigint): Address | undefined {
   const value = BigInt(address) + distance;
   return addressFromValue(familyOf(address), value);
 }
 
-/** The address of a family with this numeric value, or undefined when it does not fit. */
+/** Returns the address of a family with this numeric value, or undefined when it does not fit. */
 export function addressFromValue(family: Family, value: bigint): Address | undefined {
   if (value < 0n) return undefined;
   if (family === 4) return value <= 0xffff_ffffn ? (Number(value) as Ipv4Address) : undefined;
   return value <= MAX_IPV6 ? (value as Ipv6Address) : undefined;
 }
 
-/** Orders addresses: IPv4 before IPv6, then by number. Negative, zero or positive as `Array.sort` wants. */
+/** Compares addresses for `Array.sort`: IPv4 comes before IPv6, then the numbers decide. */
 export function compareAddresses(a: Address, b: Address): number {
   if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
   return a < b ? -1 : a > b ? 1 : 0;

@@ -2,21 +2,21 @@ import { DrawbridgeError } from "../error.ts";
 import type { Address, Family, Ipv6Address } from "./address.ts";
 import { addressFromValue, bitsOf, familyOf, formatAddress, tryParseAddress } from "./address.ts";
 
-/** A prefix: `address` may have host bits set (an interface address) or not (a network). */
+/** A prefix. `address` may have host bits set (an interface address) or not (a network). */
 export interface Cidr {
   readonly address: Address;
   readonly prefixLength: number;
 }
 
-/** The IPv6 addresses that stand for IPv4 ones: ::ffff:0:0/96 (RFC 4291 section 2.5.5.2). */
+/** The IPv6 addresses that stand for IPv4 addresses: ::ffff:0:0/96 (RFC 4291 section 2.5.5.2). */
 export const IPV4_MAPPED: Cidr = Object.freeze({ address: 0xffff_0000_0000n as Ipv6Address, prefixLength: 96 });
 
 /**
  * Parses `address/length` strictly: a canonical decimal length without leading zeros, within the family's bits.
  *
- * Host bits are kept; ask {@link hasHostBits} where a network is wanted.
+ * Host bits are retained: use {@link hasHostBits} where a network is expected.
  *
- * @param field what the text is, for the error message
+ * @param field the name of the text, for the error message
  * @throws DrawbridgeError ERR_ADDRESS naming the field and the value
  */
 export function parseCidr(text: string, field = "cidr"): Cidr {
@@ -24,7 +24,7 @@ export function parseCidr(text: string, field = "cidr"): Cidr {
   const address = slash < 0 ? undefined : tryParseAddress(text.slice(0, slash));
   const length = text.slice(slash + 1);
   const prefixLength = Number(length);
-  // Printing it again shows whether it was written as a plain number: no sign, no leading zero, no exponent.
+  // Printing the number again shows whether the text was plain: no sign, no leading zero, no exponent.
   if (address !== undefined && String(prefixLength) === length && prefixLength >= 0) {
     if (prefixLength <= bitsOf(familyOf(address)) && Number.isInteger(prefixLength)) {
       return Object.freeze({ address, prefixLength });
@@ -36,40 +36,40 @@ export function parseCidr(text: string, field = "cidr"): Cidr {
   );
 }
 
-/** `address/length` in canonical text. */
+/** Returns `address/length` in canonical text. */
 export function formatCidr(cidr: Cidr): string {
   return `${formatAddress(cidr.address)}/${cidr.prefixLength}`;
 }
 
-/** The prefix that holds exactly this address: /32 or /128. */
+/** Returns the prefix that holds exactly this address: /32 or /128. */
 export function hostCidr(address: Address): Cidr {
   return Object.freeze({ address, prefixLength: bitsOf(familyOf(address)) });
 }
 
-/** The family of a prefix. */
+/** Returns the family of a prefix. */
 export function cidrFamily(cidr: Cidr): Family {
   return familyOf(cidr.address);
 }
 
-/** The first address of the prefix (its network address). */
+/** Returns the first address of the prefix (its network address). */
 export function networkAddress(cidr: Cidr): Address {
   return edge(cidr, (value, hostMask) => value & ~hostMask);
 }
 
-/** The last address of the prefix (the broadcast address, for IPv4). */
+/** Returns the last address of the prefix (for IPv4, the broadcast address). */
 export function lastAddress(cidr: Cidr): Address {
   return edge(cidr, (value, hostMask) => value | hostMask);
 }
 
-/** Whether bits behind the prefix length are set, as in 10.0.0.1/24. */
+/** Tells whether bits beyond the prefix length are set, as in 10.0.0.1/24. */
 export function hasHostBits(cidr: Cidr): boolean {
   return networkAddress(cidr) !== cidr.address;
 }
 
-/** Whether the prefix contains the address; never true across families. */
+/** Tells whether the prefix contains the address; never true across families. */
 export function cidrContains(cidr: Cidr, address: Address): boolean {
   if (typeof address === "number") {
-    // A shift by 32 is none.
+    // JavaScript ignores a shift by 32, so length 0 is handled here.
     if (typeof cidr.address !== "number" || cidr.prefixLength === 0) return typeof cidr.address === "number";
     return (cidr.address ^ address) >>> (32 - cidr.prefixLength) === 0;
   }

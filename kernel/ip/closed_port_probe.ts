@@ -11,19 +11,19 @@ const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const SO_SNDTIMEO = 21;
-/** Nothing listens there on a node (RFC 863). */
+/** A port on which nothing listens on a node (RFC 863). */
 const DISCARD_PORT = 9;
 
 /**
- * Whether a connection from one of this node's addresses reaches another address: the kernel there refuses the port, or a program
- * accepts it.
+ * Tells whether a connection from one of this node's addresses reaches another address: the kernel there refuses the
+ * port, or a program accepts it.
  *
- * A refusal is a TCP reset. The answer to a datagram would be an ICMP error, of which Linux sends a destination one a second (icmp(7),
- * icmp_ratelimit): the next look would be answered by nobody.
+ * A refusal is a TCP reset. A datagram would be answered with an ICMP error, and Linux sends a destination only one of
+ * them a second (icmp(7), icmp_ratelimit), so the next probe would get no answer.
  *
- * @param milliseconds how long an answer is awaited (SO_SNDTIMEO bounds a connect, socket(7))
+ * @param milliseconds how long to wait for an answer (SO_SNDTIMEO bounds a connect, socket(7))
  * @returns false without an answer, which may have been lost, dropped or never sent
- * @throws SyscallError when the socket or the source address is refused
+ * @throws SyscallError when the kernel refuses the socket or the source address
  */
 export function isReached(syscalls: Syscalls, from: Address, to: Address, milliseconds: number): boolean {
   const domain = familyOf(from) === 4 ? AF_INET : AF_INET6;
@@ -38,7 +38,7 @@ export function isReached(syscalls: Syscalls, from: Address, to: Address, millis
   }
 }
 
-/** struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7)). */
+/** Returns struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7)). */
 function socketAddressOf(address: Address, port: number): Uint8Array {
   const isV4 = familyOf(address) === 4;
   const bytes = new Uint8Array(isV4 ? 16 : 28);

@@ -8,9 +8,9 @@ export type MacAddress = string & { readonly [macBrand]: true };
 /**
  * Parses a unicast MAC address written with colons or dashes.
  *
- * Group addresses and all zeros are refused, since the kernel refuses them on an interface (is_valid_ether_addr).
+ * Group addresses and all zeros are errors, because the kernel refuses them on an interface (is_valid_ether_addr).
  *
- * @param field what the text is, for the error message
+ * @param field the name of the text, for the error message
  * @throws DrawbridgeError ERR_ADDRESS naming the field and the value
  */
 export function parseMac(text: string, field = "mac"): MacAddress {
@@ -25,7 +25,7 @@ export function parseMac(text: string, field = "mac"): MacAddress {
   );
 }
 
-/** The six bytes of a MAC address. */
+/** Returns the six bytes of a MAC address. */
 export function macToBytes(mac: MacAddress): Uint8Array {
   const bytes = new Uint8Array(6);
   for (let i = 0; i < 6; i++) bytes[i] = Number.parseInt(mac.slice(3 * i, 3 * i + 2), 16);
@@ -33,7 +33,7 @@ export function macToBytes(mac: MacAddress): Uint8Array {
 }
 
 /**
- * The MAC address of six bytes, as the kernel reports it (group bit and zero allowed: it is what is there).
+ * Returns the MAC address of six bytes as the kernel reports it: a group address or zeros are allowed here.
  *
  * @throws DrawbridgeError ERR_ADDRESS for any other length
  */
@@ -42,7 +42,7 @@ export function macFromBytes(bytes: Uint8Array): MacAddress {
     throw new DrawbridgeError("ERR_ADDRESS", `mac: ${bytes.length} bytes; expected 6`);
   }
   let text = "";
-  // By position: the first loop over a typed array's iterator costs a newly started plugin 0.15 ms.
+  // Indexed: the first loop over a typed array's iterator costs a newly started plugin 0.15 ms.
   for (let i = 0; i < 6; i++) {
     const byte = bytes[i] ?? 0;
     text += `${i === 0 ? "" : ":"}${byte < 16 ? "0" : ""}${byte.toString(16)}`;

@@ -1,7 +1,7 @@
-/** IANA's numbers of the protocols that have a name here. */
+/** The IANA numbers of the protocols that have a name here. */
 const numbers = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
 
-/** A protocol above IP: by name where it has one here, so that each has one form, by its IANA number otherwise. */
+/** A protocol above IP. A protocol that has a name here is always written by name, any other by its IANA number. */
 export type IpProtocol = keyof typeof numbers | number;
 
 const TEXTS = { tcp: "TCP", udp: "UDP", sctp: "SCTP", icmp: "ICMP", icmpv6: "ICMPv6" } as const;
@@ -13,17 +13,17 @@ const named: ReadonlyMap<number, IpProtocol> = new Map<number, IpProtocol>([
   [numbers.sctp, "sctp"],
 ]);
 
-/** Returns a protocol for people: `TCP`, `ICMPv6`, `protocol 47`. */
+/** Returns a protocol in readable form: `TCP`, `ICMPv6`, `protocol 47`. */
 export function protocolText(protocol: IpProtocol): string {
   return typeof protocol === "number" ? `protocol ${protocol}` : TEXTS[protocol];
 }
 
-/** The protocol of an IANA number, in its one form: 6 is "tcp". */
+/** Returns the protocol of an IANA number, by name if it has one: 6 is "tcp". */
 export function protocolFromNumber(number: number): IpProtocol {
   return named.get(number) ?? number;
 }
 
-/** The IANA number of a protocol. */
+/** Returns the IANA number of a protocol. */
 export function protocolNumber(protocol: IpProtocol): number {
   return typeof protocol === "number" ? protocol : numbers[protocol];
 }

@@ -3,26 +3,26 @@ import { addressPlus, compareAddresses, familyOf } from "./address.ts";
 import type { Cidr } from "./cidr.ts";
 import { lastAddress, networkAddress } from "./cidr.ts";
 
-/** All addresses of one family between two, both included. */
+/** All addresses of one family from `first` to `last`, both included. */
 export interface AddressRange {
   readonly first: Address;
   readonly last: Address;
 }
 
-/** All addresses of a prefix. */
+/** Returns all addresses of a prefix. */
 export function rangeOf(cidr: Cidr): AddressRange {
   return { first: networkAddress(cidr), last: lastAddress(cidr) };
 }
 
 /**
- * The addresses of prefixes as ranges in order that neither overlap nor touch: the kernel refuses elements of a set that
- * overlap, and those that touch would come back from it as one.
+ * Returns the addresses of prefixes as ordered ranges that neither overlap nor touch. The kernel refuses overlapping
+ * elements of a set, and returns touching ones as one.
  */
 export function joinedRanges(cidrs: readonly Cidr[], family: Family): readonly AddressRange[] {
   return unitedRanges(cidrs.filter(({ address }) => familyOf(address) === family).map(rangeOf));
 }
 
-/** The same addresses in ranges in order, IPv4 first, that neither overlap nor touch. */
+/** Returns the same addresses in ordered ranges, IPv4 first, that neither overlap nor touch. */
 export function unitedRanges(ranges: readonly AddressRange[]): readonly AddressRange[] {
   const sorted = ranges.toSorted((a, b) => compareAddresses(a.first, b.first) || compareAddresses(a.last, b.last));
   const joined: AddressRange[] = [];
@@ -37,7 +37,7 @@ export function unitedRanges(ranges: readonly AddressRange[]): readonly AddressR
   return joined;
 }
 
-/** What is left of ranges that are in order and apart without the addresses of others, which may be as they like. */
+/** Returns the addresses of ordered, separate ranges that are not in `others`, which may overlap in any order. */
 export function withoutRanges(
   ranges: readonly AddressRange[],
   others: readonly AddressRange[],
@@ -60,7 +60,7 @@ export function withoutRanges(
   return left;
 }
 
-/** Whether one of the ranges, which are in order and apart, has the address. */
+/** Tells whether one of the ranges, which are ordered and separate, contains the address. */
 export function isInRanges(ranges: readonly AddressRange[], address: Address): boolean {
   let [low, high] = [0, ranges.length];
   while (low < high) {

@@ -12,10 +12,10 @@ const OUTGOING = 7;
 const PROTOCOL = 16;
 /** IFNAMSIZ. */
 const NAME_LENGTH = 16;
-/** Protocols as iptables-save prints them (/etc/protocols); all others that no sample packet has are as good as these. */
+/** Protocols as iptables-save prints them (/etc/protocols). Others need no number: no sample packet has them. */
 const PROTOCOLS: Readonly<Record<string, number | undefined>> = { tcp: 6, udp: 17 };
 
-/** The steps of an option about the packet's header or its links. */
+/** Returns the steps of an option about the packet's header or its links. */
 export function headerSteps({ name, values: [value = ""], isNegated }: Option): readonly Step[] {
   switch (name) {
     case "-i":
@@ -32,7 +32,7 @@ export function headerSteps({ name, values: [value = ""], isNegated }: Option): 
   }
 }
 
-/** A test that may pass or not. */
+/** Returns a test that may pass or not. */
 export function unknown(name: string): Step {
   return { kind: "test", test: { kind: "unknown", name } };
 }
@@ -57,7 +57,7 @@ function protocolSteps(text: string, isNegated: boolean): readonly Step[] {
   ];
 }
 
-/** `-s` and `-d` with an address and a mask of any form; one with holes is not evaluated. */
+/** Returns the step of `-s` or `-d`, with an address and any form of mask; a mask with holes is not evaluated. */
 export function addressStep({ name, values: [value = ""], isNegated }: Option, family: "ip" | "ip6"): Step {
   const [text = "", mask] = value.split("/");
   const address = tryParseAddress(text);
@@ -68,7 +68,7 @@ export function addressStep({ name, values: [value = ""], isNegated }: Option, f
   return { kind: "test", test: addressesTest(range, name === "-s", isNegated) };
 }
 
-/** Returns the test of a packet's source, or of its destination, for a range from its first address to its last. */
+/** Returns the test of a packet's source or destination against a range from its first to its last address. */
 export function addressesTest(
   range: readonly [Uint8Array, Uint8Array],
   isSource: boolean,

@@ -25,23 +25,23 @@ const TCP_FLAGS: Readonly<Record<string, number | undefined>> = {
   URG: 32,
   ALL: 63,
 };
-/** RTN_*, by their places. */
+/** RTN_*, each at the index of its number. */
 const ADDRESS_TYPES =
   "UNSPEC UNICAST LOCAL BROADCAST ANYCAST MULTICAST BLACKHOLE UNREACHABLE PROHIBIT THROW NAT XRESOLVE".split(" ");
 const PACKET_TYPES = ["unicast", "broadcast", "multicast"];
 const ANY: readonly PortRange[] = [[0, 65_535]];
-/** Matches of which no option is about what a packet is. */
+/** Matches whose options are not about the packet. */
 const NOTING = ["comment"];
-/** Matches of headers that no sample packet has. */
+/** Matches on headers that no sample packet has. */
 const OF_OTHERS = ["icmp", "icmp6", "ipv6-icmp", "sctp", "dccp", "esp", "ah", "frag", "rt", "mh", "hbh", "dst"];
 
-/** The steps of a match (`-m NAME`) with its options. One that is not known here may match. */
+/** Returns the steps of a match (`-m NAME`) with its options. A match that is unknown here may or may not pass. */
 export function matchSteps(name: string, options: readonly Option[]): readonly Step[] {
   if (NOTING.includes(name)) return [];
   if (OF_OTHERS.includes(name)) return [{ kind: "test", test: { kind: "never" } }];
   const of = TESTS[name];
   if (of === undefined) return [unknown(`match ${name}`)];
-  // A match without an option, as "-m tcp", only says that the packet has such a header.
+  // A match without an option, such as "-m tcp", only says that the packet has such a header.
   return options.map((option): Step => {
     const test = of(option);
     return test === undefined ? unknown(`match ${name} ${option.name}`) : { kind: "test", test };
@@ -130,7 +130,7 @@ function addressRange({ name, values: [value = ""], isNegated }: Option): Extens
   return addressesTest([addressToBytes(first), addressToBytes(last)], isSource, isNegated);
 }
 
-/** The sum of the bits of names with commas between them; undefined where one is not known. */
+/** Returns the sum of the bits of comma-separated names; undefined when a name is unknown. */
 function sumOf(text: string, bits: Readonly<Record<string, number | undefined>>): number | undefined {
   return text.split(",").reduce<number | undefined>((sum, name) => {
     const bit = bits[name];

@@ -1,16 +1,16 @@
-/** An option of a rule, with its values. */
+/** An option of a rule with its values. */
 export interface Option {
   /** Such as `-s` or `--dport`. */
   readonly name: string;
   readonly values: readonly string[];
-  /** Whether "!" stands before it. */
+  /** Whether "!" precedes it. */
   readonly isNegated: boolean;
 }
 
-/** Options whose value is any text, also one that begins with a dash. */
+/** Options whose value is any text, even text that begins with a dash. */
 const OF_TEXT: readonly string[] = ["--comment", "--log-prefix", "--nflog-prefix", "--ulog-prefix", "--string"];
 
-/** The options of a rule: each begins with a dash, and what follows until the next one are its values. */
+/** Returns the options of a rule. Each begins with a dash; the words up to the next option are its values. */
 export function optionsOf(rule: readonly string[]): readonly Option[] {
   const options: { name: string; values: string[]; isNegated: boolean }[] = [];
   let isNegated = false;

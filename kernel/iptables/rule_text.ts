@@ -6,9 +6,9 @@ import { addressStep, headerSteps } from "./header_option.ts";
 import { matchSteps } from "./match_option.ts";
 
 /**
- * The steps of a rule as `iptables-save` prints it, after the name of its chain.
+ * Returns the steps of a rule as `iptables-save` prints it, after the name of its chain.
  *
- * @param isChain whether a target is a chain of the user's in the same table
+ * @param isChain tells whether a target is a user-defined chain of the same table
  */
 export function ruleSteps(
   rule: readonly string[],
@@ -60,7 +60,7 @@ function ends([target, ...options]: readonly Option[], isChain: (target: string)
   }
 }
 
-/** `--set-xmark VALUE/MASK`, by which iptables-save prints all changes of marks: the bits of the mask go, then those of the value turn. */
+/** Returns the step of `--set-xmark VALUE/MASK`, as iptables-save prints all mark changes: clear MASK, xor VALUE. */
 function markStep(options: readonly Option[]): Step {
   const [value, mask = 0xffff_ffff] = (options.find(({ name }) => name === "--set-xmark")?.values[0] ?? "")
     .split("/")

@@ -14,7 +14,7 @@ const PRIORITIES: Readonly<Record<string, number | undefined>> = { raw: -300, ma
 const DESTINATION_NAT = -100;
 const SOURCE_NAT = 100;
 
-/** More rules than a chain has, so that the number of a rule also says its chain. */
+/** More than the rules of any chain, so that a rule's number also identifies its chain. */
 const CHAIN_STEP = 1_000_000n;
 
 interface Chain {
@@ -24,9 +24,9 @@ interface Chain {
 }
 
 /**
- * The tables that `iptables-save` prints, as others' tables: those of the module ip_tables, which netlink does not show.
+ * Returns the tables that `iptables-save` prints, as foreign tables: those of ip_tables, which netlink does not show.
  *
- * A rule's handle says its place in its chain ({@link ruleNumber}). An option that is not known makes a rule one that may match.
+ * A rule's handle contains its place in its chain ({@link ruleNumber}). A rule with an unknown option may match.
  */
 export function parseSaveText(text: string, family: "ip" | "ip6"): readonly ForeignTable[] {
   const tables: ForeignTable[] = [];
@@ -51,7 +51,7 @@ export function parseSaveText(text: string, family: "ip" | "ip6"): readonly Fore
   return tables;
 }
 
-/** The place of a rule in its chain, which iptables counts from 1. */
+/** Returns the position of a rule in its chain, counted from 1 as iptables does. */
 export function ruleNumber(handle: bigint): number {
   return Number(handle % CHAIN_STEP);
 }
@@ -77,7 +77,7 @@ function tableOf(
   return { family, name, isLegacy: true, chains: new Map(named), sets: new Map() };
 }
 
-/** A chain without a policy is one of the user's. */
+/** A chain without a policy is user-defined. */
 function baseOf(table: string, chain: string, policy: string): ForeignChain["base"] {
   const hook = HOOKS[chain];
   if (hook === undefined || policy === "-") return undefined;

@@ -15,20 +15,20 @@ export const NetfilterGroup = {
   NFTABLES: 7,
 } as const;
 
-/** struct nfgenmsg: what every message begins with. The version is always 0. */
+/** struct nfgenmsg, the header of every message. The version is always 0. */
 export const netfilterHeader = { family: "u8", version: "u8", resourceId: "be16" } as const;
 
-/** The type of a message: the subsystem above its own number. */
+/** Returns the type of a message: the subsystem in the high byte, its own number in the low one. */
 export function messageType(subsystem: number, number: number): number {
   return (subsystem << 8) | number;
 }
 
-/** NFPROTO_IPV4 or NFPROTO_IPV6, which are AF_INET and AF_INET6; 0 for both families. */
+/** Returns NFPROTO_IPV4 or NFPROTO_IPV6, which equal AF_INET and AF_INET6; 0 for both families. */
 export function familyNumber(family: Family | undefined): number {
   return family === undefined ? 0 : addressFamilyNumber(family);
 }
 
-/** The family of a header; undefined for any other than IPv4 and IPv6. */
+/** Returns the family of a header; undefined for any other than IPv4 and IPv6. */
 export function familyFromNumber(number: number): Family | undefined {
   if (number === addressFamilyNumber(4)) return 4;
   return number === addressFamilyNumber(6) ? 6 : undefined;

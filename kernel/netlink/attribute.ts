@@ -5,9 +5,9 @@ import { macFromBytes, macToBytes } from "../ip/mac.ts";
 import { AttributeCursor, HEADER, malformed } from "./attribute_cursor.ts";
 import { littleEndian, Writer } from "./writer.ts";
 
-/** How the payload of one attribute is written and read. */
+/** The encoding of an attribute's payload. */
 export interface AttributeType<T> {
-  /** The table of a nested attribute, to name an attribute inside it in an error. */
+  /** The table of a nested attribute, so that errors can name an attribute inside it. */
   readonly nested?: AttributeTable;
   encode(writer: Writer, value: T): void;
   /** @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is not one of this type */
@@ -17,16 +17,16 @@ export interface AttributeType<T> {
 /** Attributes by name: their kernel number and the type of their payload. */
 export type AttributeTable = Readonly<Record<string, readonly [number: number, type: AttributeType<unknown>]>>;
 
-/** The values of a table's attributes as a message carries them: all optional. */
+/** The values of a table's attributes as a message carries them; all are optional. */
 export type AttributeValues<T extends AttributeTable> = {
   readonly [K in keyof T]?: T[K] extends readonly [number, AttributeType<infer V>] ? V : never;
 };
 
-/** The values of a table's attributes for a message to send; those that are undefined are left out. */
+/** The values of a table's attributes to send; undefined ones are left out. */
 export type AttributeInput<T extends AttributeTable> = { readonly [K in keyof T]?: AttributeValues<T>[K] | undefined };
 
 const NESTED = 0x8000;
-/** The largest attribute, header included, that its 16-bit length field can describe. */
+/** The largest attribute, header included, that the 16-bit length field can describe. */
 const MAX_LENGTH = 0xffff;
 
 function exactly(payload: Uint8Array, length: number): DataView {
@@ -59,7 +59,7 @@ export const u64: AttributeType<bigint> = {
   decode: (payload) => exactly(payload, 8).getBigUint64(0, littleEndian),
 };
 
-/** Unsigned numbers in network byte order, as netfilter has them. */
+/** Unsigned numbers in network byte order, as netfilter uses them. */
 export const be16: AttributeType<number> = {
   encode: (writer, value) => writer.be16(value),
   decode: (payload) => exactly(payload, 2).getUint16(0),
@@ -75,7 +75,7 @@ export const be64: AttributeType<bigint> = {
   decode: (payload) => exactly(payload, 8).getBigUint64(0),
 };
 
-/** A presence flag without payload. Encoding `false` is a mistake of the caller: leave the attribute out. */
+/** A presence flag without payload. Never encode `false`: leave the attribute out. */
 export const flag: AttributeType<true> = {
   encode: () => {},
   decode: (payload) => {
@@ -90,10 +90,10 @@ export const bytes: AttributeType<Uint8Array> = {
 };
 
 const SHORT_TEXT = 32;
-/** A byte order mark is part of a name like any other character. */
+/** Decodes a byte order mark like any other character, because it is part of a name. */
 const textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** A string that ends with NUL on the wire. A NUL inside is refused, since the kernel would cut the string there. */
+/** A string that ends with NUL on the wire. A NUL inside is an error, because the kernel would cut the string there. */
 export const string: AttributeType<string> = {
   encode: (writer, value) => {
     if (value.includes("\0")) throw malformed(`string ${JSON.stringify(value)} contains a NUL byte`);
@@ -106,7 +106,7 @@ export const string: AttributeType<string> = {
   },
 };
 
-/** Names are short and of ASCII, for which a decoder takes three times as long. */
+/** Decodes text, without a decoder if it is short ASCII, as names are: a decoder takes three times as long. */
 function textOf(payload: Uint8Array): string {
   if (payload.length > SHORT_TEXT) return textDecoder.decode(payload);
   let text = "";
@@ -118,7 +118,7 @@ function textOf(payload: Uint8Array): string {
   return text;
 }
 
-/** An IPv4 or IPv6 address in network byte order; the length tells the family. */
+/** An IPv4 or IPv6 address in network byte order. Its length determines the family. */
 export const address: AttributeType<Address> = {
   encode: (writer, value) => writer.bytes(addressToBytes(value)),
   decode: (payload) => {
@@ -136,7 +136,7 @@ export const mac: AttributeType<MacAddress> = {
   },
 };
 
-/** Attributes inside an attribute. */
+/** Returns the type of an attribute that contains attributes. */
 export function nested<T extends AttributeTable>(table: T): AttributeType<AttributeValues<T>> {
   return {
     nested: table,
@@ -145,7 +145,7 @@ export function nested<T extends AttributeTable>(table: T): AttributeType<Attrib
   };
 }
 
-/** A list: attributes of one number inside an attribute, each with one item. Items of other numbers are skipped. */
+/** Returns the type of a list: an attribute with one inner attribute of `number` per item; others are skipped. */
 export function list<T>(number: number, item: AttributeType<T>): AttributeType<readonly T[]> {
   return {
     encode: (writer, values) => {
@@ -159,9 +159,9 @@ export function list<T>(number: number, item: AttributeType<T>): AttributeType<r
 }
 
 /**
- * Appends the attributes that have a value, in the order of the table (the kernel does not care; tests do).
+ * Appends the attributes that have a value, in the order of the table (only tests depend on the order, not the kernel).
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a payload does not fit a 16-bit length
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a payload is too long for a 16-bit length
  */
 export function encodeAttributes<T extends AttributeTable>(writer: Writer, table: T, values: AttributeInput<T>): void {
   for (const name in table) {
@@ -177,18 +177,18 @@ function encodeAttribute<T>(writer: Writer, number: number, type: AttributeType<
   endAttribute(writer, start);
 }
 
-/** Begins an attribute whose payload the caller writes. @returns what {@link endAttribute} ends */
+/** Begins an attribute whose payload the caller writes. @returns the argument for {@link endAttribute} */
 export function beginAttribute(writer: Writer, number: number): number {
   return writer.beginAttribute(number);
 }
 
-/** @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload does not fit a 16-bit length */
+/** @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is too long for a 16-bit length */
 export function endAttribute(writer: Writer, start: number): void {
   const length = writer.endAttribute(start);
   if (length > MAX_LENGTH) throw malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
 }
 
-/** The attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */
+/** Returns the attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */
 export function attributeBytes<T extends AttributeTable>(table: T, values: AttributeInput<T>): Uint8Array {
   const writer = new Writer(64);
   encodeAttributes(writer, table, values);
@@ -196,10 +196,10 @@ export function attributeBytes<T extends AttributeTable>(table: T, values: Attri
 }
 
 /**
- * The attributes of a buffer as [number, payload]; payloads are views of it.
+ * Returns the attributes of a buffer as [number, payload]. The payloads are views of the buffer.
  *
- * Every step advances by at least the four bytes of a header and stays inside the buffer, so hostile lengths end
- * in an error, never in a loop or a read outside.
+ * Every step advances by at least a header's four bytes and stays inside the buffer, so hostile lengths end in an
+ * error, never in a loop or a read outside the buffer.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED at the first attribute that does not fit
  */
@@ -209,16 +209,16 @@ export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: n
   return found;
 }
 
-/** Tells `visit` of each attribute of {@link eachAttribute}, and where its payload starts and ends in the buffer. */
+/** Calls `visit` for each attribute of {@link eachAttribute}, with the start and end of its payload in the buffer. */
 function walkAttributes(buffer: Uint8Array, visit: (number: number, start: number, end: number) => void): void {
   const cursor = new AttributeCursor(buffer).enter(0, buffer.length);
   while (cursor.next()) visit(cursor.number, cursor.start, cursor.end);
 }
 
 /**
- * Reads the attributes of a table; numbers it does not hold are skipped, the last of a repeated number wins.
+ * Reads the attributes of a table. Unknown numbers are skipped, and the last attribute of a repeated number wins.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a length or a payload is not what its type demands
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a length or a payload does not suit its type
  */
 export function decodeAttributes<T extends AttributeTable>(table: T, buffer: Uint8Array): AttributeValues<T> {
   const index = indexOf(table);
@@ -248,7 +248,7 @@ function indexOf(table: AttributeTable): NumberIndex {
 }
 
 /**
- * The name of the attribute at a byte offset ("linkinfo.data"), for the kernel's "bad attribute at offset N".
+ * Returns the name of the attribute at a byte offset ("linkinfo.data"), for the kernel's "bad attribute at offset N".
  *
  * @returns undefined when the offset is not the start of an attribute of this table
  */

@@ -1,26 +1,23 @@
 import { DrawbridgeError } from "../error.ts";
 import { littleEndian } from "./writer.ts";
 
-/** The bytes of an attribute before its payload: its length and its number. */
+/** The size of an attribute's header: its length and its number. */
 export const HEADER = 4;
-/** The low 14 bits of the type field are the number; the others say "nested" and "network byte order". */
+/** The low 14 bits of the type field are the number. The other bits mean "nested" and "network byte order". */
 const NUMBER_MASK = 0x3fff;
 
-/** The error of an attribute that is none. */
+/** Returns the error for a malformed attribute. */
 export function malformed(what: string): DrawbridgeError {
   return new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink attribute: ${what}`);
 }
 
-/**
- * Steps through the attributes of a part of a buffer, without a value for each: elements of sets
- * come by the ten thousand.
- */
+/** Steps through attributes of a buffer without an object for each, because set elements come by the ten thousand. */
 export class AttributeCursor {
   readonly #buffer: Uint8Array;
   readonly #view: DataView;
   #offset = 0;
   #limit = 0;
-  /** Of the attribute it stands on, and where that one's payload starts and ends in the buffer. */
+  /** The number of the current attribute, and the start and end of its payload in the buffer. */
   number = 0;
   start = 0;
   end = 0;
@@ -30,7 +27,7 @@ export class AttributeCursor {
     this.#view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
   }
 
-  /** Goes before the first attribute between two offsets of the buffer. */
+  /** Moves before the first attribute between two offsets of the buffer. */
   enter(start: number, end: number): this {
     this.#offset = start;
     this.#limit = end;
@@ -38,9 +35,9 @@ export class AttributeCursor {
   }
 
   /**
-   * Goes to the next attribute.
+   * Moves to the next attribute.
    *
-   * @returns false behind the last
+   * @returns false after the last one
    * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the attribute does not fit
    */
   next(): boolean {

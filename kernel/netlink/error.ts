@@ -6,7 +6,7 @@ import type { Request } from "./message.ts";
 import { requestAttributeAt } from "./message.ts";
 import { littleEndian } from "./writer.ts";
 
-/** The kernel refused a request. `errno` is positive; `kernelMessage` is its extended ACK text, when it gave one. */
+/** The kernel refused a request. `errno` is positive; `kernelMessage` is the text of its extended ACK, if any. */
 export class NetlinkError extends DrawbridgeError {
   override readonly name = "NetlinkError";
   readonly errno: number;
@@ -37,7 +37,7 @@ const ACK_TLVS = 0x200;
 const MESSAGE_HEADER = 16;
 
 /**
- * The outcome an NLMSG_ERROR body states for a request.
+ * Returns the outcome of a request that an NLMSG_ERROR body reports.
  *
  * @returns undefined for an acknowledgement, the error otherwise
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the body is not an nlmsgerr
@@ -63,7 +63,7 @@ export function outcomeOf(message: Request, flags: number, body: Uint8Array): Ne
   return new NetlinkError(message.operation, errno, attributes.message, attribute);
 }
 
-/** The outcome that NLMSG_DONE carries as an int: negative when the dump failed on the way. @returns undefined for success */
+/** Returns the error in the int of NLMSG_DONE, negative when the dump failed on the way; undefined for success. */
 export function dumpOutcome(message: Request, body: Uint8Array): NetlinkError | undefined {
   if (body.length < 4) return undefined;
   const result = new DataView(body.buffer, body.byteOffset, body.byteLength).getInt32(0, littleEndian);

@@ -17,7 +17,7 @@ export const MessageFlag = {
   DUMP: 0x300,
 } as const;
 
-/** Message types every netlink family shares. */
+/** The message types that every netlink family shares. */
 export const ControlType = { NOOP: 1, ERROR: 2, DONE: 3, OVERRUN: 4 } as const;
 
 const HEADER_SIZE = 16;
@@ -28,21 +28,21 @@ export interface BodyLayout<S extends StructLayout = StructLayout, A extends Att
   readonly attributes: A;
 }
 
-/** One request as a value: what to send, and enough to explain the kernel's refusal. */
+/** A request as a value: the data to send, and enough to explain the kernel's refusal. */
 export interface Request {
-  /** What this request does, in words, for errors ("create veth dbv0a1b with peer eth0"). */
+  /** The action of this request in words, for errors ("create veth dbv0a1b with peer eth0"). */
   readonly operation: string;
   readonly type: number;
   readonly flags: number;
   readonly body: Uint8Array;
   readonly layout: BodyLayout;
-  /** Whether success is told by a message of its own, as of a GET, so that no acknowledgement is needed behind it. */
+  /** Whether success has an answer of its own, as for a GET, so that no acknowledgement is needed. */
   readonly isAnswered?: boolean;
-  /** What stands at an offset of the body, where the layout alone cannot tell: which of many elements. */
+  /** Names the part at an offset of the body that the layout does not name: one of many elements. */
   readonly nameAt?: (offset: number) => string | undefined;
 }
 
-/** One message as received. */
+/** A received message. */
 export interface ReceivedMessage {
   readonly type: number;
   readonly flags: number;
@@ -76,7 +76,7 @@ export function request<S extends StructLayout, A extends AttributeTable>(
   };
 }
 
-/** Appends the request with its header. */
+/** Appends a request with its header. */
 export function encodeRequest(writer: Writer, message: Request, flags: number, sequence: number): void {
   writer.u32(HEADER_SIZE + message.body.length);
   writer.u16(message.type);
@@ -90,7 +90,7 @@ export function encodeRequest(writer: Writer, message: Request, flags: number, s
 /**
  * Splits a datagram into its messages.
  *
- * Every step advances by at least a header, so a hostile length cannot make it loop.
+ * Every step advances by at least a header, so a hostile length cannot cause an endless loop.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a message does not fit the datagram
  */
@@ -116,7 +116,7 @@ export function decodeMessages(datagram: Uint8Array): readonly ReceivedMessage[]
 }
 
 /**
- * The struct and the attributes of a message body.
+ * Returns the struct and the attributes of a message body.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when they do not fit the layout
  */
@@ -128,7 +128,7 @@ export function decodeBody<S extends StructLayout, A extends AttributeTable>(
   return { header, attributes: decodeAttributes(layout.attributes, body.subarray(attributesOffset(layout))) };
 }
 
-/** The name of the request's attribute at an offset counted from the start of the message, as extended ACKs count. */
+/** Returns the name of the request's attribute at an offset from the message's start, as extended ACKs count it. */
 export function requestAttributeAt(message: Request, offset: number): string | undefined {
   const name = message.nameAt?.(offset - HEADER_SIZE);
   if (name !== undefined) return name;

@@ -24,16 +24,18 @@ const NETLINK_GET_STRICT_CHK = 12;
 const MSG_TRUNC = 0x20;
 const MSG_DONTWAIT = 0x40;
 
-/** The kernel fills at most 32 KiB per datagram of a dump (netlink_dump); requests that ask for more get an error. */
+/** The kernel fills at most 32 KiB per datagram of a dump (netlink_dump), and answers larger requests with an error. */
 const RECEIVE_BUFFER = 64 * 1024;
-/** How long one answer may take. rtnl can be held for seconds by others; a plugin must not hang for ever. */
+/** The longest wait for one answer. Others may hold rtnl for seconds, but a plugin must not hang forever. */
 const RECEIVE_TIMEOUT_SECONDS = 10;
-/** How often a dump that the kernel calls inconsistent is repeated before its last state is refused. */
+/** The number of attempts at a dump that the kernel marks as inconsistent, before it counts as failed. */
 const DUMP_ATTEMPTS = 10;
-/** Answers queue in the socket's receive buffer (208 KiB by default) until they are read; a GET takes up to 4 KiB of it. */
+/**
+ * Answers queue in the socket's receive buffer (208 KiB by default), of which the answer to a GET takes up to 4 KiB.
+ */
 const REQUESTS_PER_DATAGRAM = 32;
 
-/** What the kernel answered to one request of a batch. */
+/** The kernel's answer to one request of a batch. */
 export interface Reply {
   readonly request: Request;
   readonly error: NetlinkError | undefined;
@@ -41,18 +43,17 @@ export interface Reply {
 }
 
 export interface NetlinkSocketOptions {
-  /** The size of both queues, beyond the system's limits; for large batches. It takes CAP_NET_ADMIN. */
+  /** The size of both queues, for large batches. It may exceed the system's limits and needs CAP_NET_ADMIN. */
   readonly bufferBytes?: number;
-  /** The number notifications name this socket by; the kernel chooses one when absent. */
+  /** The number by which notifications name this socket; chosen by the kernel when absent. */
   readonly portId?: number;
 }
 
 /**
- * A netlink socket for requests and their answers.
+ * A netlink socket for requests and their answers, not for notifications.
  *
- * Bound to the network namespace the calling thread was in when it was opened. Not for notifications. Sequence
- * numbers pair answers with requests; datagrams from anyone but the kernel and answers to earlier requests are
- * dropped.
+ * It belongs to the network namespace that the calling thread was in when it opened it. Sequence numbers pair answers
+ * with requests. Datagrams that are not from the kernel, and answers to earlier requests, are dropped.
  */
 export class NetlinkSocket {
   readonly #syscalls: Syscalls;
@@ -61,7 +62,7 @@ export class NetlinkSocket {
   readonly #sender = new Uint8Array(12);
   #sequence = 0;
 
-  /** @throws SyscallError when the kernel has no such protocol or refuses the socket or an option */
+  /** @throws SyscallError when the kernel does not have the protocol or refuses the socket or an option */
   constructor(syscalls: Syscalls, protocol: number, options: NetlinkSocketOptions = {}) {
     this.#syscalls = syscalls;
     const result = syscalls.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
@@ -76,7 +77,7 @@ export class NetlinkSocket {
 
   #configure({ bufferBytes, portId }: NetlinkSocketOptions): void {
     const on = new Uint8Array(Uint32Array.of(1).buffer);
-    // Kernels before 4.20 lack the strict check and older ones the extended ACK: both only add comfort.
+    // Kernels before 4.20 lack the strict check, and older ones the extended ACK. Both only add comfort.
     for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK])
       this.#syscalls.setsockopt(this.#fd, SOL_NETLINK, option, on);
     // struct timeval is two longs: 16 bytes on every 64-bit machine.
@@ -96,10 +97,10 @@ export class NetlinkSocket {
   }
 
   /**
-   * Sends the requests, as many in one datagram as the kernel's answers fit the receive buffer, and reads every answer.
+   * Sends requests and reads every answer. One datagram has as many requests as answers fit the receive buffer.
    *
-   * The kernel carries them out in order, goes on after a refusal and always reports one (netlink_rcv_skb), so each
-   * reply has its own outcome although only the last request of a datagram asks to be acknowledged.
+   * The kernel carries them out in order, continues after a refusal and always reports one (netlink_rcv_skb). So each
+   * reply has its own outcome although only the last request of a datagram asks for an acknowledgement.
    *
    * @throws SyscallError when sending or receiving fails; the outcome of the requests is then unknown
    */
@@ -112,28 +113,28 @@ export class NetlinkSocket {
   }
 
   /**
-   * Carries out requests of which the kernel applies all or none: the first and the last of them frame the batch.
+   * Carries out requests of which the kernel applies all or none. The first and the last of them frame the batch.
    *
-   * Every refused request has its error in its reply; when the commit itself fails, the first one has. Of so many
-   * refusals that they overrun the receive buffer, the first ones are told.
+   * The reply to each refused request has its error; when the commit itself fails, the first reply has it. When
+   * refusals overrun the receive buffer, only the first ones are reported.
    *
    * @throws SyscallError when sending or receiving fails; whether the batch took effect is then unknown
    */
   transaction(requests: readonly Request[]): readonly Reply[] {
-    // The kernel answers the frame's end only since 6.10, so the request before it asks to be acknowledged.
+    // The kernel acknowledges the frame's end only since 6.10, so the request before it asks for the acknowledgement.
     return this.#exchange(requests, requests.length - 2);
   }
 
   /**
-   * Carries out one request that may take long, while the event loop goes on. Nothing else may use the socket until
-   * the promise settles.
+   * Carries out one request that may take long, while the event loop goes on. Nothing else may use the socket until the
+   * promise settles.
    *
    * @throws SyscallError when sending or receiving fails; the outcome of the request is then unknown
    */
   async inBackground(message: Request, calls: BackgroundCalls): Promise<Reply> {
     const { data, first } = this.#encode([message], 0);
     let sent: number;
-    // The kernel works on a request before send returns, so the answer is there when it does.
+    // The kernel handles a request before send returns, so the answer is available then.
     do sent = await calls.sendInBackground(this.#fd, data);
     while (sent === -Errno.EINTR);
     check(sent, "netlink send");
@@ -147,7 +148,7 @@ export class NetlinkSocket {
     return this.#answers(requests, first, acknowledged);
   }
 
-  /** The requests as one datagram, of which one asks to be acknowledged; `first` is the sequence number they begin with. */
+  /** Returns the requests as one datagram, one of them to be acknowledged; `first` is their first sequence number. */
   #encode(
     requests: readonly Request[],
     acknowledged: number,
@@ -180,7 +181,7 @@ export class NetlinkSocket {
       if (reply === undefined) return false;
       if (message.type === ControlType.ERROR) {
         reply.error = outcomeOf(reply.request, message.flags, message.body);
-        // A batch that fails as a whole is answered for its first request alone.
+        // When a batch fails as a whole, the kernel answers only its first request.
         return index === acknowledged || (isFramed && index === 0);
       }
       if (message.type <= ControlType.OVERRUN) return false;
@@ -191,7 +192,7 @@ export class NetlinkSocket {
       const length = this.#receive();
       if (isFramed && length === -Errno.ENOBUFS) {
         this.#drain(take);
-        // One answer to a batch that succeeds cannot overrun the buffer.
+        // The single answer to a successful batch cannot overrun the buffer.
         if (replies.every(({ error }) => error === undefined)) check(length, "netlink receive");
         break;
       }
@@ -203,7 +204,7 @@ export class NetlinkSocket {
   /**
    * Carries out one request.
    *
-   * @returns the messages the kernel answered with (one for a GET, none for most others)
+   * @returns the messages of the kernel's answer (one for a GET, none for most others)
    * @throws NetlinkError when the kernel refuses it
    */
   request(message: Request): readonly ReceivedMessage[] {
@@ -213,18 +214,18 @@ export class NetlinkSocket {
   }
 
   /**
-   * Carries out the requests in order and demands that all succeed.
+   * Carries out requests in order, all of which must succeed.
    *
-   * @throws NetlinkError the first refusal; requests behind it have been carried out all the same
+   * @throws NetlinkError the first refusal; the requests after it have been carried out all the same
    */
   requestAll(requests: readonly Request[]): void {
     for (const reply of this.batch(requests)) if (reply.error !== undefined) throw reply.error;
   }
 
   /**
-   * Lists objects. A dump the kernel marks as interrupted (NLM_F_DUMP_INTR) is repeated from the start.
+   * Lists objects. When the kernel marks the dump as interrupted (NLM_F_DUMP_INTR), it starts again.
    *
-   * @throws NetlinkError when the kernel refuses it or stays inconsistent
+   * @throws NetlinkError when the kernel refuses, or every attempt was interrupted
    */
   dump(message: Request): readonly ReceivedMessage[] {
     for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
@@ -238,11 +239,11 @@ export class NetlinkSocket {
   }
 
   /**
-   * Lists objects one by one, so that the memory it takes does not grow with their number.
+   * Lists objects one by one, so that the memory used does not grow with their number.
    *
-   * @param visit told each message, whose body is valid during the call alone; it must not use this socket. What it
-   *   throws is thrown at the end of the list, as an unread rest would keep the socket from listing anything else.
-   * @returns false when the kernel marks the list as interrupted: objects may be missing or have been told twice
+   * @param visit receives each message, whose body is valid only during the call. It must not use this socket. Its
+   *   exceptions are thrown at the end of the list, because unread messages would block the next list.
+   * @returns false when the kernel marks the list as interrupted: objects may be missing or listed twice
    * @throws NetlinkError when the kernel refuses it
    */
   walk(message: Request, visit: (received: ReceivedMessage) => void): boolean {
@@ -264,12 +265,12 @@ export class NetlinkSocket {
   }
 
   /**
-   * Lists objects datagram by datagram, so that other things can be done in between.
+   * Lists objects datagram by datagram, so that other work can be done in between.
    *
-   * The bodies are valid until the next step. Nothing else may use the socket before the list has ended: one that is
-   * given up takes the socket with it.
+   * The bodies are valid until the next step. Nothing else may use the socket before the list has ended. After an
+   * abandoned list the socket is unusable.
    *
-   * @returns false when the kernel marks the list as interrupted: objects may be missing or have been told twice
+   * @returns false when the kernel marks the list as interrupted: objects may be missing or listed twice
    * @throws NetlinkError when the kernel refuses it
    */
   *datagrams(message: Request): Generator<readonly ReceivedMessage[], boolean, void> {
@@ -281,8 +282,8 @@ export class NetlinkSocket {
   }
 
   /**
-   * As {@link datagrams}, but the event loop goes on while the kernel looks for the first objects. Nothing else may use
-   * the socket before the list's end.
+   * Lists like {@link datagrams}, but the event loop goes on while the kernel looks for the first objects. Nothing else
+   * may use the socket before the list's end.
    *
    * @throws SyscallError (by the promise) when sending fails
    */
@@ -325,7 +326,7 @@ export class NetlinkSocket {
     return !interrupted;
   }
 
-  /** Whether the kernel calls the list it told consistent. */
+  /** @returns whether the kernel marks the list as consistent */
   #dumpOnce(message: Request, visit: (received: ReceivedMessage) => void): boolean {
     const list = this.datagrams(message);
     for (;;) {
@@ -342,7 +343,7 @@ export class NetlinkSocket {
     check(sent, "netlink send");
   }
 
-  /** Takes all there is. The kernel has answered a batch when send returns, so nothing follows. */
+  /** Takes all queued messages. The kernel has answered a batch when send returns, so nothing follows. */
   #drain(take: (message: ReceivedMessage) => unknown): void {
     for (;;) {
       const length = this.#receive(MSG_DONTWAIT);
@@ -364,7 +365,7 @@ export class NetlinkSocket {
     return length;
   }
 
-  /** The messages of the datagram in the buffer; an empty iteration for a stranger's. */
+  /** Returns the messages of the datagram in the buffer; none when another process sent it. */
   #received(length: number): Iterable<ReceivedMessage> {
     if (length === -Errno.EAGAIN) {
       throw new DrawbridgeError("ERR_NETLINK", `netlink: no answer from the kernel in ${RECEIVE_TIMEOUT_SECONDS} s`);
@@ -376,13 +377,13 @@ export class NetlinkSocket {
         `netlink datagram: ${length} bytes; expected at most ${RECEIVE_BUFFER}`,
       );
     }
-    // struct sockaddr_nl: family, pad, port id; the kernel's port id is 0, a process has another.
+    // struct sockaddr_nl: family, pad, port id. The kernel's port id is 0, that of a process is not.
     const portId = new DataView(this.#sender.buffer).getUint32(4, littleEndian);
     return portId === 0 ? decodeMessages(this.#buffer.subarray(0, length)) : [];
   }
 }
 
-/** Messages of one datagram with bodies that stay as they are: one copy for all of them. */
+/** Returns messages of one datagram with bodies that stay valid: one copy holds all of them. */
 function kept(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] {
   const [first, last] = [messages[0]?.body, messages.at(-1)?.body];
   if (first === undefined || last === undefined) return [];
@@ -393,7 +394,7 @@ function kept(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] 
   return messages.map((message) => ({ ...message, body: own(message.body) }));
 }
 
-/** What a kernel lacks that does not have a protocol. */
+/** Returns a hint at the kernel options that provide a missing protocol. */
 function wayOut(protocol: number, errno: number): string {
   if (protocol !== NETLINK_NETFILTER || errno !== Errno.EPROTONOSUPPORT) return "";
   return " of nftables: the kernel has it with CONFIG_NF_TABLES and CONFIG_NF_CONNTRACK; try modprobe nf_tables nf_conntrack";

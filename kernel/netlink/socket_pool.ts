@@ -1,9 +1,9 @@
 import type { NetlinkSocket } from "./socket.ts";
 
-/** One task takes two at most, and one task is under way nearly always alone. */
+/** One task takes at most two, and tasks hardly ever overlap. */
 const MOST_IDLE = 2;
 
-/** Sockets of one kind that stay open for who comes next; none is used by two at a time. */
+/** Retains open sockets of one kind for the next tasks. Two tasks never share a socket. */
 export class SocketPool {
   readonly #open: () => NetlinkSocket;
   readonly #idle: NetlinkSocket[] = [];
@@ -13,9 +13,10 @@ export class SocketPool {
   }
 
   /**
-   * Does something with a socket that nobody else uses meanwhile.
+   * Runs `work` with a socket that nobody else uses meanwhile. When `work` throws, the socket is closed, as it may have
+   * unread data.
    *
-   * @throws SyscallError when the kernel refuses one; what `work` throws: its socket, with whatever was not read, is closed
+   * @throws SyscallError when the kernel refuses a socket, and whatever `work` throws
    */
   async with<T>(work: (socket: NetlinkSocket) => Promise<T>): Promise<T> {
     const socket = this.#idle.pop() ?? this.#open();

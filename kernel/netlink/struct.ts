@@ -2,7 +2,9 @@ import { DrawbridgeError } from "../error.ts";
 import type { Writer } from "./writer.ts";
 import { littleEndian } from "./writer.ts";
 
-/** A fixed C struct without implicit padding: field names in order, each with its width; `be16` and `be32` are in network order. */
+/**
+ * A C struct without implicit padding: its fields in order with their widths; `be16` and `be32` are in network order.
+ */
 export type StructLayout = Readonly<Record<string, "u8" | "u16" | "u32" | "i32" | "be16" | "be32">>;
 
 /** The values of a struct's fields. */
@@ -10,7 +12,7 @@ export type StructValues<L extends StructLayout> = { readonly [K in keyof L]: nu
 
 const widths = { u8: 1, u16: 2, u32: 4, i32: 4, be16: 2, be32: 4 } as const;
 
-/** The number of bytes the struct takes. */
+/** Returns the size of the struct in bytes. */
 export function structSize(layout: StructLayout): number {
   let size = 0;
   for (const field in layout) size += widths[layout[field] ?? "u8"];

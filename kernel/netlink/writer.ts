@@ -1,13 +1,13 @@
-/** Whether this machine stores the low byte first. Netlink speaks the byte order of the machine. */
+/** Whether this machine stores the low byte first. Netlink uses the byte order of the machine. */
 export const littleEndian: boolean = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
-/** Small writers come by the thousand: each has a piece of one of these, so that not each has memory of its own. */
+/** Small writers come by the thousand, so they share buffers of this size instead of allocating their own. */
 const POOL_BYTES = 16 * 1024;
 const LARGEST_PIECE = 512;
 let pool = new ArrayBuffer(0);
 let poolUsed = 0;
 
-/** As many zeros, that nobody else has or had. */
+/** Returns `count` zero bytes that nobody else uses or has used. */
 function zeros(count: number): Uint8Array<ArrayBuffer> {
   if (count > LARGEST_PIECE) return new Uint8Array(count);
   if (poolUsed + count > pool.byteLength) {
@@ -15,14 +15,14 @@ function zeros(count: number): Uint8Array<ArrayBuffer> {
     poolUsed = 0;
   }
   const piece = new Uint8Array(pool, poolUsed, count);
-  // The next one begins at a multiple of eight, as memory of its own would.
+  // The next piece begins at a multiple of eight, like memory of its own.
   poolUsed += (count + 7) & ~7;
   return piece;
 }
 
 const textEncoder = new TextEncoder();
 
-/** An append-only buffer of netlink data in host byte order, or where the name says `be` network order; it grows. */
+/** A growing, append-only buffer of netlink data in host byte order, or in network order where the name says `be`. */
 export class Writer {
   #bytes: Uint8Array<ArrayBuffer>;
   #view: DataView;
@@ -35,7 +35,7 @@ export class Writer {
     this.#view = viewOf(this.#bytes);
   }
 
-  /** Bytes written so far. */
+  /** The number of bytes written. */
   get length(): number {
     return this.#length;
   }
@@ -98,19 +98,19 @@ export class Writer {
     }
   }
 
-  /** Fills with zeros up to a multiple of four, the alignment of netlink messages and attributes. */
+  /** Appends zeros up to a multiple of four, the alignment of netlink messages and attributes. */
   align(): void {
     this.#reserve((4 - (this.#length & 3)) & 3);
   }
 
-  /** Starts an attribute and returns where, for {@link endAttribute}. */
+  /** Starts an attribute. @returns its offset, for {@link endAttribute} */
   beginAttribute(type: number): number {
     const offset = this.#reserve(4);
     this.#view.setUint16(offset + 2, type, littleEndian);
     return offset;
   }
 
-  /** Ends the attribute that starts at an offset and returns its length, which has 16 bits in the message. */
+  /** Ends the attribute that starts at an offset. @returns its length, of which the message stores only 16 bits */
   endAttribute(offset: number): number {
     const length = this.#length - offset;
     this.#view.setUint16(offset, length, littleEndian);
@@ -128,12 +128,12 @@ export class Writer {
     this.#view.setUint32(offset, value, littleEndian);
   }
 
-  /** The bytes written so far, as a view that later writes may invalidate. */
+  /** Returns the bytes written so far, as a view that later writes may invalidate. */
   view(): Uint8Array<ArrayBuffer> {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** May replace the view, so callers take it only afterwards. */
+  /** Makes room for bytes and returns their offset. It may replace the view: take the view only afterwards. */
   #reserve(count: number): number {
     const offset = this.#length;
     const needed = offset + count;

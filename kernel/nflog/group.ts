@@ -7,10 +7,10 @@ import { request } from "../netlink/message.ts";
 const NFULNL_MSG_CONFIG = messageType(Subsystem.LOG, 1);
 const NFULNL_CFG_CMD_BIND = 1;
 const NFULNL_COPY_PACKET = 2;
-/** A payload and its attributes have to fit the receive buffer of the reader. */
+/** The largest copy. A payload and its attributes must fit the reader's receive buffer. */
 const LARGEST_COPY = 0xffff;
 
-/** struct nfulnl_msg_config_mode (include/uapi/linux/netfilter/nfnetlink_log.h, as all of this folder). */
+/** struct nfulnl_msg_config_mode (include/uapi/linux/netfilter/nfnetlink_log.h, the source of this whole folder). */
 interface CopyMode {
   readonly range: number;
   readonly mode: number;
@@ -36,22 +36,21 @@ const layout = {
   },
 } as const satisfies BodyLayout;
 
-/** How packets of one `log group` come. */
+/** The delivery of packets of one `log group`. */
 export interface LogGroup {
   /** 0 to 65535. */
   readonly group: number;
-  /** Of each packet, from the network header on, in bytes. */
+  /** The bytes copied of each packet, from its network header on. */
   readonly copyBytes: number;
-  /** How many packets are sent in one datagram; 1 sends each at once. */
+  /** The number of packets sent in one datagram; 1 sends each at once. */
   readonly queueThreshold: number;
-  /** After how long packets are sent although they are fewer, in milliseconds. */
+  /** The time after which fewer packets are sent, too, in milliseconds. */
   readonly queueMilliseconds: number;
 }
 
 /**
- * Asks for the packets of a log group, which come to the socket that asks, from its namespace, until it is closed.
- *
- * EPERM when another socket has the group.
+ * Returns the request for the packets of a log group. The requesting socket gets those of its namespace until it is
+ * closed. The kernel answers EPERM when another socket has the group.
  *
  * @throws RangeError for a group or a copy length of more than 16 bits
  */
@@ -68,7 +67,7 @@ export function bindLogGroup({ group, copyBytes, queueThreshold, queueMillisecon
     {
       command: NFULNL_CFG_CMD_BIND,
       mode: { range: copyBytes, mode: NFULNL_COPY_PACKET },
-      // The kernel counts in hundredths of a second.
+      // The kernel counts hundredths of a second.
       timeout: Math.ceil(queueMilliseconds / 10),
       queueThreshold,
     },

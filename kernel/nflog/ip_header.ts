@@ -3,34 +3,34 @@ import { addressFromBytes } from "../ip/address.ts";
 import type { IpProtocol } from "../ip/protocol.ts";
 import { protocolFromNumber } from "../ip/protocol.ts";
 
-/** What a packet's headers say of where it comes from and goes to. */
+/** The source and destination in a packet's headers. */
 export interface IpHeader {
   readonly family: Family;
   readonly source: Address;
   readonly destination: Address;
   /** The protocol above IP and its extension headers; undefined when the bytes end before it. */
   readonly protocol: IpProtocol | undefined;
-  /** undefined where the protocol has none, the bytes end before, or this is a later fragment. */
+  /** undefined when the protocol has none, when the bytes end before it, or in a later fragment. */
   readonly sourcePort: number | undefined;
   readonly destinationPort: number | undefined;
   readonly icmp: { readonly type: number; readonly code: number } | undefined;
-  /** A fragment other than the first: the transport header is in that one. */
+  /** Whether this is a fragment other than the first, which has the transport header. */
   readonly isLaterFragment: boolean;
 }
 
 const IPV4_HEADER = 20;
 const IPV6_HEADER = 40;
 const FRAGMENT_OFFSET = 0x1fff;
-/** IANA numbers of the IPv6 extension headers that are walked over; their formats: RFC 8200 section 4, RFC 4302. */
+/** IANA numbers of the IPv6 extension headers that are skipped; their formats: RFC 8200 section 4, RFC 4302. */
 const FRAGMENT = 44;
 const AUTHENTICATION = 51;
-/** Hop-by-hop options, routing, destination options, mobility, HIP, shim6: next header, length in units of 8 bytes. */
+/** Hop-by-hop options, routing, destination options, mobility, HIP, shim6: next header, then length in 8-byte units. */
 const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, 60, 135, 139, 140]);
 /** The protocols that begin with a source and a destination port: TCP, UDP, DCCP, SCTP, UDP-Lite. */
 const WITH_PORTS: ReadonlySet<number> = new Set([6, 17, 33, 132, 136]);
 const ICMP: Readonly<Record<Family, number>> = { 4: 1, 6: 58 };
 
-/** Where the headers of IP end; the protocol is undefined when the bytes do before. */
+/** The end of the IP headers; the protocol is undefined when the bytes end before it. */
 interface Upper {
   readonly protocol: number | undefined;
   readonly offset: number;
@@ -38,9 +38,9 @@ interface Upper {
 }
 
 /**
- * Reads the headers of a packet, which may be cut short anywhere, and is whatever someone sent.
+ * Reads the headers of a packet, which may be truncated anywhere and contain anything.
  *
- * @returns undefined for what is neither IPv4 nor IPv6, or too short for two addresses
+ * @returns undefined when it is neither IPv4 nor IPv6, or too short for two addresses
  */
 export function parseIpHeader(packet: Uint8Array): IpHeader | undefined {
   const version = (packet[0] ?? 0) >>> 4;
@@ -64,7 +64,7 @@ function aboveIpv4(view: DataView): Upper | undefined {
   return { protocol: view.getUint8(9), offset, isLaterFragment };
 }
 
-/** Each extension header is 8 bytes or more, so the walk ends with the bytes. */
+/** Each extension header has at least 8 bytes, so the loop ends with the bytes. */
 function aboveIpv6(view: DataView): Upper {
   let protocol = view.getUint8(6);
   let offset = IPV6_HEADER;
@@ -75,7 +75,7 @@ function aboveIpv6(view: DataView): Upper {
     const next = view.getUint8(offset);
     // The low three bits are not part of the offset (RFC 8200 section 4.5).
     if (isFragment && view.getUint16(offset + 2) >>> 3 !== 0) {
-      // What follows is a piece of the payload, whatever the next header is.
+      // A piece of the payload follows, whatever the next header says.
       return { protocol: isExtension(next) ? undefined : next, offset, isLaterFragment: true };
     }
     const length = view.getUint8(offset + 1);

@@ -12,28 +12,28 @@ const NFULNL_MSG_PACKET = messageType(Subsystem.LOG, 0);
 /** NF_INET_* by number (include/uapi/linux/netfilter.h). */
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting", "ingress"] as const;
 
-/** Where a packet was logged; a number for a hook that has no name here. */
+/** The hook at which a packet was logged; a number for a hook that has no name here. */
 export type LogHook = (typeof HOOKS)[number] | number;
 
-/** The longest prefix a rule can have (NF_LOG_PREFIXLEN, its NUL excluded). */
+/** The longest prefix that a rule can have (NF_LOG_PREFIXLEN without its NUL). */
 const LONGEST_PREFIX = 127;
 
 /** A packet that a `log group` rule saw. */
 export interface LoggedPacket {
   readonly group: number;
   readonly hook: LogHook;
-  /** The rule's prefix, at most 127 characters of printable ASCII: any other byte stands as "?". */
+  /** The rule's prefix, at most 127 characters of printable ASCII, with "?" for any other byte. */
   readonly prefix: string;
   readonly mark: number;
-  /** Microseconds since 1970 at which the packet arrived, where the kernel took note. */
+  /** The packet's arrival in microseconds since 1970, if the kernel recorded it. */
   readonly timestamp: bigint | undefined;
   readonly inputInterface: number | undefined;
   readonly outputInterface: number | undefined;
-  /** The link-layer header as it came, where there is one. */
+  /** The link-layer header as received, if there is one. */
   readonly hardwareHeader: Uint8Array | undefined;
-  /** The packet from its network header on, cut to what the group copies. */
+  /** The packet from its network header on, truncated to the bytes that the group copies. */
   readonly payload: Uint8Array;
-  /** undefined when the payload is no IP packet. */
+  /** undefined when the payload is not an IP packet. */
   readonly ip: IpHeader | undefined;
 }
 
@@ -44,7 +44,7 @@ function atLeast(payload: Uint8Array, length: number, what: string): DataView {
   return new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
 }
 
-/** A type that is only read. */
+/** Returns a type that can only be read. */
 function readOnly<T>(decode: (payload: Uint8Array) => T): AttributeType<T> {
   return {
     encode: () => {
@@ -63,7 +63,7 @@ const timestamp = readOnly((payload) => {
   return view.getBigUint64(0) * 1_000_000n + view.getBigUint64(8);
 });
 
-/** A rule of anyone's may have written it, so what could forge a line of a log or steer a terminal is taken out. */
+/** Replaces bytes that could forge a log line or control a terminal: any program's rule may set the prefix. */
 const prefix = readOnly((payload) => {
   const end = payload.indexOf(0);
   const text = payload.subarray(0, Math.min(end < 0 ? payload.length : end, LONGEST_PREFIX));
@@ -87,9 +87,9 @@ const layout = {
 } as const satisfies BodyLayout;
 
 /**
- * The packet a message of a log group tells of; undefined for any other message.
+ * Returns the packet in a message of a log group; undefined for any other message.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseLoggedPacket(message: ReceivedMessage): LoggedPacket | undefined {
   if (message.type !== NFULNL_MSG_PACKET) return undefined;
