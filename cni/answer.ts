@@ -26,10 +26,7 @@ export interface PluginCall {
   keepStatus?(stdin: string): void;
 }
 
-/**
- * Carries out one call of a runtime. Every refusal becomes an answer: nothing is thrown. VERSION does not need
- * `machine`.
- */
+/** Carries out one call of a runtime. Every refusal becomes an answer. VERSION does not need the machine. */
 export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
   let stdin = "";
   try {

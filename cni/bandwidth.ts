@@ -21,10 +21,7 @@ export interface Limits {
 /** The range of rates that Kubernetes accepts: 1k to 1P bits per second (its pkg/util/bandwidth). */
 const SLOWEST = 1000;
 const FASTEST = 1e15;
-/**
- * The limit of uint64, as in go-cni and ocicni. A JavaScript number is less precise here, but bursts are reduced
- * anyway.
- */
+/** The limit of uint64, as in go-cni and ocicni. Numbers here are less precise, but bursts are reduced anyway. */
 const LARGEST_BURST = 2 ** 64;
 
 /**

@@ -34,10 +34,7 @@ export interface Bridge {
   readonly name: string;
   readonly mac: MacAddress;
   readonly mtu: number;
-  /**
-   * Whether it carried packets before the new port. Without a port it does not, unless it was made without a MAC of its
-   * own.
-   */
+  /** Whether it carried packets before the new port: without ports it does so only if made without a MAC of its own. */
   readonly wasOperational: boolean;
 }
 

@@ -45,8 +45,7 @@ export function bypassBridge(
   const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
   if (entry?.error !== undefined) return;
   locked(syscalls, runDir, () => putPort(syscalls, bridge.index, podMac, port));
-  // When the pod's sending is limited, everything that the port receives goes through the delay device and then takes
-  // the bridge.
+  // If the pod's sending is limited, all that it sends passes the delay device first, and then takes the bridge.
   if (shaping?.fromPod !== undefined) return;
   socket.batch([
     addClassifiers(port),

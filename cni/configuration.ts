@@ -41,10 +41,7 @@ export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConf
   readonly hairpinMode: boolean;
   /** Whether packets go around the bridge where possible; otherwise the bridge sees and counts them all. */
   readonly bypassBridge: boolean;
-  /**
-   * Whether the pod gets default routes that are not configured; without them it reaches only the destinations of its
-   * routes.
-   */
+  /** Whether the pod gets default routes that are not configured; without them it reaches only its routes' networks. */
   readonly isDefaultGateway: boolean;
   /** Bytes; 0 keeps the kernel's default. */
   readonly mtu: number;
@@ -130,11 +127,7 @@ export function bridgeConfiguration(
   return onNetwork(input, args, network, isForeignIpam ? [4, 6] : familiesOf(network.ipam.ranges));
 }
 
-/**
- * As {@link bridgeConfiguration}, for a network whose addresses are known and validated already.
- *
- * @throws as {@link bridgeConfiguration}
- */
+/** As {@link bridgeConfiguration}, and with its errors, for a network whose addresses are validated already. */
 export function onNetwork(
   input: NetworkInput,
   args: CniArguments,
@@ -216,11 +209,7 @@ function foreignNetwork(input: NetworkInput): NetworkConfiguration {
   };
 }
 
-/**
- * Returns the network's name.
- *
- * @throws CniError 7 when it is missing or cannot name a directory
- */
+/** Returns the network's name. @throws CniError 7 when it is missing or cannot name a directory */
 export function networkName(input: DetachInput): string {
   const name = input.name ?? "";
   if (name === "")
@@ -297,10 +286,7 @@ export function checkExpressible(version: CniVersion, ranges: readonly RangeSet[
   );
 }
 
-/**
- * Requires each gateway to lie in its subnet: the bridge has the gateway's address, and the node reaches its pods
- * through its subnet.
- */
+/** Requires gateways to lie in their subnet: the bridge has their addresses, and reaches the pods by that subnet. */
 function checkGateways(sets: readonly RangeSet[]): void {
   for (const set of sets) {
     for (const { gateway, subnet } of set) {

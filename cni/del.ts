@@ -56,8 +56,7 @@ export function* del(
   const forgetsFlows = policyd !== undefined && unregistration !== "detached";
   const early = (held: readonly Address[]): void => {
     if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, ifname);
-    // While only this pod has the addresses: what the daemon put in force for it must not let the next pod through
-    // (POD-20).
+    // Now, while only this pod has the addresses: what was in force for it must not let the next pod through (POD-20).
     if (forgetsFlows) node.nodeRules().forgetAddresses(node, held);
   };
   const { bridge = configuration.bridge, dataDir = configuration.ipam.dataDir } = record ?? {};

@@ -16,10 +16,7 @@ import { uptime } from "./status/failure_record.ts";
 /** A sandbox, by its container and its pod. */
 export type Sandbox = Pick<AttachmentRecord, "containerId" | "pod">;
 
-/**
- * Whether two sandboxes belong to Pods of the same name: at most one of these Pods exists, and it has at most one
- * sandbox.
- */
+/** Whether two sandboxes belong to Pods of one name: only one of these exists, and it has at most one sandbox. */
 export function areOfOneName(one: Sandbox, other: Sandbox): boolean {
   if (one.pod === undefined || other.pod === undefined || one.containerId === other.containerId) return false;
   return one.pod.namespace === other.pod.namespace && one.pod.name === other.pod.name;

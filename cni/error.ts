@@ -77,10 +77,7 @@ const codes: Readonly<Record<ErrorCode, CniErrorCode>> = {
   ERR_UNAVAILABLE: CniErrorCode.TRY_AGAIN_LATER,
 };
 
-/**
- * Converts any thrown value to a CNI error. A value of no known error class becomes an internal error, without its
- * stack.
- */
+/** Converts any thrown value to a CNI error. A value of no known class becomes an internal error, without its stack. */
 export function toCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
   if (error instanceof DrawbridgeError) return new CniError(codes[error.code], error.message, error.code);

@@ -37,10 +37,7 @@ export function foreignAddresses(
   };
 }
 
-/**
- * Whether the kernel's route to an address has only this address as its destination, and uses another link than the
- * bridge.
- */
+/** Whether the kernel's route to an address leads to this address only, and by another link than the bridge. */
 function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: string): boolean {
   // Without any route, the kernel answers with an error.
   const [reply] = socket.batch([lookUpMatchedRoute(address)]);

@@ -31,10 +31,7 @@ interface FamilySets {
   readonly ports: SetDefinition;
   /** The destinations to which `ports` does not apply all the same: Service addresses. */
   readonly exceptions: SetDefinition;
-  /**
-   * Pairs of a source and a destination, both the same pod's, whose packets must have the node's address as their
-   * source.
-   */
+  /** Pairs of source and destination, both the same pod's, whose packets must have the node's address as source. */
   readonly hairpin: SetDefinition;
 }
 
@@ -75,8 +72,7 @@ export const hostPortChains: readonly Chain[] = [
   {
     name: PUBLISHED,
     rules: [
-      // Packets to a link-local address stay on the node, since their sources are not forwarded: a program that listens
-      // at such an address stays reachable.
+      // Sources of packets to link-local addresses are not forwarded: programs that listen there stay reachable.
       rule(inPrefix("ip6 daddr", parseCidr("fe80::/10")), returnToCaller),
       ...([4, 6] as const).flatMap((family) => [
         ...protocols.map((protocol) => translation(family, protocol, true)),

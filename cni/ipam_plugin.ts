@@ -28,19 +28,12 @@ export function allocateForOthers(node: Node, configuration: NetworkConfiguratio
   return { interfaces: [], ips: allocations.map(({ address, gateway }) => ({ address, gateway })), routes, dns };
 }
 
-/**
- * Carries out DEL as an IPAM plugin: releases whatever the container's interface holds. It is not an error if it holds
- * nothing.
- */
+/** Carries out DEL as an IPAM plugin: releases whatever the container's interface holds, which may be nothing. */
 export function releaseForOthers(node: Node, configuration: ReleaseConfiguration, attachment: Attachment): void {
   openStore(node, configuration.name, configuration.ipam.dataDir).release(attachment);
 }
 
-/**
- * Returns the addresses of an attachment's record that are not reserved for it.
- *
- * This is the only place where CHECK asks the network's IPAM about an attachment.
- */
+/** Returns the addresses of a record that are not reserved for it: the only question of CHECK to the network's IPAM. */
 export function unheldAddresses(
   node: Node,
   { name }: ReleaseConfiguration,

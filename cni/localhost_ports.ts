@@ -91,10 +91,7 @@ export const fromLocalhost: Rule = rule(inLoopback("ip saddr"), equals("fib dadd
   verdict: { kind: "goto", chain: FROM_LOCALHOST },
 });
 
-/**
- * Rules for the chain that packets from links pass before {@link PUBLISHED}: none of these packets reaches a port of
- * localhost.
- */
+/** Rules for packets from links before {@link PUBLISHED}: none of these packets reaches a port of localhost. */
 export const notToLocalhost: readonly Rule[] = [
   rule(inLoopback("ip daddr"), returnToCaller),
   rule(inLoopback("ip6 daddr"), returnToCaller),
@@ -113,10 +110,7 @@ export const localhostOutput = {
   ],
 } as const satisfies Omit<Chain, "name">;
 
-/**
- * Rules for postrouting at 100: the pod must see an address of the node as the source, to which its answer can be
- * routed.
- */
+/** Rules for postrouting at 100: the pod's answer can be routed only to an address of the node. */
 export const localhostMasquerade: readonly Rule[] = [equals("ip saddr", ANY_SOURCE), inLoopback("ip6 saddr")].map(
   (fromClient) => rule(anyFlag("ct status", "dnat"), fromClient, { kind: "masquerade", isFullyRandom: true }),
 );

@@ -21,8 +21,7 @@ export function setLoopback(node: Node, home: NetworkNamespace, namespace: Netwo
 }
 
 /**
- * Carries out CHECK of the `loopback` plugin. @throws CniError 107 when the interface is down; NetlinkError,
- * SyscallError
+ * Carries out the `loopback` plugin's CHECK. @throws CniError 107 if the interface is down; NetlinkError, SyscallError
  */
 export function checkLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));

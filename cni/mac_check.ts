@@ -11,10 +11,7 @@ const senders: SetDefinition = { name: "senders", key: ["ifname", "ether_addr"] 
 /** The sets that the rules of this file use. */
 export const macCheckSets: readonly SetDefinition[] = [checked, senders];
 
-/**
- * Rules for a bridge table at prerouting, before the bridge learns addresses: a pod's port accepts only frames with its
- * pod's MAC address.
- */
+/** Rules for prerouting, before the bridge learns addresses: a pod's port accepts only its pod's MAC address. */
 export const macCheckRules: readonly Rule[] = [
   rule(
     inSet("iifname", checked.name),

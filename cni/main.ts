@@ -16,8 +16,7 @@ const STDIN = 0;
 const STDOUT = 1;
 const STDERR = 2;
 
-// A refusal is reported without a stack, and collecting one for every error that is caught and expected would slow each
-// call.
+// Errors are reported without a stack. Collecting one for each that is caught and expected would slow every call.
 Error.stackTraceLimit = 0;
 
 const syscalls = bunSyscalls();

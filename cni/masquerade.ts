@@ -34,10 +34,7 @@ export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMa
   return [masqueraded, unmasqueraded];
 });
 
-/**
- * The ports above those of the node's own services: above system ports, those of the kubelet and of tunnels, and
- * NodePorts.
- */
+/** The ports above those of a node's services: system ports, those of the kubelet and of tunnels, and NodePorts. */
 const HIDDEN_PORTS = { first: 32_768, last: 65_535 } as const;
 const hasPorts = oneOf("meta l4proto", ["tcp", "udp", "sctp"]);
 

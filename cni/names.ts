@@ -30,10 +30,7 @@ export function podMac(sha256: Sha256, address: Address): MacAddress {
   return macFromBytes(bytes);
 }
 
-/**
- * Returns the MAC address of the host end: locally administered, derived from the interface's name, and never a pod's
- * (ae, not 0a or 0e).
- */
+/** Returns the MAC address of the host end: derived from the interface's name, and never a pod's (ae, not 0a or 0e). */
 export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
   return locallyAdministered(0xae, sha256(`host:${hostInterface}`));
 }

@@ -23,8 +23,7 @@ export interface Node {
   readonly files: StoreFileSystem;
   readonly sha256: Sha256;
   /**
-   * The module that writes nftables. It is loaded on its first use: few calls need it, and loading it takes a tenth of
-   * a call's time.
+   * The module that writes nftables, loaded on its first use: few calls need it, and it takes a tenth of a call's time.
    */
   nodeRules(): typeof NodeRules;
   /** The system calls that start other programs; loaded on their first use as well. */
@@ -33,10 +32,7 @@ export interface Node {
   bootId(): string;
 }
 
-/**
- * The parts that, besides the system calls, differ between Bun and Node: the hash, and how a module is loaded on its
- * first use.
- */
+/** The parts that differ between Bun and Node, besides the system calls: the hash, and loading on first use. */
 export type MachineParts = Pick<Node, "sha256" | "nodeRules" | "programs">;
 
 /** Returns the real machine. */
@@ -89,10 +85,7 @@ export function* recordedHoldings(
   }
 }
 
-/**
- * Returns the node's sysctl settings, and records their original values: the bridge may not be ours, and both outlive
- * an uninstall.
- */
+/** Returns the node's settings, and remembers the original ones: like a foreign bridge, they outlive an uninstall. */
 export function rememberingSettings(node: Node, runDirectory: string): Sysctl {
   return rememberingSysctl(node.sysctl, { files: node.files, runDirectory, bootId: () => node.bootId() });
 }

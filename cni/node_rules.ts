@@ -101,8 +101,7 @@ function hasTables(node: Node, candidates: readonly Table[]): boolean {
  */
 function withTables(node: Node, runDir: string, action: (tables: NodeNftables) => void): void {
   node.files.makeDirectory(runDir, 0o700);
-  // Releases the lock before it closes the socket: closing one waits some milliseconds for deleted objects
-  // (nft_rcv_nl_event).
+  // Closing the socket comes last: it waits some milliseconds for deleted objects (nft_rcv_nl_event).
   onTables(node, (tables) => {
     const release = acquireFileLock(node.syscalls, `${runDir}/nftables.lock`);
     try {
@@ -187,10 +186,7 @@ function additions({ table, sets }: TableElements): readonly Change[] {
   return sets.map(({ set, elements }) => ({ kind: "add elements", table, set, elements, isNew: true }));
 }
 
-/**
- * Checks the claims for conflicts. @returns the removals of host ports whose holders have ended @throws DrawbridgeError
- * ERR_HOST_PORT_TAKEN
- */
+/** Returns the removals of host ports whose holders have ended. @throws DrawbridgeError ERR_HOST_PORT_TAKEN */
 function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: string) => boolean): readonly Change[] {
   if (rules.mappings.length === 0) return [];
   const present = new Map(
@@ -249,10 +245,7 @@ function removalsOfStale(tables: NodeNftables, { table, sets }: TableElements, r
   });
 }
 
-/**
- * Whether keys of a set are ports, which may belong to another pod. The addresses and the host end of an attachment
- * cannot.
- */
+/** Whether another pod may hold a key of this set, as it may hold a port, but not an address or a host end. */
 function isClaimed(set: SetDefinition): boolean {
   return claimSets.some(({ name }) => name === set.name);
 }

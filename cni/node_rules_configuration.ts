@@ -12,10 +12,7 @@ import { outermost } from "./set_elements.ts";
 /** The part of a configuration that needs rules on the node. */
 export interface NodeRulesConfiguration {
   readonly portMappings: readonly PortMapping[];
-  /**
-   * Service addresses: a port on all of the node's addresses does not apply to these, even where the node has them
-   * (IPVS).
-   */
+  /** Service addresses: ports on all of the node's addresses exclude these, even where the node has them (IPVS). */
   readonly serviceCidrs: readonly Cidr[];
   readonly ipMasq: boolean;
   /** The destinations for which pods keep their own address under ipMasq, besides the ranges of the pods' addresses. */
@@ -31,10 +28,7 @@ export function asksForNodeRules(use: Pick<AttachmentRecord, "portMappings" | "i
 /** A configuration whose ranges are known. */
 type RangedConfiguration = NodeRulesConfiguration & { readonly ipam: { readonly ranges: readonly RangeSet[] } };
 
-/**
- * Returns the destinations for which pods keep their own address under ipMasq, including the ranges of the pods'
- * addresses.
- */
+/** Returns the destinations for which pods keep their address under ipMasq, including the ranges of their addresses. */
 export function unmasqueradedNetworks({ ipam, nonMasqueradeCidrs }: RangedConfiguration): readonly Cidr[] {
   return [...ipam.ranges.flat().map(({ subnet }) => subnet), ...nonMasqueradeCidrs];
 }

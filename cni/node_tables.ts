@@ -24,10 +24,7 @@ import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerad
 import { asksForNodeRules, unmasqueradedNetworks } from "./node_rules_configuration.ts";
 import type { SetElements } from "./set_elements.ts";
 
-/**
- * The version of sets, chains and rules; elements have none. Tables of another version are replaced, so this number
- * changes whenever they change.
- */
+/** The version of sets, chains and rules, to be raised with every change of them: tables of another are replaced. */
 const VERSION = 3;
 const OURS = "drawbridge-cni version ";
 const comment = `${OURS}${VERSION}`;

@@ -159,10 +159,7 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
   });
 }
 
-/**
- * Returns the error of a node from which Drawbridge was uninstalled while it had pods: those can only be deleted
- * (UNINSTALL-03).
- */
+/** Returns the error of a node from which Drawbridge was uninstalled: its pods can only be deleted (UNINSTALL-03). */
 function onlyDetaches(code: CniErrorCode): CniError {
   return new CniError(
     code,

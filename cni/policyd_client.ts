@@ -69,10 +69,7 @@ export function answerOf(reply: PolicydReply): PolicydAnswer {
   throw new DrawbridgeError(code, `policyd: ${reply.message}`);
 }
 
-/**
- * Sends one request to policyd and waits for the reply. @throws DrawbridgeError as {@link callPolicyd}, `wait`, {@link
- * answerOf}
- */
+/** Sends a request and waits for the reply. @throws DrawbridgeError as {@link callPolicyd}, `wait`, {@link answerOf} */
 export function askPolicyd(
   syscalls: Syscalls,
   socketPath: string,

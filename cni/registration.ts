@@ -82,10 +82,7 @@ export interface RegistrationPlace {
 
 /** A registration in progress. */
 export interface Registration {
-  /**
-   * Waits until the daemon has the pod's policies in force. May be called once. @throws DrawbridgeError when it does
-   * not accept the pod
-   */
+  /** Waits, once, until the pod's policies are in force. @throws DrawbridgeError when the daemon does not accept it */
   wait(): Work<void>;
 }
 

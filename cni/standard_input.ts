@@ -2,10 +2,7 @@ import { readAll } from "../kernel/file.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
-/**
- * The largest standard input, which bounds the memory that a broken caller can use. A network configuration is a few
- * kilobytes.
- */
+/** The largest input, which bounds the memory a broken caller can use. A configuration is a few kilobytes. */
 export const LONGEST_STDIN = 4 * 1024 * 1024;
 
 /** Reads the network configuration. @throws CniError 5 */

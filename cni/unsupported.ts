@@ -1,10 +1,7 @@
 import { CniError, CniErrorCode, showValue } from "./error.ts";
 import type { NetworkInput } from "./network_input.ts";
 
-/**
- * The unsupported features, and how each is read from the configuration. A value that is absent, false, 0 or empty does
- * not ask for the feature.
- */
+/** The unsupported features. A value that is absent, false, 0 or empty does not ask for the feature. */
 const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
   ["forceAddress", ({ forceAddress }) => forceAddress, "false or absent: addresses of the bridge are only added"],
   ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
@@ -50,8 +47,7 @@ export function unsupported(field: string, value: unknown, expectation: string):
 }
 
 /**
- * Returns a backend other than nftables. iptables and nftables see each other's rules only by chance, so a node uses
- * one of them.
+ * Returns a backend other than nftables. A node has one: iptables and nftables see each other's rules only by chance.
  */
 function notNftables(backend: string | undefined): string | undefined {
   return backend === "" || backend === "nftables" ? undefined : backend;

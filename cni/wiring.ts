@@ -28,10 +28,7 @@ export interface Wiring {
   readonly hostMac: MacAddress;
   readonly ifname: string;
   readonly podMac: MacAddress;
-  /**
-   * Whether the MAC address was requested, so that another pod may have it too; one that is derived from the pod's
-   * address is unique.
-   */
+  /** Whether the MAC address was requested and may be another pod's; one derived from the pod's address is unique. */
   readonly isMacRequested: boolean;
   /** Bytes, of both ends. */
   readonly mtu: number;
@@ -56,8 +53,7 @@ export interface Wiring {
 export interface PodRoute extends ResultRoute {
   readonly gateway: Address;
   /**
-   * Whether the route was not configured. If the pod already has such a route, as with a second interface, that one
-   * stays.
+   * Whether the route is not configured: if the pod has such a route already, by a second interface, that one stays.
    */
   readonly isImplicit: boolean;
 }
@@ -110,10 +106,7 @@ export function decideWiring(
   };
 }
 
-/**
- * Whether the bridge's subnet contains the pod's address: external IPAM plugins may name a gateway outside of the
- * subnet.
- */
+/** Whether the gateway's subnet contains the pod: external IPAM plugins may name a gateway outside of it. */
 function leadsTo({ address, gateway }: Allocation): boolean {
   return cidrContains(address, gateway);
 }
@@ -183,10 +176,7 @@ export function linkSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
 /** The index in {@link linkSteps} of the request that describes the link. */
 export const DESCRIPTION = 1;
 
-/**
- * Returns the further requests in the node's namespace: about the link, and about the bridge, which may have its
- * addresses already.
- */
+/** Returns the further requests in the node's namespace: for the link, and for the bridge, which may have addresses. */
 export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
   const link = { name: wiring.hostInterface };
   return [
@@ -258,8 +248,7 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
 function linkLocalSteps({ gateways }: Wiring, index: number): readonly Step[] {
   const gateway = gateways.find((one) => familyOf(one) === 6);
   if (gateway === undefined) return [];
-  // The kernel's own route has priority 256. The routes of a pod's several links need different priorities, since
-  // routes of one priority become one.
+  // The kernel's own route has 256. Routes of several links differ in priority, else they would become one route.
   const priority = 1 + (index % 255);
   const destination = LINK_LOCAL;
   const request = newRoute({ family: 6, destination, gateway, outputInterface: index, onLink: true, priority });

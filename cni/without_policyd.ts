@@ -56,10 +56,7 @@ export const KNOWN_SETS: readonly SetDefinition[] = [
   { name: "known6", key: ["ipv6_addr"] },
 ];
 
-/**
- * The maps from an address to the chain of its policies. An address without an element is not evaluated, and none of
- * its packets pass.
- */
+/** The maps from addresses to the chains of their policies. Without an element, no packet of an address passes. */
 export const VERDICT_MAPS: readonly SetDefinition[] = (["egress", "ingress"] as const).flatMap((direction) =>
   KNOWN_SETS.map(({ key }) => ({
     name: `${direction}${key[0] === "ipv4_addr" ? 4 : 6}`,

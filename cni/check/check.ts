@@ -19,7 +19,7 @@ import { differences } from "./comparison.ts";
 import { expectationOf } from "./expectation.ts";
 import { observe } from "./observation.ts";
 
-/** The node's network namespace, in which the calling thread is, and the pod's. */
+/** The node's network namespace, which the calling thread is in, and the pod's. */
 interface BothNamespaces {
   readonly home: NetworkNamespace;
   readonly namespace: NetworkNamespace;
@@ -29,12 +29,12 @@ interface BothNamespaces {
  * Verifies that an attachment is as its ADD has left it: the CHECK verb.
  *
  * It compares the attachment's record and `prevResult` with the kernel, the reservations and nftables, and changes
- * nothing. Changes by later plugins of the chain are not reported ({@link expectationOf}). CRI-O calls it after
- * each ADD and gives up the sandbox when it fails.
+ * nothing. Changes by later plugins of the chain are not reported ({@link expectationOf}). CRI-O calls it after each
+ * ADD and gives up the sandbox when it fails.
  *
  * @param prevResult of the configuration: the result of the whole chain
- * @throws CniError 107 with all that is missing or different (B15), 7 for a `prevResult` of another attachment;
- *   DrawbridgeError when the kernel does not answer
+ * @throws CniError 107 listing everything that is missing or different (B15), 7 for a `prevResult` of another
+ *   attachment; DrawbridgeError when the kernel does not answer
  */
 export function* check(
   node: Node,
@@ -57,9 +57,9 @@ export function* check(
 }
 
 /**
- * The record of the attachment, which says what was made.
+ * Returns the record of the attachment, which says what was made.
  *
- * @throws CniError 107 where there is none, or it is of another boot or another pod namespace
+ * @throws CniError 107 if there is none, or it is of another boot or another pod namespace
  */
 function expectRecord(
   node: Node,
@@ -102,20 +102,20 @@ function* ruleDifferences(
     const rules = node.nodeRules();
     return rules.readRules(node, (tables) => rules.ownRuleDifferences(tables, configuration, record));
   }
-  // Without the key the daemon's tables are nothing that this configuration relies on.
+  // Without the key, this configuration does not rely on the daemon's tables.
   const { policyd } = configuration;
   return policyd === undefined ? [] : yield* daemonDifferences(node, policyd, record);
 }
 
-/** Milliseconds in which a daemon that is there restores an element that somebody has taken away. */
+/** The milliseconds in which a running daemon restores an element that another program removed. */
 const REPAIR_TIME = 1000;
 const PAUSE = 50;
 
 /**
- * Elements that are missing in the daemon's tables for longer than the daemon takes to restore it.
+ * Returns elements that are missing in the daemon's tables for longer than the daemon takes to restore them.
  *
  * With `onUnavailable: "closed"` a pod is attached while the daemon is away or has not read the cluster's objects yet,
- * and is not in the tables until it has: such a pod is not broken.
+ * and is not in the tables until then: such a pod is not broken.
  */
 function* daemonDifferences(
   node: Node,
@@ -136,7 +136,7 @@ function* daemonDifferences(
   return found;
 }
 
-/** Whether the daemon answers, and has read all objects, so that every pod it knows is in force. */
+/** Whether the daemon answers and has read all objects, so that it has put every pod it knows in force. */
 function* isDaemonReady(node: Node, { socket }: RegistrationAccess, waiting: Waiting): Work<boolean> {
   try {
     const call = callPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME, waiting);

@@ -17,11 +17,11 @@ export interface Observation {
   /** The pod's interface. */
   readonly pod: Link | undefined;
   readonly podAddresses: readonly InterfaceAddress[];
-  /** Of all tables of the pod's namespace. */
+  /** Of all routing tables of the pod's namespace. */
   readonly podRoutes: readonly Route[];
 }
 
-/** The differences from what ADD made, one message for each; none for an attachment that is as it should be (B15). */
+/** Returns the differences from what ADD made, one message for each (B15). */
 export function differences(expected: Expectation, observed: Observation): readonly string[] {
   return [
     ...bridgeDifferences(expected, observed),
@@ -39,7 +39,8 @@ function bridgeDifferences(
   return [
     ...(bridge.up ? [] : [`bridge ${name} is down`]),
     ...gateways
-      // A link-local one need not be anywhere: the pod's neighbour entry leads to the node (cni/delegation/ipam_answer.ts).
+      // A link-local gateway need not exist: the pod's neighbour entry leads to the node
+      // (cni/delegation/ipam_answer.ts).
       .filter((gateway) => !bridgeAddresses.includes(gateway) && !isLinkLocal(gateway))
       .map((gateway) => `address ${formatAddress(gateway)}, the pod's gateway, is missing on bridge ${name}`),
   ];
@@ -89,7 +90,10 @@ function addressDifference(ifname: string, expected: Cidr, present: readonly Int
   return found.tentative ? [`address ${text} in the pod does not answer yet: it is tentative`] : [];
 }
 
-/** A route of any table counts where none is named: a chained `sbr` moves routes and leaves the result as it is. */
+/**
+ * Whether a found route is the expected one. If no table is named, any counts: a chained `sbr` moves routes and does
+ * not change the result.
+ */
 function isRoute(expected: ExpectedRoute, found: Route, podIndex: number): boolean {
   const { destination, gateway, table, priority, mayBeOthers } = expected;
   const isDefault = destination.prefixLength === 0;

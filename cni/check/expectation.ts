@@ -7,24 +7,26 @@ import { CniError, CniErrorCode } from "../error.ts";
 import { decode } from "../json.ts";
 import type { ResultRoute } from "../result.ts";
 
-/** The part of a configuration that CHECK reads: how the port is set, and which routes the plugin makes. */
+/** The part of a configuration that CHECK reads: the port's flags, and the routes the plugin makes. */
 export interface CheckedConfiguration {
   readonly hairpinMode: boolean;
   readonly isDefaultGateway: boolean;
   readonly ipam: { readonly routes: readonly ResultRoute[] };
 }
 
-/** A route that the plugin made in the pod and that no later plugin of the chain took out of the result. */
+/** A route that the plugin made in the pod and that no later plugin of the chain removed from the result. */
 export interface ExpectedRoute {
   readonly destination: Cidr;
   readonly gateway: Address;
   readonly table: number | undefined;
   readonly priority: number | undefined;
-  /** A pod that already had such a route, on another interface, has kept it (`PodRoute.isImplicit`). */
+  /**
+   * Whether it may be by another interface: a pod that already had such a route has kept it (`PodRoute.isImplicit`).
+   */
   readonly mayBeOthers: boolean;
 }
 
-/** The state that the kernel must have of an attachment. */
+/** The state that an attachment must have in the kernel. */
 export interface Expectation {
   readonly bridge: string;
   /** Addresses of the bridge to which the pod sends. */
@@ -45,12 +47,12 @@ const resultShape = {
 } as const;
 
 /**
- * Decides what CHECK looks for: what the plugin made, as far as the result of the whole chain still names it.
+ * Decides what CHECK expects: what the plugin made, as far as the result of the whole chain still names it.
  *
- * The record names addresses, links and MAC addresses. Of `prevResult`, the chain's result, three things count: a MAC
- * address that differs there was changed by a later plugin (tuning) and is the one to expect; an address or a route that
- * is not there was taken away by a later plugin; an address, a route or an interface that only the result names belongs
- * to a later plugin, whose own CHECK looks at it (B16).
+ * The record names addresses, links and MAC addresses. `prevResult`, the chain's result, counts in three ways. A
+ * different MAC address was set by a later plugin (tuning) and becomes the expected one. An address or a route that it
+ * does not name was removed by a later plugin. An address, a route or an interface that only the result names belongs
+ * to a later plugin, whose own CHECK covers it (B16).
  *
  * @throws CniError 7 for a `prevResult` that is missing, of other types, or of another attachment; DrawbridgeError
  *   ERR_ADDRESS for a malformed address in it
@@ -93,7 +95,7 @@ export function expectationOf(
   });
 }
 
-/** The routes of a result that are the plugin's: the configured ones, and default routes by the bridge. */
+/** Returns the routes of a result that the plugin made: the configured ones, and default routes by the bridge. */
 function ownRoutes(
   configuration: CheckedConfiguration,
   gateways: readonly Address[],
@@ -120,7 +122,7 @@ function ownRoutes(
   });
 }
 
-/** The family of a route's destination; for messages and for which routes are listed. */
+/** Returns the family of a route's destination, which says which routes are listed. */
 export function familyOfRoute({ destination }: ExpectedRoute): 4 | 6 {
   return cidrFamily(destination);
 }

@@ -13,9 +13,9 @@ import { familyOfRoute } from "./expectation.ts";
 const LOOPBACK_INDEX = 1;
 
 /**
- * Asks the kernel for what CHECK compares: about ten questions by two sockets.
+ * Reads the state that CHECK compares from the kernel: about ten requests on two sockets.
  *
- * @param home the node's namespace, in which the calling thread is
+ * @param home the node's namespace, which the calling thread is in
  * @throws NetlinkError, SyscallError when the kernel refuses
  */
 export function observe(
@@ -53,7 +53,7 @@ export function observe(
   }
 }
 
-/** Kernels before 4.20 list the addresses of all links. */
+/** Returns the addresses of a link; kernels before 4.20 list those of all links. */
 function addressesOf(socket: NetlinkSocket, index: number): readonly InterfaceAddress[] {
   return socket
     .dump(dumpAddresses({ index }))

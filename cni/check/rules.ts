@@ -13,7 +13,7 @@ import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS, VERDICT_MAPS } from "../w
 export type RulesReader = Pick<NftablesSocket, "head" | "rulesOf" | "elements">;
 
 /**
- * The elements, rules and tables of an attachment that are missing among the plugin's own: nothing where it asks for none.
+ * Returns what is missing of an attachment's elements, rules and tables among the plugin's own.
  *
  * @returns one message for each table, chain or set
  * @throws NetlinkError when the kernel refuses
@@ -35,7 +35,7 @@ export function ownRuleDifferences(
     const head = tables.head(table);
     if (head === undefined) return [`nftables table ${where} is missing`];
     if (!isOurs(head)) return [`nftables table ${where} is not ours: it has no comment "${table.comment ?? ""}"`];
-    // Of another version's table the sets are the same where the names are; its chains are that version's own.
+    // In another version's table, sets of the same name are the same; the chains are that version's own.
     const empty = head.comment === table.comment ? chainsWithoutRules(tables, table) : [];
     return [
       ...empty.map((chain) => `chain ${chain} of nftables table ${where} has no rules`),
@@ -60,9 +60,9 @@ export const GUARD_PORTS: SetDefinition = { name: "podmac", key: ["ifname", "eth
 const GUARD_TABLE: TableReference = { family: "bridge", name: "drawbridge" };
 
 /**
- * The elements of an attachment that are missing in the daemon's tables: its place among the guard's ports, and its
- * addresses among those whose policies are in force and in the maps of verdicts. A table that is not there is not reported: the
- * daemon removes that of policies when it is configured not to enforce any, and restores the others by itself.
+ * Returns the elements of an attachment that are missing in the daemon's tables: its port in the guard's set, and its
+ * addresses in the sets of those with policies in force and in the maps of verdicts. A missing table is not reported:
+ * the daemon removes the policy table when it is configured not to enforce any, and restores the others by itself.
  *
  * @throws NetlinkError when the kernel refuses
  */
@@ -97,7 +97,7 @@ export function readRules<T>(node: Pick<Node, "syscalls">, read: (tables: RulesR
   }
 }
 
-/** The keys of a set's elements; none where the table has no such set, or has just lost it. */
+/** Returns the keys of a set's elements; none if the table lacks the set, or has just lost it. */
 function keysIn(
   tables: RulesReader,
   table: TableReference,

@@ -19,50 +19,56 @@ import type { PendingAdd } from "./pending.ts";
 import { lockPending, pendingPath, readPending, writePending } from "./pending.ts";
 import { findPlugin, foreignIpamType } from "./plugin_search.ts";
 
-/** A call of ours, as it came. */
+/** A call of this plugin, as it came. */
 export interface PluginInput {
-  /** The name we were executed under. */
+  /** The name this process was executed under. */
   readonly self: string;
   readonly environment: Environment;
   readonly stdin: string;
-  /** Writes a line for the runtime's log that does not report an error. */
+  /** Writes a line to the runtime's log that does not report an error. */
   warn?(text: string): void;
 }
 
-/** An IPAM plugin of others, by which an ADD gets the pod's addresses. */
+/** An external IPAM plugin that gives an ADD the pod's addresses. */
 export interface AddressGiver {
   /**
-   * Has the plugin give addresses. Where it fails its DEL is called at once.
+   * Lets the plugin give addresses. If it fails, its DEL is called at once.
    *
-   * @throws CniError what the plugin answered, or 6 for an answer that cannot be read
+   * @throws CniError the plugin's answer, or 6 for an answer that cannot be read
    */
   give(): GivenConfiguration;
-  /** Calls the plugin's DEL. Its error is not reported, since the runtime must see the error of the ADD; the runtime's DEL calls it again. */
+  /**
+   * Calls the plugin's DEL. Ignores its error: the runtime must see that of the ADD, and its DEL calls the plugin
+   * again.
+   */
   takeBack(): void;
-  /** Gives up the lock by which a DEL waits for this ADD. */
+  /** Releases the lock by which a DEL waits for this ADD. */
   end(): void;
 }
 
-/** The configuration with the addresses that are known now. */
+/** The configuration, completed with the addresses. */
 export interface GivenConfiguration {
   readonly configuration: BridgeConfiguration;
   readonly allocations: readonly Allocation[];
 }
 
-/** Where the addresses are reserved that IPAM plugins of others have given: in memory, since a reboot leaves no pod. */
+/** Returns the directory of the reservations for external IPAM plugins: in memory, since no pod outlives a reboot. */
 export function delegatedDirectory(runDir: string): string {
   return `${runDir}/delegated`;
 }
 
-/** Whether another program gives the addresses; false without `ipam`, which is refused elsewhere. @throws as {@link foreignIpamType} */
+/**
+ * Whether another program gives the addresses; false without `ipam`, which is refused elsewhere. @throws as {@link
+ * foreignIpamType}
+ */
 export function isForeignIpam({ ipam }: NetworkInput, self: string): boolean {
   return ipam !== undefined && foreignIpamType(ipam.type, self) !== undefined;
 }
 
-/** All that is ours to judge of a configuration whose addresses another program gives. */
+/** The keys to validate in a configuration whose addresses another program gives. */
 const foreignShape = { ...networkShape, ipam: { type: "string" } } as const;
 
-/** Chooses the keys to read: below `ipam` only the type counts where an IPAM plugin of others judges the rest. */
+/** Chooses the keys to read: below `ipam` only the type if an external IPAM plugin validates the rest. */
 export function networkShapeFor(self: string): (value: object) => typeof networkShape | typeof foreignShape {
   return (value) => {
     const { ipam } = decode(value, { ipam: "any" });
@@ -72,9 +78,9 @@ export function networkShapeFor(self: string): (value: object) => typeof network
 }
 
 /**
- * The IPAM plugin of others that a configuration names for ADD.
+ * Returns the external IPAM plugin that a configuration names for ADD.
  *
- * @returns undefined where we serve the addresses ourselves
+ * @returns undefined if this process serves the addresses
  * @throws CniError as {@link foreignIpamType}
  */
 export function addressGiver(
@@ -105,7 +111,7 @@ export function addressGiver(
   };
   return {
     give() {
-      // A plugin that does not exist holds nothing, so nothing is written down for it.
+      // A plugin that does not exist holds nothing, so no file is written for it.
       findPlugin(node.syscalls, environment["CNI_PATH"], type);
       lock = writePending(node, path, stdin);
       try {
@@ -123,7 +129,7 @@ export function addressGiver(
   };
 }
 
-/** @throws CniError 2 or 7 for what the configuration asks for and these addresses do not allow */
+/** @throws CniError 2 or 7 for a setting of the configuration that these addresses do not allow */
 function withAddresses(
   input: NetworkInput,
   draft: BridgeConfiguration,
@@ -143,9 +149,9 @@ function withAddresses(
 }
 
 /**
- * Passes CHECK on to an IPAM plugin of others, which says whether the addresses are still the pod's.
+ * Passes CHECK on to an external IPAM plugin, which says whether the pod still has the addresses.
  *
- * @throws CniError what it answered
+ * @throws CniError the plugin's answer
  */
 export function checkGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: NetworkInput): void {
   const type = foreignIpamType(ipam?.type, self);
@@ -153,38 +159,39 @@ export function checkGiver(node: Node, { self, environment, stdin }: PluginInput
 }
 
 /**
- * Passes STATUS on to an IPAM plugin of others.
+ * Passes STATUS on to an external IPAM plugin.
  *
  * @returns whether there is one
- * @throws CniError what it answered
+ * @throws CniError the plugin's answer
  */
 export function statusOfGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: NetworkInput): boolean {
-  // A type that ADD refuses is one of the reasons for which every ADD fails (cni/status/status.ts).
+  // A type that ADD refuses makes every ADD fail; cni/status/status.ts reports it.
   const type = usableType(ipam?.type, self);
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "STATUS");
   return type !== undefined;
 }
 
-/** Passes GC on to an IPAM plugin of others, if there is one. @throws CniError what it answered */
+/** Passes GC on to an external IPAM plugin, if there is one. @throws CniError the plugin's answer */
 export function collectOfGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: DetachInput): void {
   const type = usableType(ipam?.type, self);
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "GC");
 }
 
-/** The IPAM plugin of others that a DEL has to call. */
+/** The external IPAM plugin that a DEL has to call. */
 export interface AddressTaker {
-  /** Has it take the addresses back. @throws CniError what it answered */
+  /** Lets it take the addresses back. @throws CniError the plugin's answer */
   take(): void;
-  /** Gives up the lock. */
+  /** Releases the lock. */
   end(): void;
 }
 
 /**
- * The IPAM plugin that may hold addresses for an attachment that is removed: that of the ADD, else the one the configuration names.
+ * Returns the IPAM plugin that may hold addresses for an attachment that is removed: that of the ADD, otherwise the
+ * configured one.
  *
  * Waits until the plugin of a killed ADD has ended.
  *
- * @returns undefined where the addresses are ours
+ * @returns undefined if this process serves the addresses
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT when that plugin still runs after ten seconds
  */
 export function addressTaker(
@@ -207,7 +214,7 @@ export function addressTaker(
   };
 }
 
-/** By the configuration that came, unless the ADD went by another plugin. */
+/** Returns the call by the given configuration, unless the ADD used another plugin. */
 function ipamOfDetach(node: Node, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
   const { environment, stdin } = call;
   const configured = usableType(input.ipam?.type, call.self);
@@ -222,12 +229,15 @@ function typeIn(stdin: string, self: string): string | undefined {
   try {
     return usableType(decodeConfiguration(stdin, { ipam: { type: "any" } }).ipam?.type, self);
   } catch {
-    // A call that was killed while it wrote the file has executed nothing.
+    // A call that was killed while it wrote the file has not executed any plugin.
     return undefined;
   }
 }
 
-/** As {@link foreignIpamType}, for all verbs but ADD and CHECK: undefined for a name that ADD refuses, since no address came from there. */
+/**
+ * As {@link foreignIpamType}, for verbs other than ADD and CHECK: undefined for a name that ADD refuses and so never
+ * used.
+ */
 function usableType(type: unknown, self: string): string | undefined {
   try {
     return foreignIpamType(type, self);
@@ -237,8 +247,8 @@ function usableType(type: unknown, self: string): string | undefined {
 }
 
 /**
- * Whether a call executes another plugin, or may have to. The plugin server leaves such a call to a process of its own: that has the
- * caller's environment, working directory, standard error and limits, and no other call waits for it.
+ * Whether a call executes another plugin, or may have to. The plugin server leaves such a call to a separate process,
+ * which has the caller's environment, working directory, standard error and limits, and blocks no other call.
  */
 export function executesOthers(node: Pick<Node, "files">, { self, environment, stdin }: PluginInput): boolean {
   try {
@@ -251,12 +261,12 @@ export function executesOthers(node: Pick<Node, "files">, { self, environment, s
       "missing"
     );
   } catch {
-    // A configuration that cannot be read is refused by the process that does the call.
+    // A configuration that cannot be read is refused by the process that carries out the call.
     return false;
   }
 }
 
-/** An address of the pod, as it would be the only one of a range: none of the bridge's may be it. */
+/** Returns each address of the pod as the only one of a range, so that the bridge may not have it. */
 export function offeredOf(allocations: readonly Allocation[]): readonly RangeSet[] {
   return allocations.map(({ address: { address }, gateway }) => [
     { subnet: { ...hostCidr(address), prefixLength: 0 }, rangeStart: address, rangeEnd: address, gateway, exclude: [] },

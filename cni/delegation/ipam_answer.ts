@@ -20,14 +20,14 @@ import type { Dns, ResultRoute } from "../result.ts";
 import type { CniVersion } from "../version.ts";
 import { negotiateVersion } from "../version.ts";
 
-/** The addresses, routes and DNS settings that an IPAM plugin of others gives a pod. */
+/** The addresses, routes and DNS settings that an external IPAM plugin gives a pod. */
 export interface GivenAddresses {
   readonly addresses: readonly GivenAddress[];
   readonly routes: readonly ResultRoute[];
   readonly dns: Dns;
 }
 
-/** One address, with the prefix length of its subnet, and the address the pod sends to. */
+/** One address with the prefix length of its subnet, and the next hop of the pod. */
 export interface GivenAddress {
   readonly address: Cidr;
   readonly gateway: Address;
@@ -57,25 +57,30 @@ const FORBIDDEN: readonly Cidr[] = [
   IPV4_MAPPED,
 ];
 
-/** The bridge gets an address of the subnet: a shorter prefix would take routes of the node to much else. */
+/**
+ * The shortest prefixes: the bridge gets an address of the subnet, so a shorter one would capture many other routes of
+ * the node.
+ */
 const SHORTEST_PREFIX = { 4: 8, 6: 16 } as const;
 
-/** Gateways of these need no address on the bridge: the pod sends to their MAC address, which is the node's. */
+/**
+ * Gateways in these prefixes need no address on the bridge: the pod sends to their MAC address, which is the node's.
+ */
 const LINK_LOCAL: readonly Cidr[] = ["169.254.0.0/16", "fe80::/10"].map((text) => parseCidr(text));
 
-/** Where a pod sends to whose IPAM plugin names no gateway, and whose subnet has no room for one. */
+/** The next hops of a pod whose IPAM plugin names no gateway and whose subnet has no room for one. */
 const NEXT_HOPS = { 4: parseAddress("169.254.1.1"), 6: parseAddress("fe80::1") } as const;
 
-/** Whether an address means something on its link only. */
+/** Whether an address is valid only on its link. */
 export function isLinkLocal(address: Address): boolean {
   return LINK_LOCAL.some((prefix) => cidrContains(prefix, address));
 }
 
 /**
- * Reads what an IPAM plugin printed: a result without interfaces (CNI specification, "Delegated plugins"), in any version.
- * It comes from another program, so nothing of it is believed: counts, lengths and addresses are judged.
+ * Reads an IPAM plugin's output: a result without interfaces (CNI specification, "Delegated plugins"), in any version.
+ * It comes from another program, so counts, lengths and addresses are validated.
  *
- * @param version of the configuration, which holds where the result names none
+ * @param version of the configuration, which applies if the result names none
  * @throws CniError 6 naming the field
  */
 export function readIpamAnswer(text: string, version: CniVersion): GivenAddresses {
@@ -183,7 +188,10 @@ function judgeAddress({ address: text, gateway: gatewayText }: IpInput, field: s
   );
 }
 
-/** The first address of the subnet that is not the pod's, as the reference bridge has it; else a link-local one. */
+/**
+ * Returns the subnet's first address that is not the pod's, as the reference bridge does; without one, a link-local
+ * address.
+ */
 function ownGateway(address: Cidr): Address {
   const family = cidrFamily(address);
   if (address.prefixLength > bitsOf(family) - 2) return NEXT_HOPS[family];
@@ -202,14 +210,14 @@ function judgeDns(dns: DnsInput): void {
   judgeDnsEntry(`${FIELD}.dns.domain`, dns.domain ?? "");
 }
 
-/** The runtime writes them into the pod's resolv.conf, a line each. */
+/** Validates an entry, which the runtime writes as a part of a line into the pod's resolv.conf. */
 function judgeDnsEntry(field: string, entry: string): void {
   // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
   if (entry.length <= LONGEST_DNS_ENTRY && !/[\u0000-\u001f\u007f]/.test(entry)) return;
   throw invalidField(field, entry, `at most ${LONGEST_DNS_ENTRY} characters without control characters`);
 }
 
-/** Reports a fault of the answer as one, since the configuration is not to blame. */
+/** Reports an invalid answer as a decoding failure, since the configuration is not the cause. */
 function asDecodingFailure<T>(read: () => T): T {
   try {
     return read();
@@ -220,7 +228,7 @@ function asDecodingFailure<T>(read: () => T): T {
   }
 }
 
-/** The addresses for a message. */
+/** Formats the addresses for a message. */
 export function formatGiven({ addresses }: GivenAddresses): string {
   return addresses.map(({ address }) => formatAddress(address.address)).join(", ");
 }

@@ -7,33 +7,33 @@ import { isObject } from "../json.ts";
 import type { Node } from "../node.ts";
 import { findPlugin } from "./plugin_search.ts";
 
-/** The input of an IPAM plugin of others. */
+/** The input of an external IPAM plugin. */
 export interface IpamCall {
   /** The name of its executable. */
   readonly type: string;
-  /** That of our own call: the plugin gets all of it, with another CNI_COMMAND where that differs. */
+  /** The environment of our own call, which the plugin gets unchanged except for CNI_COMMAND. */
   readonly environment: Environment;
   /** The network configuration as it came, byte for byte. */
   readonly stdin: string;
 }
 
-/** The refusal of a call for which nothing was executed: the IPAM plugin holds nothing by it. */
+/** The error of a call that executed nothing, so that the IPAM plugin holds nothing because of it. */
 export class NotExecutedError extends CniError {}
 
-/** A runtime waits for minutes; a plugin that asks an API server or a DHCP server takes seconds at most. */
+/** A runtime waits for minutes. A plugin that asks an API server or a DHCP server takes seconds at most. */
 const LONGEST_RUN_MILLISECONDS = 60_000;
-/** A result has some hundred bytes. */
+/** A result has a few hundred bytes. */
 const LONGEST_OUTPUT = 256 * 1024;
 const LONGEST_MESSAGE = 4096;
 
 /**
- * Executes an IPAM plugin of others for a verb, as the specification wants it ("Section 4: Plugin Delegation"): the same
- * environment and configuration, the same working directory, its standard error to ours.
+ * Executes an external IPAM plugin for a verb, as the specification demands ("Section 4: Plugin Delegation"): with the
+ * same environment, configuration and working directory; its standard error goes to ours.
  *
- * @param inherited a descriptor that it has open as long as it runs
- * @returns what it printed
- * @throws CniError its own error with code and message; 4 or 7 where there is no such plugin; 11 where it took too long; a NotExecutedError
- *   with 5 where it cannot be executed
+ * @param inherited a descriptor that stays open as long as the plugin runs
+ * @returns its output
+ * @throws CniError its own error with code and message; 4 or 7 if there is no such plugin; 11 if it took too long; a
+ *   NotExecutedError with 5 if it cannot be executed
  */
 export function runIpam(node: Node, { type, environment, stdin }: IpamCall, verb: string, inherited?: number): string {
   const file = findPlugin(node.syscalls, environment["CNI_PATH"], type);
@@ -86,7 +86,7 @@ function failureOf(end: ProgramEnd, file: string, verb: string): CniError {
   }
 }
 
-/** The error a plugin printed (CNI specification, "Error"); undefined for anything else. */
+/** Returns the error that a plugin printed (CNI specification, "Error"); undefined for anything else. */
 function printedError(text: string, file: string): CniError | undefined {
   let value: unknown;
   try {

@@ -11,11 +11,13 @@ import type { Node } from "../node.ts";
 import { LONGEST_STDIN } from "../standard_input.ts";
 
 /**
- * Where it is written that an IPAM plugin of others may hold addresses for an attachment: `<runDir>/delegations/<network>/<id>:<ifname>`.
+ * Returns the path of the file that says that an external IPAM plugin may hold addresses for an attachment:
+ * `<runDir>/delegations/<network>/<id>:<ifname>`.
  *
- * The file is written before that plugin is executed for ADD, and removed after its DEL. It holds the configuration of the ADD, by
- * which a DEL finds the plugin also where the configuration has changed since. The plugin inherits the lock on the file. So the lock
- * is held until the plugin has ended, even when this process was killed: a DEL waits for an ADD that is still running.
+ * The file is written before that plugin is executed for ADD, and removed after its DEL. It holds the configuration of
+ * the ADD, so that a DEL finds the plugin even after the configuration has changed. The plugin inherits the lock on the
+ * file. So the lock is held until the plugin has ended, even if this process is killed, and a DEL waits for an ADD that
+ * is still running.
  */
 export function pendingPath(runDir: string, network: string, owner: Owner): string {
   expectNetworkName(network);
@@ -25,26 +27,28 @@ export function pendingPath(runDir: string, network: string, owner: Owner): stri
 
 /** The lock on such a file. */
 export interface HeldLock {
-  /** For what is executed to inherit. */
+  /** The descriptor that the executed plugin inherits. */
   readonly fd: number;
   release(): void;
 }
 
-/** The lock on the file of an ADD that is under way. */
+/** The lock on the file of an ADD in progress. */
 export interface PendingAdd extends HeldLock {
-  /** Removes the file because nothing was executed, or puts back that of an earlier ADD, whose plugin may hold addresses. */
+  /**
+   * Removes the file because nothing was executed, or restores that of an earlier ADD, whose plugin may hold addresses.
+   */
   forget(): void;
 }
 
 /**
- * Writes down what an ADD is about to execute, and takes the lock.
+ * Records what an ADD is about to execute, and takes the lock.
  *
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE
  */
 export function writePending(node: Node, path: string, stdin: string): PendingAdd {
   node.files.makeDirectory(path.slice(0, path.lastIndexOf("/")), 0o700);
   let earlier: string | undefined;
-  // A file that exists was left by a call that was killed, and no DEL followed: its plugin may still run.
+  // An existing file is from a killed call without a DEL: its plugin may still run.
   if (!node.files.createFile(path, stdin)) {
     lockPending(node, path)?.release();
     earlier = readPending(node, path);
@@ -62,7 +66,7 @@ export function writePending(node: Node, path: string, stdin: string): PendingAd
   return { ...lock, forget };
 }
 
-/** The configuration of the ADD; undefined where there was none, or nothing can be read of it. */
+/** Returns the configuration of the ADD; undefined if there was none, or it cannot be read. */
 export function readPending(node: Node, path: string): string | undefined {
   const file = node.files.readSmallFile(path, LONGEST_STDIN);
   return file.kind === "text" ? file.text : undefined;
@@ -77,11 +81,11 @@ const LONGEST_ADD = 90;
 /**
  * Takes the lock.
  *
- * A background process that an IPAM plugin has left inherits the lock. So `release` unlocks the file explicitly: closing our
- * descriptor would leave it locked as long as that process lives. When the ADD was killed, nobody unlocks; after a time in which
- * every plugin has ended, the lock counts for nothing, since otherwise no DEL would ever succeed.
+ * A background process that an IPAM plugin left running inherits the lock. So `release` unlocks the file explicitly:
+ * closing our descriptor would leave it locked as long as that process lives. After a killed ADD nothing unlocks the
+ * file. Once every plugin must have ended, the lock is therefore ignored, since otherwise no DEL would ever succeed.
  *
- * @returns undefined where there is no such file, or the lock counts for nothing
+ * @returns undefined if there is no such file, or the lock is ignored
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE
  */
 export function lockPending(node: Node, path: string): HeldLock | undefined {
@@ -104,8 +108,8 @@ export function lockPending(node: Node, path: string): HeldLock | undefined {
 }
 
 /**
- * The attachments of a network for which an IPAM plugin of others may hold addresses since an ADD that nobody carries out any
- * more: its DEL was refused, or no DEL came.
+ * Returns the attachments of a network for which an external IPAM plugin may hold addresses since an ADD that is over:
+ * its DEL was refused, or never came.
  *
  * @throws DrawbridgeError ERR_STORE when the directory cannot be listed
  */
@@ -119,7 +123,7 @@ export function oldPendings(node: Node, runDir: string, network: string): readon
   });
 }
 
-/** Whether the ADD that wrote the file began longer ago than any plugin runs; false where that is not known. */
+/** Whether the ADD that wrote the file began longer ago than any plugin runs; false if that is not known. */
 function isOld({ syscalls }: Node, path: string): boolean {
   const written = modificationTime(syscalls, path);
   return written !== undefined && Date.now() / 1000 - written > LONGEST_ADD;

@@ -5,21 +5,21 @@ import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
 import { IPAM, LOOPBACK, PLUGIN, SERVER, SHIM } from "../executables.ts";
 
-/** The names this executable answers to: executing it as an IPAM plugin would have it execute itself without end. */
+/** The names of this executable: executed as an IPAM plugin, it would execute itself without end. */
 const OWN_NAMES: readonly string[] = [SHIM, PLUGIN, SERVER, LOOPBACK];
 
-/** The IPAM types that are served in this process, by their own semantics and on the same store. */
+/** The IPAM types that this process serves, with their own semantics and on the same store. */
 export const OWN_IPAM: readonly string[] = ["host-local", IPAM];
 
-/** No runtime has more than two of these. */
+/** Runtimes use two at most. */
 const MOST_DIRECTORIES = 64;
 
 /**
- * The IPAM plugin of others that a configuration names.
+ * Returns the external IPAM plugin that a configuration names.
  *
  * @param type `ipam.type`
  * @param self the name this process was executed under
- * @returns undefined for what this process serves itself
+ * @returns undefined for a type that this process serves itself
  * @throws CniError 7 for a text that cannot be a file name, 2 for a name of our own
  */
 export function foreignIpamType(type: unknown, self: string): string | undefined {
@@ -38,7 +38,7 @@ export function foreignIpamType(type: unknown, self: string): string | undefined
  * Finds a plugin's executable: the first regular file of its name in the directories of CNI_PATH.
  *
  * @param path CNI_PATH: directories, separated by ":"
- * @throws CniError 4 without CNI_PATH, 7 when there is none, in libcni's words
+ * @throws CniError 4 without CNI_PATH, 7 without such a file, in libcni's words
  */
 export function findPlugin(files: FileReadCalls, path: string | undefined, type: string): string {
   if (path === undefined || path === "") {

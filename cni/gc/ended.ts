@@ -8,13 +8,13 @@ import type { Node } from "../node.ts";
 import { uptime } from "../status/failure_record.ts";
 import { linksOf } from "./proof.ts";
 
-/** Of more than these the next ADDs remove the rest: a pod must not wait for hundreds of others. */
+/** The next ADDs remove any more than these: a pod must not wait for hundreds of others. */
 const MOST_AT_ONCE = 8;
 
 /**
- * Removes what is left of sandboxes that ended without DEL a quarter of an hour ago: addresses, neighbours, rules and records, as their
- * DEL would. ADD does this first, since runtimes need not call GC, and since only the plugin can release addresses. A sandbox with a link by
- * now is not removed. Failures are left to the next ADD.
+ * Removes the remains of sandboxes that ended without DEL a quarter of an hour ago: addresses, neighbours, rules and
+ * records, as their DEL would. ADD does this first, since runtimes need not call GC, and since only the plugin can
+ * release addresses. A sandbox that has a link by now is not removed. After a failure the next ADD tries again.
  *
  * @param detach the DEL of an attachment whose namespace is gone
  */

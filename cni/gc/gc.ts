@@ -11,20 +11,20 @@ import { hasEnded, linksOf } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";
 import { unknownAttachments } from "./valid_attachments.ts";
 
-/** Errors that are reported in full; of the others only the number. */
+/** The number of errors that are reported in full; the others are only counted. */
 const MOST_REPORTED = 10;
 
 /**
- * Removes what is left of attachments that the runtime does not know any more: the GC verb.
+ * Removes the remains of attachments that the runtime does not know any more: the GC verb.
  *
- * The runtime's list is not believed by itself: only what also has ended goes ({@link hasEnded}), so that a runtime with
- * an incomplete list, or a second runtime of the same network, loses no pod. An attachment is removed as by its DEL. So is one without
- * a record for which an IPAM plugin of others may hold addresses: a killed ADD, or a GC whose DEL that plugin refused. Records
- * of valid attachments are not read, so the time depends on those that go. Another call may remove some meanwhile. Errors
- * do not end it, and are reported together.
+ * The runtime's list does not suffice: an attachment is removed only if it has also ended ({@link hasEnded}), so that a
+ * runtime with an incomplete list, or a second runtime of the same network, loses no pod. An attachment is removed as
+ * by its DEL. So is one without a record for which an external IPAM plugin may hold addresses, after a killed ADD or a
+ * GC whose DEL that plugin refused. Records of valid attachments are not read, so the time depends only on the number
+ * of removed ones. Another call may remove some meanwhile. Errors do not stop the GC, and are reported together.
  *
  * @param detach the DEL of an attachment whose namespace is gone
- * @param forward GC of an IPAM plugin of others
+ * @param forward GC of an external IPAM plugin
  * @throws CniError with the code of the first error
  */
 export function* gc(
@@ -62,7 +62,7 @@ export function* gc(
 }
 
 /**
- * GC of an IPAM plugin, for the interface plugins of others: nothing but reservations from before this boot.
+ * Carries out GC as an IPAM plugin for other interface plugins: removes only reservations from before this boot.
  *
  * @throws CniError as {@link gc}
  */
@@ -84,7 +84,7 @@ function gatherErrors(): { readonly errors: CniError[]; readonly attempt: (actio
   return { errors, attempt };
 }
 
-/** @throws CniError with the code of the first error; nothing for none */
+/** Throws the errors, if any, as one. @throws CniError with the code of the first error */
 function report(errors: readonly CniError[]): void {
   const [first] = errors;
   if (first === undefined) return;

@@ -9,9 +9,9 @@ import { isOlderThanBoot } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";
 
 /**
- * Releases reservations that nobody has a record of, that were made before this boot, and whose container the runtime does
- * not know: records do not outlive a reboot, reservations do. One of this boot stays: it may be an ADD's that is under way, or
- * that of an interface plugin of others, which has no record.
+ * Releases reservations without a record that were made before this boot and whose container the runtime does not know:
+ * records do not outlive a reboot, reservations do. A reservation of this boot stays: it may be that of an ADD in
+ * progress, or of another interface plugin, which has no record.
  *
  * @param recorded whether an attachment has a record
  * @param attempt runs one release and notes its error
@@ -32,7 +32,7 @@ export function releaseOldReservations(
       if (one.kind === "unreadable") continue;
       const owner = one.kind === "owned" ? one.owner : { containerId: one.containerId, ifname: "eth0" };
       attempt(() => {
-        // A link says that the pod runs, whatever the clock says.
+        // A link proves that the pod runs, whatever the clock says.
         const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
         if (findLink(socket, { name: link }) !== undefined) return;
         if (one.kind === "owned") store.releaseAddresses(owner, [one.address]);

@@ -7,22 +7,24 @@ import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Node } from "../node.ts";
 import { uptime } from "../status/failure_record.ts";
 
-/** Tells whether the node has a link of this name. @throws NetlinkError, SyscallError when the kernel does not answer */
+/**
+ * Returns whether the node has a link of this name. @throws NetlinkError, SyscallError when the kernel does not answer
+ */
 export type HasLink = (name: string) => boolean;
 
-/** The links of the namespace that the calling thread is in. The kernel is asked about each one when it is needed. */
+/** Returns a function that asks the kernel for a link by its name, in the calling thread's namespace. */
 export function linksOf(node: Node): HasLink {
   let socket: NetlinkSocket | undefined;
   return (name) => findLink((socket ??= openRouteSocket(node.syscalls)), { name }) !== undefined;
 }
 
 /**
- * Whether a pod's network namespace has ended: its record is of another boot, or the path leads nowhere or to another
- * namespace by now, and the host end of the pod's link is gone.
+ * Whether a pod's network namespace has ended: its record is of another boot, or its path is gone or leads to another
+ * namespace by now and the host end of the pod's link is gone.
  *
- * The path proves nothing by itself: in another mount namespace than that of the ADD it may not exist, or be the empty file that the
- * namespace is mounted on elsewhere. The kernel removes both ends of a link with the namespace of one (default_device_exit_batch), which
- * takes it some time; a later GC finds what had its link until then.
+ * The path does not prove anything by itself: in another mount namespace than that of the ADD it may not exist, or be
+ * the empty file that the namespace is mounted on elsewhere. The kernel removes both ends of a link with the namespace
+ * of one (default_device_exit_batch), which takes some time; a later GC finds an attachment whose link still existed.
  *
  * @throws NetlinkError, SyscallError when the kernel does not answer
  */
@@ -35,7 +37,7 @@ export function hasEnded(
   return !leadsTo(node, netns) && !hasLink(hostInterface);
 }
 
-/** Whether the path still leads to the namespace; true also where the kernel does not say that it does not. */
+/** Whether the path still leads to the namespace; true also if the kernel does not say otherwise. */
 function leadsTo(node: Node, { path, inode }: AttachmentRecord["netns"]): boolean {
   try {
     const namespace = openNamespace(node.syscalls, path);
@@ -47,10 +49,10 @@ function leadsTo(node: Node, { path, inode }: AttachmentRecord["netns"]): boolea
   }
 }
 
-/** Seconds by which a file has to be older than the boot: clocks are set by some seconds after it. */
+/** The seconds by which a file must be older than the boot: the clock may be set some seconds after it. */
 const MARGIN = 10;
 
-/** Tells whether a file was last written before this boot; false where the times are not known. */
+/** Returns a function that says whether a file was last written before this boot; false if the times are not known. */
 export function isOlderThanBoot(node: Node, clock: () => number = Date.now): (path: string) => boolean {
   const seconds = uptime(node);
   if (seconds === undefined) return () => false;

@@ -5,17 +5,19 @@ import { invalidField } from "../error.ts";
 export const VALID_ATTACHMENTS = "cni.dev/valid-attachments";
 export const validAttachmentsShape = { [VALID_ATTACHMENTS]: [{ containerID: "string", ifname: "string" }] } as const;
 
-/** Tells whether the runtime still knows an attachment. An undefined interface asks for any of the container's. */
+/**
+ * Returns whether the runtime still knows an attachment; without an interface, whether it knows any of the container's.
+ */
 export type IsValid = (containerId: string, ifname: string | undefined) => boolean;
 
 /**
  * Reads the attachments that a runtime still knows.
  *
- * An entry without an interface, as of a runtime from before GC, stands for every interface of its container: too little is
- * removed then, and never too much.
+ * An entry without an interface, as from a runtime that predates GC, stands for every interface of its container: then
+ * too little may be removed, but never too much.
  *
  * @param list undefined for a configuration without the key, or with null
- * @returns undefined where there is no list, so that nothing may be removed
+ * @returns undefined without a list, so that nothing may be removed
  * @throws CniError 7 for an entry without a container: it may stand for any
  */
 export function validAttachments(
@@ -37,7 +39,7 @@ export function validAttachments(
   };
 }
 
-/** The attachments of a list that the runtime does not know any more. */
+/** Returns the attachments of a list that the runtime does not know any more. */
 export function unknownAttachments(attachments: readonly Owner[], isValid: IsValid): readonly Owner[] {
   return attachments.filter(({ containerId, ifname }) => !isValid(containerId, ifname));
 }
