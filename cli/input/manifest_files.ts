@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 
 /** Access to the files of the command line; standard input is the file `-`. */
 export interface ManifestFileSystem {
-  /** Returns the type behind a path, following links; undefined for nothing, or anything else. */
+  /** Returns the type of the target of a path, following links; undefined for nothing, or anything else. */
   typeOf(path: string): "file" | "directory" | undefined;
   /** Whether a path is a symbolic link itself. */
   isLink(path: string): boolean;

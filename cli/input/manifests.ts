@@ -134,7 +134,7 @@ function withoutDoubles(manifests: readonly Manifest[]): {
   readonly problems: readonly ManifestProblem[];
 } {
   const unique = new Map<string, Manifest>();
-  // By text: a workload that occurs twice has several pods.
+  // The message is the key: a workload that occurs twice has several pods.
   const problems = new Map<string, ManifestProblem>();
   for (const manifest of manifests) {
     const { file, line, workload } = manifest;

@@ -4,15 +4,15 @@ import type { Labels } from "../../policyd/cluster/model.ts";
 import { readLabels } from "../../policyd/cluster/name.ts";
 import { Reader } from "../../policyd/cluster/reader.ts";
 
-/** What the model of a Service leaves out: the daemon goes by slices. */
+/** The fields of a Service that the model leaves out, since the daemon uses EndpointSlices. */
 export interface WantedEndpoints {
-  /** Undefined where it selects nothing. */
+  /** Undefined where the Service has no selector. */
   readonly selector: Labels | undefined;
-  /** In the order in which they are asked for. */
+  /** In the order of the Service's `ipFamilies`. */
   readonly families: readonly Family[];
 }
 
-/** @param source a Service as it stands in its file @throws DrawbridgeError ERR_OBJECT for what the API server would refuse */
+/** Reads a Service's source. @throws DrawbridgeError ERR_OBJECT for what the API server would refuse */
 export function wantedEndpoints(source: unknown): WantedEndpoints {
   const spec = new Reader(source, "").object("spec");
   const selector = readLabels(spec, "selector");
@@ -25,7 +25,7 @@ export function wantedEndpoints(source: unknown): WantedEndpoints {
   };
 }
 
-/** Why {@link wantedEndpoints} cannot be read; undefined where they can. */
+/** Returns why {@link wantedEndpoints} refuses a Service; undefined where it does not. */
 export function wantedProblem(source: unknown): string | undefined {
   try {
     wantedEndpoints(source);

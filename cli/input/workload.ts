@@ -5,32 +5,32 @@ import { Reader } from "../../policyd/cluster/reader.ts";
 import type { FieldPath } from "../../policyd/source/documents.ts";
 import { at, textAt } from "./raw.ts";
 
-/** What makes pods of a template, as far as files show it. */
+/** An object that makes pods from a template, as far as files show it. */
 export interface Workload {
-  /** As `Deployment shop/web`. */
+  /** Such as `Deployment shop/web`. */
   readonly name: string;
   readonly template: FieldPath;
-  /** Raw pods that stand for those the cluster would make: as many as there can be different roles between them. */
+  /** Raw pods that stand for those of the cluster: as many as can differ in their roles towards each other. */
   readonly pods: readonly StandInPod[];
-  /** What the API server would refuse of it, beside its template. */
+  /** What the API server would refuse in the workload, except for its template. */
   readonly problem: string | undefined;
 }
 
-/** A raw pod, and the name that it gets when it has been judged. */
+/** A raw pod, and the name that it gets after the gate has accepted it. */
 export interface StandInPod {
   readonly value: unknown;
   readonly name: string;
 }
 
-/** Where a kind has the template of its pods, and how many of them there are. */
+/** The place of the pod template in a kind, and the number of pods. */
 interface WorkloadKind {
   readonly apiVersions: readonly string[];
   readonly template: readonly string[];
-  /** The field that says how many pods there are at a time; undefined where nothing does. */
+  /** The field with the number of pods at a time; undefined where no field states it. */
   readonly count: readonly string[] | undefined;
-  /** How many pods there are without the field, as far as it matters: an autoscaler may write it. */
+  /** The number of pods, up to two, where the field is absent: an autoscaler may write it. */
   readonly usual: 1 | 2;
-  /** The labels that its controller adds to those of the template, as far as they can be foretold. */
+  /** Returns the labels that the controller adds to those of the template, as far as they are predictable. */
   readonly added?: (name: string, ordinal: number) => Readonly<Record<string, string>>;
 }
 
@@ -38,7 +38,7 @@ const TEMPLATE = ["spec", "template"];
 const REPLICAS = ["spec", "replicas"];
 const MOST_REPLICAS = 2 ** 31 - 1;
 
-/** Labels that controllers put on pods beside those of the template. */
+/** Labels that controllers put on pods in addition to those of the template. */
 export const CONTROLLER_LABELS: readonly string[] = [
   "pod-template-hash",
   // The API server copies these from the node (PodTopologyLabels, Kubernetes 1.35).
@@ -94,18 +94,20 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
   ],
 ]);
 
-/** Whether objects of this kind and version have templates that {@link workloadOf} reads. */
+/** Returns whether objects of this kind and version have templates that {@link workloadOf} reads. */
 export function isWorkloadKind(apiVersion: string, kind: string): boolean {
   return WORKLOAD_KINDS.get(kind)?.apiVersions.includes(apiVersion) === true;
 }
 
 /**
- * The pods a workload would make, for files that hold no pods.
+ * Returns the pods that a workload would make, for files that hold no pods.
  *
- * There are two, since a pod always reaches itself and what one pod of a workload may send to another would else be nowhere to see;
- * one where the object says so, and of a Job or a CronJob. They run, on no node that is known, and have no address: what depends on
- * it is told. Those of a StatefulSet have the names that they would have; those of others such as no API server takes, so that no
- * pod is ever taken for one of them. Undefined for what is no workload or has no template.
+ * There are two, to show what one pod of a workload may send to another, since a pod always reaches itself. There is
+ * one where the object says so, and for a Job or a CronJob. The pods run on an unknown node and have no address; what
+ * depends on an address is reported. Pods of a StatefulSet have their real names; others have names that no API server
+ * accepts, so that no real pod is mistaken for one of them.
+ *
+ * @returns undefined for anything but a workload with a template
  */
 export function workloadOf(value: unknown): Workload | undefined {
   const kind = textAt(value, "kind") ?? "";
@@ -144,21 +146,21 @@ export function workloadOf(value: unknown): Workload | undefined {
   return { name: `${kind} ${namespace}/${name}`, template: known.template, pods, problem: undefined };
 }
 
-/** The pod under another name. */
+/** Returns the pod under another name. */
 export function renamedPod(pod: Pod, name: string): Pod {
   return Object.freeze({ ...pod, name, key: `${pod.namespace}/${name}` });
 }
 
-/** A name that no pod can have: of an object there is no `_` in it. */
+/** Returns a name that no pod can have: names of objects do not contain `_`. */
 export function standInName(workload: string, kind: string, ordinal: number): string {
   return `${workload}_${kind.toLowerCase()}_${ordinal}`;
 }
 
-/** @throws DrawbridgeError ERR_OBJECT for a number that the API server would refuse */
+/** Returns the pods' ordinals. @throws DrawbridgeError ERR_OBJECT for a number that the API server would refuse */
 function ordinalsOf(value: unknown, { count, usual }: WorkloadKind): readonly number[] {
   const start = numberAt(value, ["spec", "ordinals", "start"]) ?? 0;
   const given = count === undefined ? undefined : numberAt(value, count);
-  // None is what waits for an autoscaler.
+  // A workload with zero replicas waits for an autoscaler.
   const number = given === undefined || given === 0 ? usual : Math.min(given, 2);
   return Array.from({ length: number }, (_, i) => start + i);
 }
@@ -169,7 +171,7 @@ function numberAt(value: unknown, path: readonly string[]): number | undefined {
   return reader.optionalInteger(path.at(-1) ?? "", 0, MOST_REPLICAS);
 }
 
-/** What is read, or why it is not. */
+/** Returns the result of a read, or why it failed. */
 function attempt<T extends object>(read: () => T): T | string {
   try {
     return read();
@@ -179,7 +181,7 @@ function attempt<T extends object>(read: () => T): T | string {
   }
 }
 
-/** What is no map of labels is the gate's to refuse. */
+/** Adds labels to a map of labels; the gate refuses anything else. */
 function withLabels(labels: unknown, added: Readonly<Record<string, string>> | undefined): unknown {
   if (added === undefined || (labels !== undefined && typeof labels !== "object") || Array.isArray(labels))
     return labels;

@@ -11,10 +11,10 @@ import { locationText } from "../place.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 import { nameLabel } from "../../../policyd/cluster/name.ts";
 
-/** More names help nobody. */
+/** The most names in a line. */
 const MOST_NAMED = 5;
 
-/** Why an answer may be about nothing: no objects, or no pods. */
+/** Returns why an answer may be empty: there are no objects, or no pods. */
 export function emptiness(manifests: readonly Manifest[]): readonly string[] {
   if (manifests.length === 0) {
     return ["nothing was read on which an answer depends: give policies, and the pods or workloads that they are for"];
@@ -24,10 +24,10 @@ export function emptiness(manifests: readonly Manifest[]): readonly string[] {
 }
 
 /**
- * What of some objects makes an answer doubtful, each in a line: {@link emptiness}, policies that select none of the pods, and
+ * Returns what makes an answer doubtful, a line each: {@link emptiness}, policies that select none of the pods, and
  * ClusterNetworkPolicies of one priority that contradict each other.
  *
- * @param judged policies of which it is said elsewhere that they select nothing
+ * @param judged policies that are reported elsewhere to select nothing
  */
 export function doubtsOf(
   manifests: readonly Manifest[],
@@ -55,7 +55,7 @@ function selectingNothing(manifests: readonly Manifest[], cluster: SelectedPods)
   return [`${shortList(names, MOST_NAMED)} ${verb} none of the pods that were read`];
 }
 
-/** Of each policy the first other one before it that says the opposite about a pod. */
+/** Returns, for each policy, the first earlier one with the same rank that contradicts it for a common pod. */
 function contradictions(manifests: readonly Manifest[], cluster: SelectedPods): readonly string[] {
   const policies = manifests.flatMap(({ object, file, line }) =>
     object.kind === "ClusterNetworkPolicy" ? [{ policy: object, place: locationText(file, line) }] : [],
@@ -75,7 +75,7 @@ function contradictions(manifests: readonly Manifest[], cluster: SelectedPods): 
   );
 }
 
-/** Whether they have rules of one direction with different actions. */
+/** Returns whether the policies have rules of one direction with different actions. */
 function differ(a: ClusterNetworkPolicy, b: ClusterNetworkPolicy): boolean {
   return (["ingress", "egress"] as const).some((direction) =>
     a[direction].some(({ action }) => b[direction].some((rule) => rule.action !== action)),
@@ -88,7 +88,7 @@ function meet(a: ClusterNetworkPolicy, b: ClusterNetworkPolicy, cluster: Selecte
   return false;
 }
 
-/** The pods of some objects, by what policies ask of them. */
+/** The pods of some objects, indexed for the selectors of policies. */
 class SelectedPods {
   readonly #namespaces: ReadonlyMap<string, Labels>;
   readonly #pods: ReadonlyMap<string, readonly Pod[]>;
@@ -101,7 +101,7 @@ class SelectedPods {
     this.#pods = Map.groupBy(pods, ({ namespace }) => namespace);
   }
 
-  /** Those that a policy is for. */
+  /** Yields the pods that a policy selects. */
   *of(policy: NetworkPolicy | ClusterNetworkPolicy): Generator<Pod> {
     if (policy.kind === "ClusterNetworkPolicy") yield* this.#subjects(policy.subject);
     else for (const pod of this.#own(policy.namespace)) if (selects(policy.podSelector, pod.labels)) yield pod;

@@ -3,12 +3,10 @@ import type { SkippedFile } from "../files/not_manifest.ts";
 import type { ReadingReport } from "../manifests.ts";
 import { CLUSTER } from "../place.ts";
 
-/** More names help nobody. */
+/** The most names in a line. */
 const MOST_NAMED = 5;
 
-/**
- * What was read, in one line: how many objects out of which files, what was ignored and why, and which files were skipped and why.
- */
+/** Returns one line about the input: the number of objects and files, and what was ignored or skipped and why. */
 export function summaryText({ files, objects, ignored, skipped }: ReadingReport): string {
   const kinds = [...ignored].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([kind, count]) => `${count} ${kind}`);
   const parts = [
