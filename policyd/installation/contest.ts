@@ -1,13 +1,13 @@
 import type { Clock } from "../clock.ts";
 
-/** Changes of our part that are reverted at once: an upgrade of another add-on may take several. */
+/** Number of changes to our part that are reverted at once: an upgrade of another add-on may take several. */
 const FREE = 3;
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 60_000;
-/** In milliseconds: when our part has been left unchanged for this long, and twice the last wait, the contest is over. */
+/** Milliseconds. When our part has stayed unchanged for this long, and for twice the last wait, the contest is over. */
 const CALM = 10_000;
 
-/** How long to leave our part of a file to another program that keeps changing it. */
+/** Decides how long to leave our part of a file to another program that keeps changing it. */
 export class Contest {
   readonly #clock: Pick<Clock, "now">;
   #losses = 0;
@@ -20,7 +20,7 @@ export class Contest {
 
   /** Another program has changed our part after it was in place. */
   lost(): void {
-    // Nobody may have looked while it was in place.
+    // Our part may have been in place for a while without a check.
     this.held();
     this.#losses++;
     this.#next = this.#clock.now() + this.#pause;

@@ -6,23 +6,23 @@ import path from "node:path";
 import process from "node:process";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
-/** What a name in a directory leads to. */
+/** The file that a name in a directory leads to. */
 export interface FileLook {
   readonly isFile: boolean;
-  /** Whether the name is a directory itself, and no link to one. */
+  /** Whether the name itself is a directory, not a link to one. */
   readonly isDirectory: boolean;
-  /** Whether the name is a symbolic link; the rest is of what it leads to, or else of the link. */
+  /** Whether the name is a symbolic link. The other fields describe its target, or the link if that is missing. */
   readonly isLink: boolean;
   /** Permission bits. */
   readonly mode: number;
   readonly size: number;
-  /** The same for all names of one file. */
+  /** Equal for all names of one file. */
   readonly identity: string;
-  /** Another one after every change of the content. */
+  /** Changes whenever the content changes. */
   readonly signature: string;
 }
 
-/** A small file as it was read, without following a link and without waiting for a pipe. */
+/** The result of reading a small file without following a link or waiting for a pipe. */
 export type SmallFile =
   | { readonly kind: "missing" }
   | {
@@ -35,60 +35,61 @@ export type SmallFile =
       /** As {@link FileLook.signature}. */
       readonly signature: string;
     }
-  /** The name is there, and nothing was read. */
+  /** The name exists, but nothing was read. */
   | { readonly kind: "refused"; readonly reason: string; readonly signature: string };
 
-/** A file under a name that nobody reads yet. */
+/** A new file under a name that no program reads yet. */
 export interface NewFile {
   write(data: Uint8Array): Promise<void>;
-  /** Gives it its permissions, whatever the process masks. */
+  /** Sets the permissions, independent of the process's umask. */
   setMode(mode: number): Promise<void>;
-  /** Returns when the disk has it. */
+  /** Resolves when the data is on disk. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * The directories of the node into which the daemon puts its plugin. All calls throw DrawbridgeError ERR_STORE with the path and
- * the reason; each is one step after which the process may end.
+ * The directories of the node into which the daemon puts its plugin. All calls throw DrawbridgeError ERR_STORE with the
+ * path and the reason. Each call is one step, after which the process may end.
  */
 export interface HostFiles {
-  /** Creates it with its parents; an existing one is fine. */
+  /** Creates the directory with its parents; an existing one is fine. */
   makeDirectory(directory: string): Promise<void>;
-  /** The names in it; none when it is missing. */
+  /** Returns the names in it; none when it is missing. */
   list(directory: string): Promise<readonly string[]>;
-  /** Undefined where nothing is. A link to nothing, as one to where a container does not see the node, is a link and no file. */
+  /** Returns undefined for a free name. A dangling link, such as one out of the container, is a link and not a file. */
   look(name: string): Promise<FileLook | undefined>;
   /** Reads a regular file of at most `limit` bytes. Anything else under the name is refused. */
   readSmall(name: string, limit: number): Promise<SmallFile>;
-  /** A large one, in pieces. */
+  /** Reads a large file in pieces. */
   pieces(name: string): AsyncIterable<Uint8Array>;
-  /** Creates a file that only root can read; never one that is there. */
+  /** Creates a file that only root can read; fails where the name is taken. */
   create(name: string): Promise<NewFile>;
   /** Gives a file a second name, which must be free. */
   link(existing: string, name: string): Promise<void>;
   /** Renames, replacing what has the new name in one step. */
   rename(from: string, to: string): Promise<void>;
   /**
-   * Renames if the new name still has that signature, or is still free where that is undefined. No other program of this machine has
-   * more than some microseconds between the comparison and the rename, and none at all for a free name.
+   * Renames if the new name still has that signature, or is still free where that is undefined. Between the comparison
+   * and the rename other programs of this machine have only some microseconds, and no time at all where the name is
+   * free.
    *
    * @returns false when it has changed; the file then keeps its old name
    */
   replaceUnchanged(from: string, to: string, signature: string | undefined): Promise<boolean>;
-  /** Removes a name; that there is none is fine. */
+  /** Removes a name; a missing one is fine. */
   remove(name: string): Promise<void>;
-  /** Returns when the disk has the directory's names. */
+  /** Resolves when the directory's names are on disk. */
   syncDirectory(directory: string): Promise<void>;
   /**
-   * Tells when something in the directory has changed, until `close`. Changes can be missed.
+   * Calls `onChange` when something in the directory has changed, until `close`. Changes can be missed.
    *
-   * @param onEnd it can no longer be followed
+   * @param onEnd called when the directory can no longer be watched
    */
   watch(directory: string, onChange: () => void, onEnd: () => void): { close(): void };
 }
 
-/** Small enough that no piece keeps the event loop from its other work. */
+/** Small enough that one piece does not block the event loop. */
 const PIECE = 256 * 1024;
 
 /** {@link HostFiles} of this machine. */
@@ -133,7 +134,7 @@ export const hostFiles: HostFiles = Object.freeze({
     }),
   watch: (directory: string, onChange: () => void, onEnd: () => void) => {
     try {
-      // The directory's own name is told when it goes itself.
+      // An event with the directory's own name means that the directory itself has gone.
       const watcher = watch(directory, { persistent: false }, (_, name) => {
         onChange();
         if (name === path.basename(directory)) onEnd();
@@ -157,7 +158,7 @@ async function readSmall(name: string, limit: number): Promise<SmallFile> {
   if (found.isSymbolicLink()) return refused("it is a symbolic link");
   if (!found.isFile()) return refused("it is not a regular file");
   if (found.size > limit) return refused(`it has more than ${limit} bytes`);
-  // Another program may put a link or a pipe there at this moment.
+  // Another program may put a link or a pipe there in the meantime.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const handle = await unlessMissing("read", name, () => openUnlessOfAnother(name, flags, found));
   if (handle === undefined) return { kind: "missing" };
@@ -165,7 +166,7 @@ async function readSmall(name: string, limit: number): Promise<SmallFile> {
   try {
     const stats = await tried("look at", name, () => handle.stat({ bigint: true }));
     if (!stats.isFile()) return refused("it is not a regular file");
-    // One byte more shows that it is larger, or has grown since.
+    // One extra byte shows that the file is larger, or has grown since.
     let buffer = new Uint8Array(Math.min(Number(stats.size), limit) + 1);
     let length = 0;
     for (;;) {
@@ -193,8 +194,8 @@ async function readSmall(name: string, limit: number): Promise<SmallFile> {
 }
 
 /**
- * Opens a file, unless another user has it and gives nobody else the right to read it. User 0 of the daemon's container is refused
- * as well, since it has no CAP_DAC_OVERRIDE.
+ * Opens a file, unless it belongs to another user who lets nobody else read it. Such a file is refused even where the
+ * daemon's container runs as user 0, since it lacks CAP_DAC_OVERRIDE.
  */
 async function openUnlessOfAnother(
   name: string,
@@ -209,7 +210,7 @@ async function openUnlessOfAnother(
   }
 }
 
-/** Gives a file a name that must be free, and takes its old one. Where there are no hard links it is renamed. */
+/** Moves a file to a name that must be free; without hard links, by a rename. @returns whether it did */
 function placed(from: string, to: string): boolean {
   try {
     linkSync(from, to);
@@ -222,7 +223,7 @@ function placed(from: string, to: string): boolean {
   return true;
 }
 
-/** In one turn, so that nothing of ours comes in between. */
+/** Runs in one turn of the event loop, so that no other work of ours comes in between. */
 function replaced(from: string, to: string, signature: string): boolean {
   const found = lstatSync(to, { bigint: true, throwIfNoEntry: false });
   if (found === undefined || signatureOf(found) !== signature) return false;
@@ -238,7 +239,7 @@ async function* pieces(name: string): AsyncIterable<Uint8Array> {
   const handle = await tried("read", name, () => open(name, "r"));
   try {
     for (;;) {
-      // A new buffer each time: whoever gets one may keep it.
+      // A new buffer each time, since callers may retain it.
       const { buffer, bytesRead } = await tried("read", name, () => handle.read(new Uint8Array(PIECE), 0, PIECE, null));
       if (bytesRead === 0) return;
       yield buffer.subarray(0, bytesRead);

@@ -20,7 +20,7 @@ import { CONFIGURATION_FILE, ownPart } from "./network_configuration.ts";
 import { podRanges, textOf } from "./pod_ranges.ts";
 import { Primary } from "./primary.ts";
 
-/** Between two passes: whoever fights with us over a file does not get all of our time. */
+/** Milliseconds between two passes, so that a program that contests a file with us does not take all of our time. */
 const PAUSE = 200;
 const FIRST_RETRY = 1000;
 
@@ -34,22 +34,22 @@ export interface InstallationParts {
   /** Prefixes of this node's pods while its Node object has none. */
   readonly podCidrs: readonly Cidr[];
   readonly network: Pick<NetworkParts, "bridge" | "socketPath" | "stateDirectory">;
-  /** Entries of the administrator for the list, which follow our own. */
+  /** The administrator's entries for the list, which follow our own. */
   readonly chain: readonly JsonObject[];
-  /** The name of the configuration that is to come before ours. */
+  /** The name of the configuration that should come before ours. */
   readonly primary: string | undefined;
-  /** Of pods, in bytes; undefined while nobody knows it. Asked in each pass. */
+  /** The pods' MTU in bytes, read in each pass; undefined while it is unknown. */
   readonly mtu: () => number | undefined;
   /** Milliseconds between two passes when nothing seems to have changed. */
   readonly syncPeriod: number;
 }
 
 /**
- * The plugin and the network's configuration in the directories of the runtime: kept there for as long as the daemon runs, and
- * left there when it ends, since pods go on being removed (D5, D6).
+ * Maintains the plugin and the network's configuration in the runtime's directories while the daemon runs. Both stay
+ * there when it ends, since pods still have to be removed (D5, D6).
  *
- * The executables come first; the configuration, which makes the node ready for pods, when the socket listens, everything
- * was read once, the rules are in force and this node's pod CIDRs are known (POD-17).
+ * The executables come first. The configuration, which makes the node ready for pods, follows when the socket listens,
+ * everything was read once, the rules are in force and this node's pod CIDRs are known (POD-17).
  */
 export class Installation implements Dataplane {
   readonly #parts: InstallationParts;
@@ -62,7 +62,7 @@ export class Installation implements Dataplane {
   #phase: "new" | "clean" | "stopped" = "new";
   #isSynced = false;
   #areRulesInForce = false;
-  /** What the configuration says since this daemon has written it. */
+  /** The ranges in the configuration, from when this daemon first writes it. */
   #ranges: readonly Cidr[] | undefined;
   /** Milliseconds until the next pass, where the last one waits for another program. */
   #wait: number | undefined;
@@ -84,17 +84,17 @@ export class Installation implements Dataplane {
     this.#primary = new Primary(files, places.configurations, parts.primary);
   }
 
-  /** Begins with the executables. The daemon's socket listens by now. */
+  /** Starts with the executables. The daemon's socket must listen already. */
   start(): void {
     this.#check();
   }
 
-  /** Whether runtimes have all they need to call the plugin. */
+  /** Whether runtimes have everything they need to call the plugin. */
   get isInstalled(): boolean {
     return this.#isInstalled;
   }
 
-  /** For the daemon's readiness: without it no pod can be attached. */
+  /** Part of the daemon's readiness: without it, no pod can be attached. */
   get condition(): Condition {
     const reason = (): string => this.#problems[0] ?? "the plugin is not installed yet";
     return { name: "installation", missing: () => (this.#isInstalled ? undefined : reason()) };
@@ -114,7 +114,7 @@ export class Installation implements Dataplane {
     this.#check();
   }
 
-  /** The kernel has all that is desired; only the first time is news, and nothing is done about it in this turn. */
+  /** Called when the kernel has the desired state; only the first call matters, and starts no work in this turn. */
   rulesInForce(): void {
     if (this.#areRulesInForce) return;
     this.#areRulesInForce = true;
@@ -122,7 +122,7 @@ export class Installation implements Dataplane {
     else this.#isAskedAgain = true;
   }
 
-  /** Pods that are attached from then on get the new one; the others keep theirs. */
+  /** Applies a new MTU to pods that are attached from then on; the others keep theirs. */
   mtuChanged(): void {
     if (this.#isSynced) this.#check();
   }
@@ -195,7 +195,7 @@ export class Installation implements Dataplane {
     }
   }
 
-  /** @returns whether all is in place */
+  /** @returns whether everything is in place */
   async #install(problems: string[]): Promise<boolean> {
     const { places } = this.#parts;
     for (const directory of [places.binaries, places.configurations]) await this.#follow(directory, problems);
@@ -241,7 +241,7 @@ export class Installation implements Dataplane {
     }
     if (this.#contest.isContested) {
       problems.push(
-        `another program keeps changing our entry, or the name or version of the list, in ${path}: it is written again ever less ` +
+        `another program keeps changing our entry, or the name or version of the list, in ${path}: it is rewritten less and less ` +
           "often; stop that program, or have it change only entries of its own",
       );
     }
@@ -249,17 +249,17 @@ export class Installation implements Dataplane {
     return kind !== "waiting";
   }
 
-  /** Our part of the network's configuration; undefined while there is to be none. */
+  /** Returns our part of the network's configuration; undefined while it should not exist. */
   #configuration(problems: string[]): OwnPart | undefined {
     if (!this.#isSynced || !this.#areRulesInForce) return undefined;
     const { nodeName, podCidrs, network, mtu } = this.#parts;
     const found = podRanges(nodeName, this.#nodes, podCidrs);
     problems.push(...found.problems);
-    // Pods are there by then, and other nodes may still know the way to the old ranges alone.
+    // Pods exist by then, and other nodes may still know only the way to the old ranges.
     if (this.#ranges !== undefined && found.ranges !== undefined && textOf(found.ranges) !== textOf(this.#ranges)) {
       problems.push(
         `Node ${nodeName} has pod CIDRs ${textOf(found.ranges)} now; pods get addresses of ${textOf(this.#ranges)} until ` +
-          "policyd is started anew: drain the node first",
+          "policyd restarts: drain the node first",
       );
     }
     this.#ranges ??= found.ranges;
@@ -275,7 +275,7 @@ export class Installation implements Dataplane {
     return ownPart({ ...network, ranges: this.#ranges, mtu: bytes }, this.#parts.chain);
   }
 
-  /** From here on changes in the directory are told, also where another one has its name since. */
+  /** Creates and watches a directory, again where another directory has taken over its name. */
   async #follow(directory: string, problems: string[]): Promise<void> {
     const { files, syncPeriod } = this.#parts;
     await files.makeDirectory(directory);
@@ -303,11 +303,11 @@ export class Installation implements Dataplane {
     }
   }
 
-  /** What is written in a later pass had been there. */
+  /** Logs a write, as a repair where a later pass finds the file missing or changed. */
   #tell(message: string, fields: Readonly<Record<string, string>>): void {
     const { logger } = this.#parts;
     if (this.#isInstalled || this.#contest.isContested)
-      logger.warn(`${message} anew: another program had removed or changed it`, fields);
+      logger.warn(`${message} again: another program had removed or changed it`, fields);
     else logger.info(message, fields);
   }
 

@@ -8,9 +8,9 @@ import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 const EXECUTABLE_MODE = 0o755;
 const LARGEST_LIST = 1024 * 1024;
 
-/** Where the plugin comes from and goes to. */
+/** The directories that the plugin comes from and goes to. */
 export interface InstallationPlaces {
-  /** The directory with the two executables that belong to this daemon. */
+  /** The directory with the two executables of this daemon's version. */
   readonly source: string;
   readonly binaries: string;
   readonly configurations: string;
@@ -23,18 +23,18 @@ interface Shipped {
 }
 
 /**
- * Puts files where runtimes look for them. Whoever reads at any moment, also after the process was killed at any other, finds a
- * name's old file or its new one, whole: each is written beside its place, synced and renamed. What is there already stays
- * untouched, as a runtime loads its configuration anew at each change in the directory.
+ * Puts files where runtimes look for them. Each file is written beside its place, synced and renamed. So a reader at
+ * any moment, even after the process was killed, finds the complete old or new file. Files that are as desired stay
+ * untouched, since a runtime reloads its configuration at each change in the directory.
  *
- * The plugin comes before the shim, so no shim is without one. Until its shim is replaced, an old one works with the new
- * plugin, since what the two say to each other never changes; a release without a shim had the plugin itself under the
- * shim's names, which stay whole until then.
+ * The plugin is written before the shim, so no shim exists without one. An old shim works with the new plugin until it
+ * is replaced, since their protocol never changes. A release without a shim had the plugin itself under the shim's
+ * names; those files stay complete until then.
  */
 export class Installer {
   readonly #files: HostFiles;
   readonly #places: InstallationPlaces;
-  /** Whether a file is as the one that is shipped, for one state of both: they are large and seldom change. */
+  /** The results of comparisons with the shipped files, by the state of both: the files are large and seldom change. */
   readonly #compared = new Map<string, { readonly pair: string; readonly isEqual: boolean }>();
 
   constructor(files: HostFiles, places: InstallationPlaces) {
@@ -42,7 +42,7 @@ export class Installer {
     this.#places = places;
   }
 
-  /** Removes what an earlier run that was killed has left. Only one may run at a time. @throws DrawbridgeError ERR_STORE */
+  /** Removes what a killed run left. Only one installer may run at a time. @throws DrawbridgeError ERR_STORE */
   async removeLeftovers(): Promise<void> {
     for (const directory of [this.#places.binaries, this.#places.configurations]) {
       for (const name of await this.#files.list(directory)) {
@@ -51,7 +51,7 @@ export class Installer {
     }
   }
 
-  /** Removes the list that a cleanup left for pods: ours is there again, by which they are deleted. @throws DrawbridgeError ERR_STORE */
+  /** Removes the list that a cleanup left to delete pods with: ours does that now. @throws DrawbridgeError ERR_STORE */
   async removeDetachList(): Promise<void> {
     const path = `${this.#places.configurations}/${DETACH_FILE}`;
     const file = await this.#files.readSmall(path, LARGEST_LIST);
@@ -61,7 +61,7 @@ export class Installer {
   }
 
   /**
-   * Has plugin and shim installed, the shim under its names, `loopback` only where nobody else's is.
+   * Installs plugin and shim, the shim under all its names; `loopback` only where no other program's is.
    *
    * @returns the names that were written
    * @throws DrawbridgeError ERR_STORE
@@ -83,7 +83,7 @@ export class Installer {
     );
   }
 
-  /** @returns whether it was written; the disk has it then, before there is a shim */
+  /** @returns whether it was written; it is then on disk before the shim is written */
   async #installPlugin(shipped: Shipped): Promise<boolean> {
     const { binaries } = this.#places;
     const place = `${binaries}/${PLUGIN}`;
@@ -108,7 +108,7 @@ export class Installer {
       ours: [shim, ipam],
     });
     if (isCurrent && aliases.length === 0) return [];
-    // `drawbridge` comes last: until it is the new one, its old further names tell which loopback is ours.
+    // `drawbridge` comes last: until it is replaced, the other old names of its file show which loopback is ours.
     const written = isCurrent ? aliases : [...aliases, SHIM];
     const origin = isCurrent ? placeOf(SHIM) : await this.#copy(shipped);
     try {
@@ -127,17 +127,17 @@ export class Installer {
     try {
       await this.#files.link(origin, name);
     } catch (error) {
-      // A file system without hard links, or a file of somebody else.
+      // The file system has no hard links, or the file belongs to another user.
       if (!(error instanceof DrawbridgeError)) throw error;
       await moveInto(this.#files, await this.#copy(shipped), place);
       return;
     }
     await moveInto(this.#files, name, place);
-    // Renaming does nothing between two names of one file.
+    // A rename between two names of the same file does nothing.
     await this.#files.remove(name);
   }
 
-  /** @returns the name of the executable before it gets its place */
+  /** @returns the temporary name of the executable */
   async #copy(shipped: Shipped): Promise<string> {
     const { source, binaries } = this.#places;
     const origin = `${source}/${shipped.name}`;
@@ -148,8 +148,8 @@ export class Installer {
   }
 
   /**
-   * Whether a file is the executable that belongs to this daemon; read only when one of the two is another than before. A
-   * symbolic link is none, whatever it leads to: that is another's to change.
+   * Returns whether a file equals this daemon's executable; both are read only when one of them has changed. A symbolic
+   * link never counts, wherever it leads: other programs may change its target.
    */
   async #isCopy(name: string, look: FileLook | undefined, shipped: Shipped): Promise<boolean> {
     if (look?.isFile !== true || look.isLink || look.mode !== EXECUTABLE_MODE || look.size !== shipped.look.size)
@@ -165,10 +165,10 @@ export class Installer {
 }
 
 /**
- * Which further names the shim is to get.
+ * Returns the further names that the shim needs.
  *
- * @param present.shim undefined where it is to be replaced
- * @param present.ours what a loopback of ours is one with, as long as it was not replaced
+ * @param present.shim undefined where it will be replaced
+ * @param present.ours the files that a loopback of ours is identical to until it is replaced
  */
 function aliasesToPlace(present: {
   readonly shim: FileLook | undefined;
@@ -188,12 +188,12 @@ function isSame(a: FileLook | undefined, b: FileLook | undefined): boolean {
   return a !== undefined && a.identity === b?.identity;
 }
 
-/** Whether another name is of the same file by itself, not by a symbolic link. */
+/** Returns whether another name is a hard link of the same file, not a symbolic link. */
 function isNameOf(file: FileLook | undefined, other: FileLook | undefined): boolean {
   return isSame(file, other) && other?.isLink === false;
 }
 
-/** Whether two files in pieces are the same; in pieces of different sizes they count as different. */
+/** Returns whether two files are equal; files in pieces of different sizes count as different. */
 async function areEqual(first: AsyncIterable<Uint8Array>, second: AsyncIterable<Uint8Array>): Promise<boolean> {
   const others = second[Symbol.asyncIterator]();
   try {

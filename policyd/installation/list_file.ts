@@ -13,29 +13,29 @@ import { CONFIGURATION_FILE } from "./network_configuration.ts";
 import { moveInto, writeBeside } from "./whole_file.ts";
 
 const MODE = 0o600;
-/** Far above a list with all its plugins. */
+/** Far more than a list with all its plugins needs. */
 const LARGEST = 1024 * 1024;
-/** In milliseconds. Another program may still be writing a file that has not been JSON for less time than this. */
+/** Milliseconds. A file that is not JSON for a shorter time may still be being written by another program. */
 const GRACE = 2000;
 const GRACE_STEP = 250;
-/** A pass reads the file at most this often, when another program changes it between reading and renaming; the next pass goes on. */
+/** Attempts in a pass when another program changes the file between read and rename; the next pass continues. */
 const ATTEMPTS = 5;
-/** Nobody can fill the disk with copies of unusable files. */
+/** Limits the copies of unusable files, so that nobody can fill the disk with them. */
 const MOST_SAVED = 8;
 
 /** The result of a pass over the file. */
 export interface ListOutcome {
   /**
-   * - `in place`: it was as it should be, and was not touched;
-   * - `written`;
-   * - `waiting`: another program may be writing it, or keeps changing our part. It is not as it should be.
+   * - `in place`: it was as desired, and was not touched;
+   * - `written`: it was not as desired, and is now;
+   * - `waiting`: it is not as desired, because another program may be writing it or keeps changing our part.
    */
   readonly kind: "in place" | "written" | "waiting";
-  /** Milliseconds until the next look is worth it; only where something is waited for. */
+  /** Milliseconds until the next check is worthwhile; only while waiting. */
   readonly wait: number | undefined;
   /** Whether another program had changed or removed our part. */
   readonly isPutBack: boolean;
-  /** Files that could not be used, with the reason and where a copy is. */
+  /** Files that could not be used, with the reason and the place of a copy. */
   readonly replaced: readonly string[];
   readonly merged: MergedList | undefined;
 }
@@ -45,17 +45,17 @@ type Judged =
   | { readonly kind: "perhaps unfinished" | "unusable"; readonly reason: string };
 
 /**
- * The network configuration list of the runtimes' directory, of which only our part is ours. The file is written only when our part
- * differs, beside its place and renamed, and only when nobody has changed it since it was read.
+ * The network configuration list in the runtimes' directory, of which only our part is ours. It is written only when
+ * our part differs: beside its place and renamed, and only if nobody has changed the file since it was read.
  */
 export class ListFile {
   readonly #files: HostFiles;
   readonly #directory: string;
   readonly #clock: Pick<Clock, "now">;
   readonly #contest: Contest;
-  /** Since when the file cannot be read as a list. */
+  /** The time since when the file cannot be read as a list. */
   #unfinishedSince: number | undefined;
-  /** Our part as it was when it was last seen or written. */
+  /** Our part as last seen or written. */
   #lastInPlace: MergedList["desired"] | undefined;
 
   constructor(files: HostFiles, directory: string, clock: Pick<Clock, "now">, contest: Contest) {
@@ -131,7 +131,7 @@ export class ListFile {
     return isDone;
   }
 
-  /** Keeps what is there under a name that no runtime reads. @returns where, in words */
+  /** Saves the file under a name that no runtime reads. @returns a sentence that says where */
   async #save(present: Exclude<SmallFile, { readonly kind: "missing" }>): Promise<string> {
     const prefix = `${CONFIGURATION_FILE}.saved-`;
     const hash = createHash("sha256").update(contentOf(present)).digest("hex").slice(0, 12);
@@ -142,7 +142,7 @@ export class ListFile {
     try {
       await this.#files.link(this.#place, name);
     } catch (error) {
-      // A directory, or a file system without hard links.
+      // The place is a directory, or the file system has no hard links.
       if (!(error instanceof DrawbridgeError)) throw error;
       await moveInto(this.#files, this.#place, name);
     }
@@ -151,14 +151,14 @@ export class ListFile {
 }
 
 /**
- * Whether another program has changed our part since it was in place. When the list says of it what it said then, our part is only
- * desired differently now: the MTU has changed, or another plugin of the list has got a capability.
+ * Returns whether another program has changed our part since it was in place. If the list still contains what it
+ * contained then, only our desired part has changed: the MTU has, or another plugin of the list has got a capability.
  */
 function isTakenAway(last: MergedList["desired"], { found, desired }: MergedList): boolean {
   return isDeepStrictEqual(last, desired) || !isDeepStrictEqual(last, found);
 }
 
-/** A list that only trusted users can have written is used; entries of it are executed as root. */
+/** Checks a file. Only a list that no untrusted user can write is used, since its entries are executed as root. */
 function judge(present: SmallFile): Judged {
   if (present.kind === "missing") return { kind: "list", list: undefined };
   if (present.kind === "refused") return { kind: "unusable", reason: present.reason };
@@ -176,14 +176,14 @@ function isTrusted(id: number, own: number | undefined): boolean {
   return id === 0 || id === own;
 }
 
-/** Why the file needs a copy before it is replaced; undefined where nothing of it would be lost. */
+/** Returns why the file needs a copy before it is replaced; undefined where nothing would be lost. */
 function reasonToSave(judged: Judged): string | undefined {
   if (judged.kind !== "list") return judged.reason;
   const unusable = judged.list?.unusable ?? 0;
   return unusable === 0 ? undefined : `${unusable} of its plugins have no type, with which no runtime loads it`;
 }
 
-/** The content of a file, or else what identifies it without the time at which it got a further name. */
+/** Returns the content of a file, or else its signature without the change time, which a further name changes. */
 function contentOf(present: Exclude<SmallFile, { readonly kind: "missing" }>): string {
   if (present.kind === "file") return Buffer.from(present.data).toString("latin1");
   return present.signature.split(":").slice(0, -1).join(":");

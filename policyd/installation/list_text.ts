@@ -3,39 +3,39 @@ import { Buffer } from "node:buffer";
 /** A JSON object as `JSON.parse` returns it. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** An entry of `plugins` with its text as the file has it. */
+/** An entry of `plugins`, with its text in the file. */
 export interface ListEntry {
   readonly type: string;
   readonly value: JsonObject;
-  /** The bytes of the entry, each as one character. */
+  /** The bytes of the entry, one character for each. */
   readonly raw: string;
 }
 
-/** A member of the list that is neither its name, its versions nor `plugins`. */
+/** A member of the list other than its name, its versions and `plugins`. */
 export interface ListMember {
-  /** The key with its quotes, and the value, as the file has them; each byte is one character. */
+  /** The key with its quotes and the value, as in the file; one character for each byte. */
   readonly raw: string;
 }
 
-/** A network configuration list, taken apart so that everything can be put together again byte for byte. */
+/** A network configuration list in parts from which it can be composed again byte for byte. */
 export interface NetworkList {
   readonly name: unknown;
   readonly cniVersion: unknown;
   readonly cniVersions: unknown;
   readonly members: readonly ListMember[];
   readonly entries: readonly ListEntry[];
-  /** The number of entries without a type, with which no runtime loads the list. */
+  /** The number of entries without a type; a runtime refuses a list with such an entry. */
   readonly unusable: number;
 }
 
 const OWNED = ["cniVersion", "cniVersions", "name", "plugins"];
-/** Far above the lists that exist; a runtime executes each entry for each pod. */
+/** Far more than existing lists have; a runtime executes each entry for each pod. */
 const MOST_ENTRIES = 64;
 
 /**
- * Takes a list apart. Of a key that is given twice the last value counts, as in libcni.
+ * Parses a list. For a duplicate key the last value counts, as in libcni.
  *
- * @returns why no runtime could use it, in words, or else the list
+ * @returns the list, or why no runtime could use it, in words
  */
 export function readList(data: Uint8Array): NetworkList | { readonly unreadable: string } {
   const text = asText(data);
@@ -64,23 +64,23 @@ export function readList(data: Uint8Array): NetworkList | { readonly unreadable:
   };
 }
 
-/** The value of a text that may be anything; undefined where it is not JSON. */
+/** Returns the JSON value of arbitrary bytes; undefined where they are not JSON. */
 export function readValue(data: Uint8Array): unknown {
   return parsed(asText(data))?.value;
 }
 
-/** A value as the text of a list has it: UTF-8, each byte as one character, continued lines indented. */
+/** Returns a value as text of a list: UTF-8 with one character for each byte, further lines indented. */
 export function rawOf(value: unknown, indent: string): string {
   const text = JSON.stringify(value, undefined, 2).replaceAll("\n", `\n${indent}`);
   return Buffer.from(text, "utf8").toString("latin1");
 }
 
-/** The bytes of a text in which each character is one. */
+/** Returns the bytes of a text with one character for each byte. */
 export function bytesOf(text: string): Uint8Array {
   return Buffer.from(text, "latin1");
 }
 
-/** Whether a JSON value is an object. */
+/** Returns whether a JSON value is an object. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -89,7 +89,7 @@ function asText(data: Uint8Array): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("latin1");
 }
 
-/** The value of a text whose characters are bytes; undefined where it is not JSON. Bytes that are not UTF-8 are replaced, as in Go. */
+/** Parses JSON from a text of byte characters; undefined where it is not JSON. Invalid UTF-8 is replaced, as in Go. */
 function parsed(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(Buffer.from(text, "latin1").toString("utf8")) };
@@ -106,7 +106,7 @@ interface Span {
   readonly raw: string;
 }
 
-/** The members of the object that begins at `at`. The text is known to be JSON. */
+/** Returns the members of the object that begins at `at`, in a text that is known to be JSON. */
 function membersOf(text: string, at: number): readonly Span[] {
   const spans: Span[] = [];
   for (let next = skipBlanks(text, at + 1); text[next] === '"';) {
@@ -121,7 +121,7 @@ function membersOf(text: string, at: number): readonly Span[] {
   return spans;
 }
 
-/** The elements of the list that begins at `at`, each as its text. */
+/** Returns the texts of the elements of the list that begins at `at`. */
 function elementsOf(text: string, at: number): readonly string[] {
   const elements: string[] = [];
   for (let next = skipBlanks(text, at + 1); text[next] !== "]";) {
@@ -133,7 +133,7 @@ function elementsOf(text: string, at: number): readonly string[] {
   return elements;
 }
 
-/** Where the value that begins at `at` ends. */
+/** Returns the end of the value that begins at `at`. */
 function endOf(text: string, at: number): number {
   let depth = 0;
   for (let next = at; next < text.length; next++) {
@@ -141,7 +141,7 @@ function endOf(text: string, at: number): number {
     if (character === '"') next = closingQuote(text, next);
     else if (character === "{" || character === "[") depth++;
     else if (character === "}" || character === "]") {
-      // A number or a word ends where what surrounds it does.
+      // A number or a word ends where the enclosing value does.
       if (depth === 0) return next;
       depth--;
     } else if (depth > 0 || !isDelimiter(character)) continue;

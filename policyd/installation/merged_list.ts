@@ -10,43 +10,43 @@ export interface OwnPart {
   readonly cniVersions: readonly string[];
   /** The entry of our plugin. */
   readonly entry: JsonObject;
-  /** Entries of the administrator, which follow it (`cniChain`). */
+  /** The administrator's entries, which follow it (`cniChain`). */
   readonly chain: readonly JsonObject[];
 }
 
-/** A list with our part in place and everything of others as it was. */
+/** A list with our part in place and everything else unchanged. */
 export interface MergedList {
-  /** The text of the file; each character is a byte. */
+  /** The text of the file; one character for each byte. */
   readonly text: string;
-  /** Whether the list that is there says the same already. */
+  /** Whether the present list has our part already. */
   readonly isInPlace: boolean;
-  /** Our part as the list that is there has it: its name, its versions and the entries of ours. */
+  /** Our part in the present list: its name, its versions and our entries. */
   readonly found: readonly unknown[];
-  /** Our part as it should be, in the same order. */
+  /** Our desired part, in the same order. */
   readonly desired: readonly unknown[];
-  /** Types of `chain` that another program has added, so that ours is left out. */
+  /** Types of `chain` that are left out because another program has added an entry of that type. */
   readonly taken: readonly string[];
   /** Capabilities that our entry leaves to another entry of the list. */
   readonly yielded: readonly string[];
 }
 
 /**
- * Marks the entries of `cniChain`. The mark is in the entry because it has to stay with it, whoever reorders the list; runtimes hand
- * it to the plugin, which ignores fields that it does not know.
+ * Marks the entries of `cniChain`. The mark is inside the entry so that it stays with it when the list is reordered.
+ * Runtimes pass it to the plugin, which ignores unknown fields.
  */
 export const CHAIN_MARK = "drawbridge.dev/from";
 export const CHAIN_SOURCE = "cniChain";
 
 /**
- * The capabilities that only one plugin of a list may act on: two would forward a host port or limit a pod twice. An address or a
- * MAC address may be requested from several.
+ * The capabilities that only one plugin of a list may act on: two would forward a host port or limit a pod twice. An
+ * address or a MAC address may be requested from several plugins.
  */
 const EXCLUSIVE = ["portMappings", "bandwidth"];
 
 /**
- * Merges our part into a list. Entries and members of others stay byte for byte and in their order. Our entry stays where it stands
- * among them, or is the first; entries of `cniChain` follow it directly. An entry of `cniChain` whose type another program has added
- * is left out, because a plugin that runs twice for a pod is rarely meant.
+ * Merges our part into a list. Entries and members of other programs stay byte for byte and in their order. Our entry
+ * keeps its position among them, or becomes the first; entries of `cniChain` follow it directly. An entry of `cniChain`
+ * whose type another program has added is left out, because running a plugin twice for a pod is rarely intended.
  *
  * @param present undefined where there is no list
  */
@@ -87,8 +87,8 @@ export function mergeList(present: NetworkList | undefined, own: OwnPart): Merge
 }
 
 /**
- * The list without our part, for a node that Drawbridge leaves: undefined where nothing is left that works without our entry. The
- * entries that follow it expect its result; one that stands before it may be a main plugin.
+ * Returns the list without our part, for a node that Drawbridge leaves; undefined where no remaining entry works
+ * without ours. Entries after ours expect its result; an entry before ours may be a main plugin.
  */
 export function withoutOwnPart(list: NetworkList): string | undefined {
   const firstOwn = list.entries.findIndex(({ type }) => type === SHIM);
@@ -106,7 +106,7 @@ function isOwn({ type, value }: ListEntry): boolean {
   return type === SHIM || value[CHAIN_MARK] === CHAIN_SOURCE;
 }
 
-/** How the file writes an entry of ours that is as desired: another program may have formatted it differently. */
+/** Returns the present text of an entry of ours that is as desired; another program may have reformatted it. */
 function textAsWritten(entries: readonly ListEntry[], value: JsonObject): string | undefined {
   return entries.find((entry) => isOwn(entry) && isDeepStrictEqual(entry.value, value))?.raw;
 }
@@ -119,7 +119,7 @@ function declares({ capabilities }: JsonObject, name: string): boolean {
   return isObject(capabilities) && capabilities[name] === true;
 }
 
-/** Our entry without capabilities. Another bandwidth plugin needs the ports' places for classifiers, so packets pass the bridge. */
+/** Returns our entry without capabilities. A separate bandwidth plugin needs the port's qdiscs: no bridge bypass. */
 function withoutCapabilities(entry: JsonObject, names: readonly string[]): JsonObject {
   if (names.length === 0 || !isObject(entry["capabilities"])) return entry;
   const capabilities = Object.fromEntries(

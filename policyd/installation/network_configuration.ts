@@ -6,31 +6,31 @@ import type { JsonObject, NetworkList } from "./list_text.ts";
 import type { OwnPart } from "./merged_list.ts";
 import { CHAIN_MARK, CHAIN_SOURCE, mergeList } from "./merged_list.ts";
 
-/** The name of the file; runtimes use the first one of the directory. */
+/** The name of the file; runtimes use the first file of the directory. */
 export const CONFIGURATION_FILE = "10-drawbridge.conflist";
 
 /**
- * The list that a cleanup leaves in place of ours as long as there are pods that we have attached. It comes after the list of any other
- * add-on.
+ * The list that a cleanup leaves in place of ours while pods that we attached remain. It sorts after the list of any
+ * other add-on.
  */
 export const DETACH_FILE = "zz-drawbridge-detach.conflist";
 
-/** The names that runtimes take for configurations (libcni, ConfFiles). */
+/** The names that runtimes accept for configurations (libcni, ConfFiles). */
 export const CONFIGURATION_NAME = /\.(conf|conflist|json)$/;
 
 /** The name of the network. */
 export const NETWORK_NAME = "drawbridge";
 
 /**
- * The versions that the list offers. A runtime takes the newest of `cniVersions` that it knows; one that does not know that
- * field, such as containerd 1.6, takes `cniVersion` and refuses a list whose `cniVersion` is newer than it knows.
+ * The versions that the list offers. A runtime uses the newest of `cniVersions` that it knows. One that does not know
+ * that field, such as containerd 1.6, uses `cniVersion` and refuses a list with a newer `cniVersion` than it knows.
  */
 const VERSIONS = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] } as const;
 
-/** The plugin's key for a list by which pods can only be deleted (cni/network_input.ts). */
+/** The plugin's key for a list with which pods can only be deleted (cni/network_input.ts). */
 const DETACH_ONLY = "detachOnly";
 
-/** What the network's configuration is made of. */
+/** The inputs of the network's configuration. */
 export interface NetworkParts {
   readonly ranges: readonly Cidr[];
   readonly bridge: string;
@@ -40,7 +40,7 @@ export interface NetworkParts {
   readonly mtu: number;
 }
 
-/** Our part of the network configuration list by which runtimes call the plugin. */
+/** Returns our part of the network configuration list with which runtimes call the plugin. */
 export function ownPart(
   { ranges, bridge, socketPath, stateDirectory, mtu }: NetworkParts,
   chain: readonly JsonObject[],
@@ -52,24 +52,25 @@ export function ownPart(
     mtu,
     capabilities: { bandwidth: true, ips: true, mac: true, portMappings: true },
     runDir: stateDirectory,
-    // While the daemon is away pods are attached and wait behind its tables for it; without its tables they fail.
+    // While the daemon is away, pods are attached and its tables drop their packets until it is back; without these
+    // tables ADD fails.
     policyd: { socket: socketPath, wait: "10s", onUnavailable: "closed" },
     ipam: { type: "host-local", ranges: ranges.map((range) => [{ subnet: formatCidr(range) }]) },
   };
   return { ...VERSIONS, name: NETWORK_NAME, entry, chain };
 }
 
-/** The network configuration list that is written where there is none, as a file's text. */
+/** Returns the text of the list that is written where there is none. */
 export function networkConfiguration(parts: NetworkParts): string {
   return Buffer.from(mergeList(undefined, ownPart(parts, [])).text, "latin1").toString("utf8");
 }
 
 /**
- * Returns the list by which runtimes can only delete pods, as a file's text. Plugins of others stay in it, since what they did for a
- * pod has to be undone as well.
+ * Returns the text of the list with which runtimes can only delete pods. It retains other programs' plugins, since
+ * their work for a pod has to be undone as well.
  *
- * @param present our list as it is; undefined where there is none that can be read
- * @param places the socket is left out, since no daemon answers on it
+ * @param present our list as it is; undefined where none can be read
+ * @param places for a new entry, which names no socket, since no daemon listens on it
  */
 export function detachConfiguration(
   present: NetworkList | undefined,
@@ -81,24 +82,24 @@ export function detachConfiguration(
   return Buffer.from(mergeList(present, own).text, "latin1").toString("utf8");
 }
 
-/** Whether a list is one that {@link detachConfiguration} made. */
+/** Returns whether {@link detachConfiguration} made the list. */
 export function isDetachConfiguration(list: NetworkList): boolean {
   return (
     list.name === NETWORK_NAME && list.entries.some(({ type, value }) => type === SHIM && value[DETACH_ONLY] === true)
   );
 }
 
-/** The entries of `cniChain` as they were configured. */
+/** Returns the entries of `cniChain` as configured. */
 function chainOf(present: NetworkList | undefined): readonly JsonObject[] {
   const marked = (present?.entries ?? []).filter(({ value }) => value[CHAIN_MARK] === CHAIN_SOURCE);
   return marked.map(({ value }) => Object.fromEntries(Object.entries(value).filter(([key]) => key !== CHAIN_MARK)));
 }
 
 /**
- * Returns the names of the directory that a runtime prefers to ours, in its order: those of configurations, hidden ones among them. It
- * uses the first that is not a directory (libcni, ConfFiles).
+ * Returns the configuration names that a runtime prefers to ours, in its order, including hidden ones. It uses the
+ * first that is not a directory (libcni, ConfFiles).
  *
- * @param names of all that is there
+ * @param names all names in the directory
  */
 export function namesBeforeOurs(names: readonly string[]): readonly string[] {
   return names.filter((name) => CONFIGURATION_NAME.test(name) && name < CONFIGURATION_FILE).toSorted();

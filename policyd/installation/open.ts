@@ -7,7 +7,7 @@ import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { hostFiles } from "./host_files.ts";
 import { Installation } from "./installation.ts";
 
-/** What the installation needs of the machine. */
+/** The parts of the machine that the installation needs. */
 export interface InstallationMachine {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -16,7 +16,7 @@ export interface InstallationMachine {
   readonly routes: Pick<RoutesDataplane, "podMtu" | "followPodMtu">;
 }
 
-/** Keeps the plugin installed on this node, where the configuration says so; nothing happens before it is started. */
+/** Returns the part that keeps the plugin installed, where configured; it does nothing before it is started. */
 export function openInstallation(
   configuration: Configuration,
   { clock, logger, events, ruleset, routes }: InstallationMachine,

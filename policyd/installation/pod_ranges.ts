@@ -6,20 +6,21 @@ import { cidrContains, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
 import { doOverlap, unfitForPods } from "../cluster/node_claims.ts";
 import type { Node } from "../cluster/model.ts";
 
-/** From which prefixes this node's pods get their addresses. */
+/** The prefixes from which this node's pods get their addresses. */
 export interface PodRanges {
-  /** One of each family, the cluster's first family first; undefined while there are none that could be used. */
+  /** One of each family, the cluster's first family first; undefined while none can be used. */
   readonly ranges: readonly Cidr[] | undefined;
-  /** What is wrong with them, with the way out; it may be usable all the same. */
+  /** Problems of the ranges, with the way out; the ranges may still be usable. */
   readonly problems: readonly string[];
 }
 
 /**
- * The pod CIDRs of this node: those of its Node object, and only where that has none, the configuration's (POD-17). What would
- * give one address to two is refused: a prefix twice, one that another node has, one with this node's own address in it. Another
- * node's address in it is told alone: a kubelet writes its own, and none is to keep this node from being ready.
+ * Returns the pod CIDRs of this node: those of its Node object, or the configuration's where it has none (POD-17).
+ * Ranges that would give one address to two pods or nodes are refused: a duplicate prefix, a prefix of another node, or
+ * a prefix that contains this node's own address. Another node's address inside the range is only reported: a kubelet
+ * writes its own, and must not keep this node from being ready.
  *
- * @param nodes all there are, by name
+ * @param nodes all Nodes, by name
  */
 export function podRanges(nodeName: string, nodes: ReadonlyMap<string, Node>, configured: readonly Cidr[]): PodRanges {
   const own = nodes.get(nodeName);
@@ -33,15 +34,15 @@ export function podRanges(nodeName: string, nodes: ReadonlyMap<string, Node>, co
   }
   const isContradiction = configured.length > 0 && textOf(configured) !== textOf(ranges);
   const contradiction =
-    `podCIDRs: ${textOf(configured)}, but Node ${nodeName} has ${textOf(ranges)}, which counts, since other nodes know ` +
-    "the way there; take podCIDRs out of the configuration or make it the same";
+    `podCIDRs: ${textOf(configured)}, but Node ${nodeName} has ${textOf(ranges)}, which is used because other nodes ` +
+    "route to it; remove podCIDRs from the configuration or make it the same";
   return {
     ranges,
     problems: [...(isContradiction ? [contradiction] : []), ...addressesIn(ranges, nodeName, nodes)],
   };
 }
 
-/** Prefixes as people read them. */
+/** Formats prefixes for people. */
 export function textOf(cidrs: readonly Cidr[]): string {
   return cidrs.map(formatCidr).join(", ");
 }
@@ -77,13 +78,13 @@ function conflictWithOwn(ranges: readonly Cidr[], own: Node | undefined): string
     if (unfit !== undefined) return `${formatCidr(range)} ${unfit}`;
     const inside = own?.addresses.find(({ address }) => cidrContains(range, address));
     if (inside !== undefined) {
-      return `${formatCidr(range)} has in it ${formatAddress(inside.address)}, an address of Node ${own?.name}`;
+      return `${formatCidr(range)} contains ${formatAddress(inside.address)}, an address of Node ${own?.name}`;
     }
   }
   return undefined;
 }
 
-/** Of others what could be a node's pod CIDR counts: the rest is used by nobody (judgeNodes). */
+/** Compares only with valid pod CIDRs of other nodes: nobody uses the rest (judgeNodes). */
 function conflictWith(ranges: readonly Cidr[], nodeName: string, nodes: ReadonlyMap<string, Node>): string | undefined {
   for (const { name, podCidrs } of nodes.values()) {
     if (name === nodeName) continue;
@@ -95,7 +96,7 @@ function conflictWith(ranges: readonly Cidr[], nodeName: string, nodes: Readonly
   return undefined;
 }
 
-/** In words. */
+/** Reports, in words, the addresses of other nodes inside the ranges. */
 function addressesIn(ranges: readonly Cidr[], nodeName: string, nodes: ReadonlyMap<string, Node>): readonly string[] {
   return [...nodes.values()].flatMap(({ name, addresses }) =>
     addresses.flatMap(({ address }) => {

@@ -3,19 +3,19 @@ import type { HostFiles } from "./host_files.ts";
 import { CONFIGURATION_FILE, namesBeforeOurs, NETWORK_NAME } from "./network_configuration.ts";
 import { isObject, readValue } from "./list_text.ts";
 
-/** Deeper than any that exists: a delegate of a delegate. */
+/** Deeper than any existing configuration: a delegate of a delegate. */
 const DEEPEST = 4;
 const LARGEST = 1024 * 1024;
 
-/** The configuration that runtimes use instead of ours, in the directory where they look. */
+/** The configuration that runtimes use instead of ours, in the directory that they read. */
 export class Primary {
   readonly #files: Pick<HostFiles, "list" | "look" | "readSmall">;
   readonly #directory: string;
   readonly #declared: string | undefined;
-  /** A file that was not understood at the last look; Multus and others write in place. */
+  /** A file that could not be parsed in the previous check; Multus and others write in place. */
   #unclear: string | undefined;
 
-  /** @param declared the name of a file that is meant to come first, whatever is in it */
+  /** @param declared the name of a file that is meant to come first, with any content */
   constructor(files: Pick<HostFiles, "list" | "look" | "readSmall">, directory: string, declared: string | undefined) {
     this.#files = files;
     this.#directory = directory;
@@ -23,8 +23,8 @@ export class Primary {
   }
 
   /**
-   * Says what is wrong with the first configuration, in words; undefined when it is ours, declared, or leads to ours. "perhaps
-   * unfinished" asks for another look.
+   * Returns what is wrong with the first configuration, in words; undefined when it is ours, declared, or leads to
+   * ours. "perhaps unfinished" requests another check.
    *
    * @throws DrawbridgeError ERR_STORE
    */
@@ -48,7 +48,7 @@ export class Primary {
     );
   }
 
-  /** The configuration that runtimes use instead of ours; directories do not count. */
+  /** Returns the configuration that runtimes use instead of ours; directories do not count. */
   async #first(): Promise<string | undefined> {
     for (const name of namesBeforeOurs(await this.#files.list(this.#directory))) {
       const look = await this.#files.look(`${this.#directory}/${name}`);
@@ -59,9 +59,9 @@ export class Primary {
 }
 
 /**
- * Whether a configuration that runtimes use instead of ours attaches pods by ours: a list with our plugin in it, as istio-cni
- * writes one of its own, or one that delegates to our list, as Multus does. Multus names its delegate by a copy of the list
- * (`delegates`), by the network's name or by the file's path (`clusterNetwork`).
+ * Returns whether a configuration that runtimes use instead of ours attaches pods by ours: a list with our plugin in
+ * it, as istio-cni writes, or one that delegates to our list, as Multus does. Multus names its delegate by a copy of
+ * the list (`delegates`), by the network's name or by the file's path (`clusterNetwork`).
  */
 export function leadsToOurs(data: Uint8Array): boolean {
   return leads(readValue(data), DEEPEST);

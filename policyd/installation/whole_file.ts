@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { HostFiles } from "./host_files.ts";
 
-/** A name that no runtime takes for a plugin or a configuration. */
+/** Matches temporary names, which no runtime takes for a plugin or a configuration. */
 export const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 
-/** Returns a new name of the kind {@link TEMPORARY}. */
+/** Returns a new name that matches {@link TEMPORARY}. */
 export function temporaryIn(directory: string): string {
   return `${directory}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
 }
@@ -12,8 +12,8 @@ export function temporaryIn(directory: string): string {
 /**
  * Writes a file under a temporary name and syncs it.
  *
- * @returns the name of the whole and synced file
- * @throws DrawbridgeError ERR_STORE; nothing is left then
+ * @returns the name of the complete, synced file
+ * @throws DrawbridgeError ERR_STORE; no file is left then
  */
 export async function writeBeside(
   files: HostFiles,
@@ -36,7 +36,7 @@ export async function writeBeside(
   return name;
 }
 
-/** Renames a temporary file to its place; it is removed where that fails. @throws DrawbridgeError ERR_STORE */
+/** Renames a temporary file to its place, or removes it where that fails. @throws DrawbridgeError ERR_STORE */
 export async function moveInto(files: HostFiles, name: string, place: string): Promise<void> {
   try {
     await files.rename(name, place);

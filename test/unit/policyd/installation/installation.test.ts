@@ -168,7 +168,7 @@ describe("policyd/installation", function () {
       harm();
       // Far less of the clock's time than the next look of its own would take.
       await until(() => isPluginThere() && configuration() === before, `harm ${index} is put right`, 10);
-      await until(() => linesAbout("anew") === index + 1, "it is told", 10);
+      await until(() => linesAbout("again: another program") === index + 1, "it is told", 10);
     }
     assert.equal(installation.isInstalled, true);
   });
@@ -332,6 +332,6 @@ describe("policyd/installation", function () {
     installation.mtuChanged();
     // Far less of the clock's time than the next look of its own would take.
     await until(() => configuration().includes('"mtu": 1430'), "the new one is there", 10);
-    assert.equal(linesAbout("anew"), 0);
+    assert.equal(linesAbout("again: another program"), 0);
   });
 });

@@ -53,7 +53,7 @@ describe("policyd/installation: pod ranges", () => {
       [node("n1", ["10.244.0.0/16"]) + node("n2", ["10.244.9.0/24"]), /overlaps with 10\.244\.9\.0\/24 of Node n2/],
       [node("n1", ["0.0.0.0/0"]), /0\.0\.0\.0\/0 is larger than a \/8/],
       [node("n1", ["169.254.0.0/20"]), /overlaps 169\.254\.0\.0\/16/],
-      [node("n1", ["2001:db8::/64"], ["2001:db8::5"]), /has in it 2001:db8::5, an address of Node n1/],
+      [node("n1", ["2001:db8::/64"], ["2001:db8::5"]), /contains 2001:db8::5, an address of Node n1/],
       [node("n1", ["10.244.1.0/32"]), /10\.244\.1\.0\/32/],
     ];
     for (const [manifests, expected] of cases) {
