@@ -9,8 +9,8 @@ import { shortList } from "../log/line.ts";
 const MOST_SHOWN = 5;
 
 /**
- * Warns of each Service with externalIPs once: whoever may write a Service takes traffic to any address by them
- * (CVE-2020-8554). For a node that does not refuse them.
+ * Warns once about each Service with externalIPs: anyone who may write a Service can use them to take traffic to any
+ * address (CVE-2020-8554). For nodes that do not refuse them.
  */
 export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceObserver {
   const warned = new Set<string>();
@@ -22,7 +22,7 @@ export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceOb
       const shown = externalIps.slice(0, MOST_SHOWN).map(formatAddress).join(", ");
       const count = externalIps.length;
       logger.warn(
-        "a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over",
+        "a Service takes traffic to its externalIPs; set refuseExternalIPs to ignore them",
         {
           service: key,
           externalIPs: shown,
@@ -31,10 +31,10 @@ export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceOb
         namespaceOf(key),
       );
       const list = shortList(externalIps, MOST_SHOWN, formatAddress);
-      const note = `Service ${key}: spec.externalIPs: takes traffic to ${list}; refuseExternalIPs would pass them over`;
+      const note = `Service ${key}: spec.externalIPs: takes traffic to ${list}; set refuseExternalIPs to ignore them`;
       events.tell({ regarding: service, reason: "ExternalIPsServed", note });
     },
-    // One that is made anew under the name is another Service.
+    // A Service that is created again under the same name gets a new warning.
     removed: (key) => warned.delete(key),
   } satisfies ServiceObserver);
 }

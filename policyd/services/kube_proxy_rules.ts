@@ -21,12 +21,12 @@ const WAY_OUT =
 export interface KubeProxyRulesParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds between two looks. */
+  /** Milliseconds between two checks. */
   readonly period: number;
   readonly isPresent: (place: RulesetPlace) => boolean;
 }
 
-/** Tells when rules of kube-proxy are beside ours, from the moment when ours are in force. Those of iptables-legacy are not seen. */
+/** Reports rules of kube-proxy beside ours, once ours are in force. It does not see those of iptables-legacy. */
 export class KubeProxyRules implements ServiceFollower {
   readonly #parts: KubeProxyRulesParts;
   #problem: string | undefined;
@@ -72,14 +72,14 @@ export class KubeProxyRules implements ServiceFollower {
       );
       return found.length === 0 ? undefined : `rules of kube-proxy are in ${found.join(", ")}: ${WAY_OUT}`;
     } catch (error) {
-      // What could not be looked at is as it was.
+      // If the check fails, the last result stays valid.
       if (!(error instanceof DrawbridgeError)) throw error;
       return this.#problem;
     }
   }
 }
 
-/** Looks into the network namespace of this thread. @throws SyscallError when the kernel refuses a socket */
+/** Checks the network namespace of this thread. @throws SyscallError when the kernel refuses a socket */
 export function kernelKubeProxyRules(
   syscalls: Syscalls,
   parts: Omit<KubeProxyRulesParts, "isPresent">,

@@ -5,10 +5,10 @@ import type { NodePortAddresses } from "./compile/context.ts";
 const LOOPBACK = ["127.0.0.0/8", "::1/128"].map((text) => parseCidr(text));
 
 /**
- * Whether an address of the node serves NodePorts (NODE-04, NODE-05).
+ * Returns whether an address of the node serves NodePorts (NODE-04, NODE-05).
  *
- * @param configured none is every address
- * @param primary stand for "primary"
+ * @param configured an empty list means every address
+ * @param primary the addresses that "primary" stands for
  */
 export function servesNodePorts(address: Address, configured: NodePortAddresses, primary: readonly Address[]): boolean {
   if (LOOPBACK.some((cidr) => cidrContains(cidr, address))) return false;

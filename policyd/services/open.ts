@@ -29,10 +29,10 @@ import { StaleFlows } from "./stale_flows/stale_flows.ts";
 import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { servedFrontends } from "./stale_flows/served_frontends.ts";
 
-/** How often the node is asked for its addresses, where only some of them serve NodePorts. */
+/** The time between two reads of the node's addresses, if only some of them serve NodePorts. */
 const ADDRESS_MILLISECONDS = 10_000;
 
-/** What Services need of the machine beside their rules. */
+/** The parts of the machine that Services need beside their rules. */
 export interface ServicesMachine {
   readonly syscalls: FlowCalls;
   readonly clock: Clock;
@@ -42,20 +42,20 @@ export interface ServicesMachine {
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isSynced">;
-  /** Is told of what was compiled, beside the log. */
+  /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
 }
 
-/** What serves Services, and how it is doing. */
+/** The dataplane of Services and its status. */
 export interface OpenedServices {
-  /** None where Services are another's. */
+  /** Empty if another program serves Services. */
   readonly dataplanes: readonly ServicesDataplane[];
   readonly staleFlows: () => StaleFlowsStatus;
 }
 
 /**
- * Services with their health check servers, stale flows, the rest of kube-proxy and its mode, of the network namespace of this thread;
- * nothing happens yet.
+ * Opens Services with their health check servers, stale flows, the check for kube-proxy's rules and its mode, in the
+ * network namespace of this thread. Nothing is started yet.
  *
  * @throws SyscallError when the kernel refuses a socket
  */

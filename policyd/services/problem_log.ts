@@ -8,7 +8,7 @@ import { shortList } from "../log/line.ts";
 
 const MOST_SHOWN = 5;
 
-/** Says what of a Service is not served, each thing once for as long as it is so. */
+/** Logs the parts of a Service that are not served, each once for as long as it lasts. */
 export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver {
   const told = new Map<string, ReadonlySet<string>>();
   return Object.freeze({
@@ -18,7 +18,7 @@ export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver 
       const problems = new Set(problemsOf(key, compiled));
       for (const problem of problems) {
         if (before?.has(problem) === true) continue;
-        logger.warn("Service not served as it is", { reason: problem }, namespaceOf(key));
+        logger.warn("part of a Service is not served", { reason: problem }, namespaceOf(key));
         events.tell({ regarding: service, reason: "ServiceNotServed", note: problem });
       }
       if (problems.size === 0) told.delete(key);

@@ -4,7 +4,7 @@ import type { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext } from "./compile/context.ts";
 import type { NodeFacts } from "./compile/service_index.ts";
 
-/** A Service with all that decides what becomes of it on this node. */
+/** A Service with everything that decides how this node serves it. */
 export interface ServedService {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
@@ -12,18 +12,18 @@ export interface ServedService {
   readonly holders: Pick<FrontendHolders, "holder" | "rival" | "own">;
 }
 
-/** What depends on Services beside their rules. */
+/** A part of the daemon that depends on Services, beside their rules. */
 export interface ServiceFollower {
-  /** Takes over a Service as it is now, undefined for one that is gone. */
+  /** Replaces a Service, undefined for one that is gone. */
   replace(key: string, served: ServedService | undefined): void;
   nodeChanged(facts: NodeFacts): void;
   /**
-   * The kernel has all rules that follow from what was told by now.
+   * Reports that the kernel has all rules that follow from the Services set so far.
    *
-   * @param commit by what it got them; undefined when nothing had to be written
+   * @param commit the commit that wrote them; undefined when nothing had to be written
    */
   rulesInForce(commit: Commit | undefined): void;
-  /** What is wrong now, for the status. */
+  /** Returns the present problems, for the status. */
   problems(): readonly string[];
   stop(): void;
 }

@@ -26,14 +26,14 @@ import type { ServiceObserver } from "./service_observer.ts";
 
 export interface ServicesDataplaneParts {
   readonly nodeName: string;
-  /** Whose tables have the parts `services()`. Whoever owns it starts and stops it. */
+  /** The ruleset whose tables contain the parts of `services()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
   readonly clock: Pick<Clock, "after">;
-  /** Pod networks beside those the Node objects name. */
+  /** Pod networks in addition to those that Node objects name. */
   readonly podCidrs: readonly Cidr[];
-  /** Ranges of Services beside those of ServiceCIDR objects. */
+  /** Ranges of Services in addition to those of ServiceCIDR objects. */
   readonly serviceCidrs?: readonly Cidr[];
-  /** Who judges the Nodes; without one they are judged by these. */
+  /** Checks the Nodes; without one the dataplane makes its own from the ranges above. */
   readonly judge?: NodeJudge;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
@@ -44,8 +44,8 @@ export interface ServicesDataplaneParts {
 }
 
 /**
- * Services on this node: each one's elements are claimed under its name, so a change costs what the Services it touches
- * are made of.
+ * Programs Services on this node. Each one's elements are claimed under its name, so the cost of a change depends only
+ * on the size of the Services it affects.
  */
 export class ServicesDataplane implements Dataplane {
   readonly #parts: ServicesDataplaneParts;
@@ -53,11 +53,11 @@ export class ServicesDataplane implements Dataplane {
   readonly #index: ServiceIndex;
   readonly #judge: NodeJudge;
   readonly #readVerdict: VerdictReader;
-  /** Of pods, by the names of nodes. */
+  /** Networks of pods, by the names of nodes. */
   readonly #podNetworks = new JoinedNetworks();
   readonly #holders = new FrontendHolders();
   readonly #timeouts = new TimeoutClasses();
-  /** The Services that only some sources may use. */
+  /** The Services that restrict their sources. */
   readonly #restricted = new Set<string>();
   #release: Cancel | undefined;
   readonly #protection: ProtectionFollower;
@@ -94,7 +94,7 @@ export class ServicesDataplane implements Dataplane {
       this.#parts.ruleset.claim("protected sockets", protectedElements(protection?.sockets() ?? []));
     }
     const services = ofProtection.length === 0 ? changed : new Set([...changed, ...ofProtection]);
-    // Who has a frontend is settled before anything is compiled: what one Service lets go is another's in the same batch.
+    // Frontends are assigned before anything is compiled: one Service gets in the same batch what another gives up.
     const touched = new Set(services);
     for (const key of services) {
       for (const other of this.#holders.replace(key, this.#index.service(key), context)) touched.add(other);
@@ -103,7 +103,7 @@ export class ServicesDataplane implements Dataplane {
     for (const key of touched) this.#claimService(key, context, appeared.has(key));
     if (hasNodeChanged) this.#claimNode();
     this.#claimPodRanges();
-    // An endpoint that ends after it got no new clients any more changes no rule.
+    // When an endpoint ends that already got no new clients, no rule changes.
     if (this.#parts.ruleset.isSynced) this.#rulesInForce(undefined);
   }
 
@@ -111,7 +111,7 @@ export class ServicesDataplane implements Dataplane {
     this.#judge.synced();
   }
 
-  /** What Services need of a pod is claimed with what binds it to its port ({@link serviceElements}). */
+  /** Does nothing: a pod's elements are claimed with those that bind it to its port ({@link serviceElements}). */
   async register(): Promise<void> {}
 
   async unregister(): Promise<void> {}
@@ -127,11 +127,11 @@ export class ServicesDataplane implements Dataplane {
 
   #rulesInForce(commit: Commit | undefined): void {
     for (const follower of this.#followers) follower.rulesInForce(commit);
-    // In another turn, so that whoever waits for this commit hears of it first.
+    // In another turn of the event loop, so that callers that wait for this commit are notified first.
     if (this.#timeouts.hasLeaving) this.#release ??= this.#parts.clock.after(0, () => this.#releaseTimeouts());
   }
 
-  /** @returns the Services whose clients stay for another time now */
+  /** @returns the Services whose clients now stay for a different time */
   #setTimeouts(touched: ReadonlySet<string>): ReadonlySet<string> {
     const timeouts = [...touched].map((key) => {
       const service = this.#index.service(key);
@@ -144,7 +144,7 @@ export class ServicesDataplane implements Dataplane {
 
   #releaseTimeouts(): void {
     this.#release = undefined;
-    // The kernel may still have a number of theirs; the next commit asks again.
+    // The kernel may still have one of their numbers; the next commit tries again.
     if (!this.#parts.ruleset.isSynced) return;
     this.#timeouts.release();
     this.#claimTimeouts();
@@ -179,14 +179,16 @@ export class ServicesDataplane implements Dataplane {
     this.#protection.compiled(service, compiled.refused);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
     this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
-    // The slice of a new Service often comes in the next message, and both are one batch then (SYNC-09).
+    // The slice of a new Service often comes in the next message; both are then one batch (SYNC-09).
     ruleset.claim(ownerOf(key), claims, isNew && slices.length === 0 ? "with its companion" : "usual");
     const ignored =
-      ignoredEndpoints.length === 0 ? [] : [`Service ${key}: ${ignoredEndpoints.length} endpoints nobody can have`];
+      ignoredEndpoints.length === 0
+        ? []
+        : [`Service ${key}: ${ignoredEndpoints.length} endpoints with addresses that no machine can have`];
     if (problems.length + ignored.length > 0) this.#problems.set(key, [...problems, ...ignored]);
   }
 
-  /** The hooks that look at sources are there while a Service has ranges of allowed ones. */
+  /** Provides the hooks that check sources while any Service has ranges of allowed sources. */
   #setRestricted(key: string, isRestricted: boolean): void {
     const before = this.#restricted.size;
     if (isRestricted) this.#restricted.add(key);
@@ -215,12 +217,12 @@ export class ServicesDataplane implements Dataplane {
   }
 }
 
-/** Of what a Service claims. In one piece, as there is one for each: a text that is put together from texts is kept as those. */
+/** Returns the owner of a Service's claims. `join` makes a flat string for each, and concatenation does not. */
 function ownerOf(service: string): string {
   return ["Service", service].join(" ");
 }
 
-/** What Services need to know of a pod of this node: which addresses are its own. */
+/** Returns the elements that Services need for a pod of this node: those of its own addresses. */
 export function serviceElements({ addresses }: AttachmentRecord): readonly Claim[] {
   return localPodElements(addresses.map(({ address }) => address));
 }

@@ -34,7 +34,7 @@ function badObjects(namespace: string, number: number): readonly RawObject[] {
 
 const MESSAGES = [
   "object not used as it is",
-  "Service not served as it is",
+  "part of a Service is not served",
   "a Service takes traffic to its externalIPs",
   "NetworkPolicy not in force as it is",
 ];

@@ -19,8 +19,7 @@ const NONE: readonly RuleFamily[] = [];
 /**
  * Returns the families of a Service's own addresses (DS-02, DS-06); all else of the Service counts only in these.
  *
- * None for a Service that is not proxied: headless, ExternalName, another proxy's, or without an address yet (HL-01,
- * EN-01).
+ * None for one that is not proxied: headless (HL-01), ExternalName (EN-01), another proxy's, or without an address yet.
  */
 export function familiesOf(service: Service): readonly RuleFamily[] {
   if (service.type === "ExternalName" || service.isHeadless) return [];

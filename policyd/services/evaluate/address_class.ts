@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
 
-/** Kinds of addresses that stand for no single machine of the network. */
+/** Kinds of addresses that no single machine of the network has. */
 export type AddressClass = "loopback" | "link-local" | "multicast" | "unspecified" | "broadcast";
 
 const CLASSES = (
@@ -14,7 +14,7 @@ const CLASSES = (
   ] as const
 ).map(([name, ...networks]) => ({ name, networks: networks.map((network) => parseCidr(network)) }));
 
-/** Which kind of special address it is; undefined for all others (RFC 6890). */
+/** Returns the kind of a special address; undefined for all others (RFC 6890). */
 export function specialClass(address: Address): AddressClass | undefined {
   return CLASSES.find(({ networks }) => networks.some((network) => cidrContains(network, address)))?.name;
 }

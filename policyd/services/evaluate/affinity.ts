@@ -6,11 +6,11 @@ import type { Selection } from "./selection.ts";
 import type { Affinity } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
-/** Of the Services of a world: thousands of packets are judged in one. */
+/** Timeouts by the Services of a world: thousands of packets are evaluated in one world. */
 const known = new WeakMap<readonly Service[], readonly number[]>();
 
 /**
- * Narrows a selection to the endpoint a client had, as long as that is one of it (SA-01, SA-07, SA-08).
+ * Narrows a selection to the endpoint that a client had, if the selection still contains it (SA-01, SA-07, SA-08).
  *
  * @param remembered where the client was sent last within the timeout, by any frontend of the port (SA-05)
  */
@@ -38,7 +38,7 @@ export function applyAffinity(
   };
 }
 
-/** The timeouts that clients of these Services can stay for (SA-02). */
+/** Returns the timeouts that clients of these Services can stay for (SA-02). */
 function keptOf(services: readonly Service[]): readonly number[] {
   const found = known.get(services);
   if (found !== undefined) return found;

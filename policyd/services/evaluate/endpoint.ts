@@ -14,10 +14,10 @@ export interface PortEndpoint {
   readonly isLocal: boolean;
 }
 
-/** Whether new connections may go to it: always, in want of a ready one, never (EPS-04, TERM-01). */
+/** Whether new connections may go to an endpoint: always, only if none is ready, or never (EPS-04, TERM-01). */
 export type Usability = "ready" | "terminating" | "unusable";
 
-/** The endpoints of a port with an address one can be sent to, and what else its slices hold. */
+/** The endpoints of a port whose addresses packets can be sent to, and what else its slices contain. */
 export interface PortEndpoints {
   readonly endpoints: readonly PortEndpoint[];
   readonly leftOut: readonly LeftOut[];
@@ -27,9 +27,9 @@ export interface PortEndpoints {
 const ORDER: readonly Usability[] = ["ready", "terminating", "unusable"];
 
 /**
- * The endpoints of a Service's port in one family, each once (EPS-01, EPS-08): of several entries with one address and
- * port the most usable counts, then that of the slice that sorts first. It is local if a usable one of them says so: they
- * are one pod, and people's own slices need not name its node.
+ * Returns the endpoints of a Service's port in one family, each once (EPS-01, EPS-08). If several entries have the same
+ * address and port, the most usable one counts, then the one of the slice that sorts first. The endpoint is local if a
+ * usable entry says so: the entries are one pod, and slices that users write need not name its node.
  */
 export function endpointsOf(world: ServiceWorld, service: Service, port: ServicePort, family: Family): PortEndpoints {
   const ignoredSlices: IgnoredSlice[] = [];
@@ -59,7 +59,7 @@ export function endpointsOf(world: ServiceWorld, service: Service, port: Service
   return { endpoints: [...best.values()], leftOut, ignoredSlices };
 }
 
-/** An endpoint with the reason it is none of the candidates. */
+/** Returns an endpoint with the reason why it is not a candidate. */
 export function leaveOut({ socket, slice }: PortEndpoint, because: LeftOutReason): LeftOut {
   return { endpoint: socket, slice, because };
 }
@@ -71,7 +71,7 @@ function ignoredBecause(slice: EndpointSlice, family: Family): IgnoredSlice["bec
   return slice.addressType === `IPv${family}` ? undefined : "other family";
 }
 
-/** The numbers a slice has for a port of the Service: by name and protocol, never by targetPort (SVC-02). */
+/** Returns a slice's numbers for a port of the Service: by name and protocol, never by targetPort (SVC-02). */
 function portNumbers({ ports }: EndpointSlice, { name, protocol }: ServicePort): readonly number[] {
   return ports
     .filter((port) => port.name === name && port.protocol === protocol)

@@ -17,10 +17,10 @@ import type { Candidate, Drop, EndpointReport, Reject, Route, Verdict } from "./
 import type { ServiceWorld } from "./world.ts";
 
 /**
- * What this node's Services make of the first packet of a connection, with all reasons: the plain reading of what
- * Kubernetes says about Services, without any thought of tables or rules.
+ * Computes the verdict of this node's Services on the first packet of a connection, with all reasons. It follows the
+ * Kubernetes documentation of Services directly and knows nothing of tables or rules.
  *
- * @param remembered where the client's session affinity has it, if it was here within the timeout
+ * @param remembered the endpoint of the client's session affinity, if it was used within the timeout
  * @throws DrawbridgeError ERR_ADDRESS for a packet of two families
  */
 export function evaluate(world: ServiceWorld, packet: Packet, remembered?: SocketAddress): Verdict {
@@ -35,7 +35,7 @@ export function evaluate(world: ServiceWorld, packet: Packet, remembered?: Socke
   return judgeFrontend(world, packet, found, { sourceRanges, remembered });
 }
 
-/** What cannot be: the kernel, or the guard of the node's bridge, keeps such packets from everything behind it. */
+/** Drops impossible packets: the kernel or the guard of the node's bridge drops them before any Service sees them. */
 function judgeEntry({ localPods }: ServiceWorld, { entry, source, destination }: Packet): Drop | undefined {
   if (familyOf(source) !== familyOf(destination)) {
     throw new DrawbridgeError(
@@ -49,7 +49,7 @@ function judgeEntry({ localPods }: ServiceWorld, { entry, source, destination }:
   return isLoopback ? drop({ type: "loopback address from elsewhere" }) : undefined;
 }
 
-/** A packet to no frontend: a cluster IP's other ports are refused, so that it never goes to the wire (SVC-08). */
+/** Evaluates a packet to no frontend: a cluster IP's other ports are refused, so it never leaves the node (SVC-08). */
 function judgeStray(world: ServiceWorld, packet: Packet): Verdict {
   const owner = ownerOfClusterIp(world, packet.destination);
   if (owner === undefined) return Object.freeze({ kind: "pass", nearMisses: nearMisses(world, packet) });

@@ -18,11 +18,11 @@ export interface FoundFrontend {
 }
 
 /**
- * The frontend that has the packet's destination: Services' own addresses before NodePorts (SVC-18).
+ * Returns the frontend at the packet's destination; Services' own addresses take precedence over NodePorts (SVC-18).
  *
- * Where several claim one address and port, the API server's cluster IPs come first, then load balancers' addresses, then externalIPs;
- * at a node's address these come after the node port of another Service (CLAIM-05). Among equals the oldest Service has it, then the one
- * whose `namespace/name` sorts first.
+ * If several Services claim one address and port, the API server's cluster IPs come first, then load balancers'
+ * addresses, then externalIPs; at a node's address externalIPs come after the node port of another Service (CLAIM-05).
+ * Among equals the oldest Service has it, then the one whose `namespace/name` sorts first.
  */
 export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend | undefined {
   const found = byAge(world.services)
@@ -36,7 +36,7 @@ export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend
   );
 }
 
-/** The one by an externalIP, unless that is a node's address and its port another Service's node port. */
+/** Returns the frontend by an externalIP, unless that is a node's address and its port another Service's node port. */
 function externalFrontend(
   world: ServiceWorld,
   found: readonly FoundFrontend[],
@@ -86,7 +86,7 @@ function frontendTypes(
     const isOwn = types.length > 0;
     if (!world.configuration.refuseExternalIps && service.externalIps.includes(destination)) types.push("externalIP");
     if (isVirtualAddress(service, destination)) types.push("LoadBalancer");
-    // Its own address is one frontend, however often it is named.
+    // The Service's own address is one frontend, however often it is named.
     if (isOwn) types.splice(1);
   }
   if (port.nodePort === destinationPort && nodePortRefusal(world, destination) === undefined) types.push("NodePort");
@@ -101,17 +101,16 @@ function frontendTypes(
   );
 }
 
-/** The Service's cluster IP of a family. */
 export function clusterIpOf(service: Service, family: Family): Address | undefined {
   return service.clusterIps.find((address) => familyOf(address) === family);
 }
 
-/** Whether a load balancer delivers packets with this destination for the Service (LB-12). */
+/** Returns whether a load balancer delivers packets with this destination for the Service (LB-12). */
 export function isVirtualAddress(service: Service, address: Address): boolean {
   return service.loadBalancerIngress.some((ingress) => ingress.address === address && ingress.ipMode === "VIP");
 }
 
-/** The proxied Service whose cluster IP this is; none has loopback's, or another one that is no single machine's. */
+/** Returns the proxied Service with this cluster IP; never one for a loopback or other special address. */
 export function ownerOfClusterIp(world: ServiceWorld, address: Address): Service | undefined {
   if (specialClass(address) !== undefined) return undefined;
   const family = familyOf(address);
@@ -132,7 +131,7 @@ function byKey(services: readonly Service[]): readonly Service[] {
   return services.toSorted((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** Why nothing is done for a Service in a family; undefined where something is (HL-01, EN-01, DS-09). */
+/** Returns why a Service is not proxied in a family; undefined if it is (HL-01, EN-01, DS-09). */
 export function notProxied(service: Service, family: Family): NotProxied | undefined {
   if (service.proxyName !== undefined) return "another proxy";
   if (service.hasHeadlessLabel) return "headless label";
@@ -141,7 +140,7 @@ export function notProxied(service: Service, family: Family): NotProxied | undef
   return clusterIpOf(service, family) === undefined ? "no cluster IP" : undefined;
 }
 
-/** What would have caught a packet that no frontend has. */
+/** Returns the Services that nearly have a packet which no frontend has. */
 export function nearMisses(world: ServiceWorld, packet: Packet): readonly NearMiss[] {
   return byKey(world.services).flatMap((service) =>
     service.ports.flatMap((port) => nearMiss(world, service, port, packet)),
@@ -173,7 +172,7 @@ function nearMiss(world: ServiceWorld, service: Service, port: ServicePort, pack
   return refusal === undefined ? [] : [{ type: "refused", service: service.key, refusal }];
 }
 
-/** The frontend that a Service claims by one of its addresses. */
+/** Returns the claim of a Service to one of its addresses. */
 function claimedBy({ clusterIps }: Service, { destination, destinationPort, protocol }: Packet): Claimed {
   const type = clusterIps.includes(destination) ? "ClusterIP" : "LoadBalancer";
   return { type, address: destination, protocol, port: destinationPort };

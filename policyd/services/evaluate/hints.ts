@@ -6,8 +6,9 @@ import type { ServiceWorld } from "./world.ts";
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
- * Which hints narrow a Service's endpoints: those for nodes if every ready endpoint has one and one is for this node,
- * else those for zones on the same terms, else none (TD-01, HINT-03, HINT-04). Endpoints that are not ready have no say.
+ * Returns the hints that narrow a Service's endpoints: those for nodes if every ready endpoint has one and one names
+ * this node, otherwise those for zones on the same terms, otherwise none (TD-01, HINT-03, HINT-04). Endpoints that are
+ * not ready do not count.
  */
 export function hintUse({ nodes, nodeName }: ServiceWorld, endpoints: readonly PortEndpoint[]): HintUse {
   const ready = endpoints.filter(({ usability }) => usability === "ready").map(({ endpoint }) => endpoint);
@@ -26,7 +27,7 @@ export function hintUse({ nodes, nodeName }: ServiceWorld, endpoints: readonly P
   return { type: "unused", because: isZoneMissing ? "no zone of this node" : "none for this node or zone" };
 }
 
-/** Whether hints in use let this node take an endpoint. */
+/** Returns whether the hints in use allow this node to use an endpoint. */
 export function isHinted(hints: HintUse, { nodeHints, zoneHints }: Endpoint): boolean {
   if (hints.type === "node") return nodeHints?.includes(hints.node) === true;
   if (hints.type === "zone") return zoneHints?.includes(hints.zone) === true;

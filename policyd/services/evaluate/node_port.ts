@@ -6,8 +6,8 @@ import type { NotServed } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
 /**
- * Why an address does not serve NodePorts; undefined where it does: any local address but those of loopback, which
- * `nodePortAddresses` does not leave out (NODE-03, NODE-04).
+ * Returns why an address does not serve NodePorts; undefined if it does: any local address that `nodePortAddresses`
+ * does not exclude, except loopback addresses (NODE-03, NODE-04).
  */
 export function nodePortRefusal(world: ServiceWorld, address: Address): NotServed | undefined {
   if (specialClass(address) === "loopback") return "loopback";
@@ -19,7 +19,7 @@ export function nodePortRefusal(world: ServiceWorld, address: Address): NotServe
   return nodePortAddresses.length === 0 || isSelected ? undefined : "not in nodePortAddresses";
 }
 
-/** The node's first address of each family: internal ones first, as its Node object has them. */
+/** Returns the node's first address of each family from its Node object, internal ones first. */
 export function primaryAddresses({ nodes, nodeName }: ServiceWorld): readonly Address[] {
   const addresses = nodes.find(({ name }) => name === nodeName)?.addresses ?? [];
   const ordered = (["InternalIP", "ExternalIP"] as const).flatMap((type) =>

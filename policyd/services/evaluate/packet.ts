@@ -1,10 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../cluster/model.ts";
 
-/** Where a packet comes into the node's network stack: from a process of the node, one of its pods, another machine. */
+/** Where a packet enters the node's network stack: from a process of the node, one of its pods or another machine. */
 export type Entry = "node" | "pod" | "outside";
 
-/** The first packet of a connection. What follows it goes the same way without being judged again. */
+/** The first packet of a connection. All further ones go the same way without being evaluated again. */
 export interface Packet {
   readonly entry: Entry;
   readonly protocol: Protocol;
@@ -14,7 +14,6 @@ export interface Packet {
   readonly destinationPort: number;
 }
 
-/** An address and a port of it. */
 export interface SocketAddress {
   readonly address: Address;
   readonly port: number;

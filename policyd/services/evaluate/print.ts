@@ -6,7 +6,7 @@ import type { Drop, EndpointReport, Frontend, Reject, Translate, Verdict } from 
 
 const entries = { node: "a process of this node", pod: "a pod of this node", outside: "outside of this node" } as const;
 
-/** A verdict in words, a line each, for `explain`: what the packet is, what becomes of it, and why. */
+/** Describes a verdict in lines for `explain`: the packet, what happens to it, and why. */
 export function describeVerdict(packet: Packet, verdict: Verdict): readonly string[] {
   const { protocol, source, sourcePort, destination, destinationPort, entry } = packet;
   const from = socketText(source, sourcePort);
@@ -67,13 +67,13 @@ function frontendText({ type, service, portName, address, port }: Frontend): str
   return `${type} ${socketText(address, port)} of Service ${service}${name}`;
 }
 
-/** Why a packet is gone. */
+/** Returns why a packet is dropped. */
 export function dropText({ reason }: Drop): string {
   switch (reason.type) {
     case "loopback address from elsewhere":
       return "a loopback address, and it does not come from this node itself";
     case "source not of a local pod":
-      return "the source is no address of a pod of this node";
+      return "the source is not an address of a pod of this node";
     case "source range":
       return `the source is not within loadBalancerSourceRanges of Service ${reason.service}`;
     case "no local endpoint":
@@ -81,7 +81,7 @@ export function dropText({ reason }: Drop): string {
   }
 }
 
-/** Why a packet is refused. */
+/** Returns why a packet is refused. */
 export function rejectText({ reason }: Reject): string {
   if (reason.type === "no endpoints") return "no endpoint anywhere";
   return `a cluster IP of Service ${reason.service}, which has no such port`;

@@ -1,7 +1,7 @@
 import { refusalText } from "../../protection/refusal.ts";
 import type { Candidate, HintUse, Masquerade, NearMiss, Route, TakenReason } from "./verdict.ts";
 
-/** Why no frontend has a packet, though one comes near. */
+/** Returns why no frontend has a packet although one nearly matches. */
 export function missText(miss: NearMiss): string {
   switch (miss.type) {
     case "service not proxied":
@@ -23,7 +23,7 @@ const nodePortTexts = {
   "not in nodePortAddresses": "not within nodePortAddresses",
 } as const;
 
-/** Which endpoints a packet may go to, and why. */
+/** Returns which endpoints a packet may go to, and why. */
 export function routeText({ endpoints, because }: Route): string {
   switch (because) {
     case "internal policy":
@@ -39,27 +39,27 @@ export function routeText({ endpoints, because }: Route): string {
   }
 }
 
-/** What hints do to the endpoints. */
+/** Returns the effect of hints on the endpoints. */
 export function hintText(hints: HintUse, { endpoints }: Route): string {
-  if (endpoints === "local") return "hints: not for endpoints of this node alone";
+  if (endpoints === "local") return "hints: not used when only endpoints of this node count";
   if (hints.type === "unused") return `hints: unused, ${hints.because}`;
   return hints.type === "node" ? `hints: for node ${hints.node}` : `hints: for zone ${hints.zone}`;
 }
 
-/** Why an endpoint is taken, and what is done to the packet on the way to it. */
+/** Returns why an endpoint is a candidate, and how the packet is changed on the way to it. */
 export function candidateText({ because, masquerade, isRejected }: Candidate): string {
   const taken = because.map(takenText).join(", ");
   const refused = isRejected ? "; refused there: the endpoint is a cluster IP" : "";
   return `${taken}; ${masqueradeText(masquerade)}${refused}`;
 }
 
-/** Why an endpoint is taken. */
+/** Returns why an endpoint is a candidate. */
 export function takenText(reason: TakenReason): string {
   if (reason.type === "node hint") return `hinted for node ${reason.node}`;
   return reason.type === "zone hint" ? `hinted for zone ${reason.zone}` : reason.type;
 }
 
-/** Whether a packet keeps its source, and why. */
+/** Returns whether a packet keeps its source, and why. */
 export function masqueradeText({ masqueraded, because }: Masquerade): string {
   return masqueraded ? `source becomes this node's (${masqueradeTexts[because]})` : `source stays (${stays[because]})`;
 }
@@ -67,7 +67,7 @@ export function masqueradeText({ masqueraded, because }: Masquerade): string {
 const masqueradeTexts = {
   hairpin: "the pod meets itself",
   "external policy": "externalTrafficPolicy Cluster",
-  "source is no pod": "it is no pod of the cluster",
+  "source is no pod": "it is not a pod of the cluster",
   node: "sent by this node",
 } as const;
 

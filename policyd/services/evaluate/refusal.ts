@@ -19,10 +19,11 @@ export interface Claimed {
 }
 
 /**
- * Why a Service does not get an address and a port that it claims; undefined where it may have them (CLAIM-01, CLAIM-02).
+ * Returns why a Service does not get an address and a port that it claims; undefined if it may have them (CLAIM-01,
+ * CLAIM-02).
  *
- * - A socket that nodes depend on belongs to `default/kubernetes` at most, by whatever address of it.
- * - A protected port belongs to no Service as a node port, nor at an address of a Node.
+ * - A socket that nodes depend on can only belong to `default/kubernetes`, at whichever of its addresses.
+ * - No Service gets a protected port as a node port, or at an address of a Node.
  * - The cluster's own addresses are refused as external IPs and load balancers' addresses, unless a Node has them.
  */
 export function refusalOf(world: ServiceWorld, service: Service, claimed: Claimed): Refusal | undefined {
@@ -43,7 +44,7 @@ export function refusalOf(world: ServiceWorld, service: Service, claimed: Claime
   return owner === undefined ? undefined : { type: "cluster address", owner };
 }
 
-/** Whether an address has a socket that nodes depend on. */
+/** Returns whether an address has a socket that nodes depend on. */
 export function isProtectedAddress({ configuration, endpointSlices }: ServiceWorld, address: Address): boolean {
   const { protection } = configuration;
   if (protection === undefined) return false;
@@ -51,7 +52,7 @@ export function isProtectedAddress({ configuration, endpointSlices }: ServiceWor
   return isConfigured || apiServersOf(endpointSlices).some((socket) => socket.address === address);
 }
 
-/** Whether a Node has an address, and nodes of this configuration take notice of it. */
+/** Returns whether a Node has an address and the configuration protects sockets at all. */
 export function isNodeAddress({ nodes, configuration }: ServiceWorld, address: Address): boolean {
   return configuration.protection !== undefined && nodeAddressesOf(nodes).has(address);
 }
@@ -76,7 +77,7 @@ function ownerOf(owners: readonly ProtectedPort[], { protocol, port }: Claimed):
   return owners.findLast((one) => one.protocol === protocol && one.port === port)?.owner;
 }
 
-/** All ports of all endpoints of the API server's Service, ready or not. */
+/** Returns all ports of all endpoints of the API server's Service, ready or not. */
 function apiServersOf(slices: readonly EndpointSlice[]): readonly Omit<Claimed, "type">[] {
   return slices
     .filter(({ namespace }) => namespace === KUBERNETES_SERVICE.namespace)
@@ -90,7 +91,7 @@ function apiServersOf(slices: readonly EndpointSlice[]): readonly Omit<Claimed, 
 
 const addresses = new WeakMap<readonly Node[], ReadonlySet<Address>>();
 
-/** Asked for each packet, and the same for all of a world. */
+/** Cached, since each packet needs it and it is the same for all packets of a world. */
 function nodeAddressesOf(nodes: readonly Node[]): ReadonlySet<Address> {
   const known = addresses.get(nodes);
   if (known !== undefined) return known;
@@ -109,7 +110,7 @@ function ownerOfAddress(
   const judged = [...judgeNodes(nodes, { nodeName, serviceCidrs }).nodes.values()].flatMap(({ podCidrs }) => podCidrs);
   if ([...configuration.clusterCidrs, ...judged].some((cidr) => cidrContains(cidr, address)))
     return CLUSTER_OWNERS.pods;
-  // A range with the address of a node is a mistake, and says nothing about others.
+  // A range that contains the address of a node is a mistake, and says nothing about other addresses.
   const ofNodes = [...nodeAddressesOf(nodes)];
   const ranges = serviceCidrs.filter((cidr) => !ofNodes.some((one) => cidrContains(cidr, one)));
   return ranges.some((cidr) => cidrContains(cidr, address)) ? CLUSTER_OWNERS.services : undefined;

@@ -7,9 +7,9 @@ import type { Frontend, Masquerade, Route } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
 /**
- * Which endpoints the traffic policies leave a sender (ITP-01 to ITP-04, ETP-01 to ETP-08): the internal one rules the
- * cluster IP for all, the external one all other frontends for those outside of this node. What this node and its pods
- * send to a Local Service has the choice of the cluster IP.
+ * Returns the endpoints that the traffic policies leave a sender (ITP-01 to ITP-04, ETP-01 to ETP-08). The internal
+ * policy applies to the cluster IP for everyone; the external one applies to all other frontends for senders outside of
+ * this node. This node and its pods may use any endpoint of a Service with externalTrafficPolicy Local.
  */
 export function routeOf(frontend: Frontend["type"], service: Service, sender: Sender): Route {
   if (frontend === "ClusterIP") {
@@ -22,9 +22,9 @@ export function routeOf(frontend: Frontend["type"], service: Service, sender: Se
 }
 
 /**
- * Whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14, NODE-07,
- * XIP-02, LB-04, ETP-02, ETP-06). A local pod that meets itself always does (POD-12); what came from elsewhere to an
- * endpoint on one of the node's own addresses never does, since it leaves by no interface.
+ * Returns whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14,
+ * NODE-07, XIP-02, LB-04, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12). A packet from
+ * elsewhere to an endpoint on one of the node's own addresses never does, since it leaves by no interface.
  */
 export function masqueradeOf(
   world: ServiceWorld,
@@ -38,7 +38,7 @@ export function masqueradeOf(
   if (sender === "local pod" && packet.source === endpoint) return { masqueraded: true, because: "hairpin" };
   if (frontend === "ClusterIP") {
     if (sender === "local pod" || sender === "other pod") return { masqueraded: false, because: "source is a pod" };
-    // The bridge's address leads answers back here by itself.
+    // Answers to the bridge's address come back here anyway.
     return isOfPods(world, packet.source)
       ? { masqueraded: false, because: "address of the pods" }
       : { masqueraded: true, because: "source is no pod" };

@@ -10,21 +10,21 @@ export interface Selected {
   readonly because: readonly TakenReason[];
 }
 
-/** The endpoints for one way into a Service; none selected is for the caller to judge. */
+/** The endpoints for one way into a Service; the caller decides what an empty selection means. */
 export interface Selection {
   readonly selected: readonly Selected[];
   readonly hints: HintUse;
   readonly leftOut: readonly LeftOut[];
 }
 
-/** Whether there is an endpoint anywhere that a connection could go to. */
+/** Returns whether there is an endpoint on any node that a connection could go to. */
 export function hasUsable(endpoints: readonly PortEndpoint[]): boolean {
   return endpoints.some(({ usability }) => usability !== "unusable");
 }
 
 /**
- * Of all endpoints, or of those of this node alone: the ready ones, or in want of any those that serve while they
- * terminate (TERM-01, TERM-03). Hints narrow the ready ones of the whole cluster only (HINT-05).
+ * Selects, from all endpoints or from those of this node, the ready ones, or if there are none those that still serve
+ * while they terminate (TERM-01, TERM-03). Hints only narrow the ready ones of the whole cluster (HINT-05).
  */
 export function select(world: ServiceWorld, endpoints: readonly PortEndpoint[], scope: Route["endpoints"]): Selection {
   const hints = hintUse(world, endpoints);

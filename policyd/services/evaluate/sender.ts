@@ -6,12 +6,12 @@ import type { Node } from "../../cluster/model.ts";
 import type { Packet } from "./packet.ts";
 import type { ServiceWorld } from "./world.ts";
 
-/** Who sent a packet, as far as Services tell senders apart. */
+/** The senders that Services distinguish. */
 export type Sender = "node" | "local pod" | "other pod" | "outside";
 
 /**
- * Who sent a packet. A process of the node is none of its pods, whatever address it takes; a pod of another node is known
- * by the networks pods have.
+ * Returns the kind of a packet's sender. A process of the node is never one of its pods, whatever address it uses; a
+ * pod of another node is recognised by the networks of the cluster's pods.
  */
 export function senderOf(world: ServiceWorld, { entry, source }: Packet): Sender {
   if (entry === "node") return "node";
@@ -19,13 +19,13 @@ export function senderOf(world: ServiceWorld, { entry, source }: Packet): Sender
   return isOfPods(world, source) ? "other pod" : "outside";
 }
 
-/** Whether an address is in a network of the pods of any node, as those of the nodes' bridges are. */
+/** Returns whether an address is in a network of the pods of any node, as the addresses of the nodes' bridges are. */
 export function isOfPods({ nodes, nodeName, configuration }: ServiceWorld, address: Address): boolean {
   const networks = [...configuration.clusterCidrs, ...podCidrsOf(nodes, nodeName)];
   return networks.some((network) => cidrContains(network, address));
 }
 
-/** Asked for each packet, and the same for all of a world. */
+/** Cached, since each packet needs it and it is the same for all packets of a world. */
 const believed = new WeakMap<readonly Node[], Map<string, readonly Cidr[]>>();
 
 function podCidrsOf(nodes: readonly Node[], nodeName: string): readonly Cidr[] {

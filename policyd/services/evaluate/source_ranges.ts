@@ -6,15 +6,15 @@ import { primaryAddresses } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
 import type { ServiceWorld } from "./world.ts";
 
-/** With the value "true" a Service's source ranges hold for every way in from outside, NodePorts among them. */
+/** With the value "true" a Service's source ranges apply to every external frontend, including NodePorts. */
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 
 /**
- * What a Service's loadBalancerSourceRanges say to a packet (LB-06): they hold for its load balancer's addresses alone,
- * unless it asks for more by annotation; never for its cluster IP.
+ * Checks a packet against a Service's loadBalancerSourceRanges (LB-06). They apply only to its load balancer's
+ * addresses, or with the annotation to every external frontend; never to its cluster IP.
  *
- * A node within the ranges may come from such an address itself: where the node has the address, its own packets to it
- * carry it as their source. Ranges of the other family alone let nobody in.
+ * If a node is within the ranges, packets from the load balancer's addresses are allowed too: a node that has such an
+ * address uses it as the source of its own packets to it. If all ranges are of the other family, no source is allowed.
  */
 export function judgeSource(
   world: ServiceWorld,

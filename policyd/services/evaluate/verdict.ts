@@ -3,13 +3,13 @@ import type { Protocol } from "../../cluster/model.ts";
 import type { Refusal } from "../../protection/refusal.ts";
 import type { SocketAddress } from "./packet.ts";
 
-/** What becomes of a packet, with the reasons as data; `print.ts` has the words. */
+/** The outcome for a packet, with the reasons as data; `print.ts` has the words. */
 export type Verdict = Pass | Drop | Reject | Translate;
 
-/** No Service's packet: it goes on as it is. */
+/** The packet is not for a Service and continues unchanged. */
 export interface Pass {
   readonly kind: "pass";
-  /** What would have caught it, had it been otherwise; empty where nothing comes near. */
+  /** The Services that nearly have it; empty if none does. */
   readonly nearMisses: readonly NearMiss[];
 }
 
@@ -26,21 +26,21 @@ export type NotProxied = "ExternalName" | "headless" | "headless label" | "anoth
 /** Why an address does not serve NodePorts. */
 export type NotServed = "not an address of this node" | "loopback" | "not in nodePortAddresses";
 
-/** Silently gone. */
+/** The packet is discarded silently. */
 export interface Drop {
   readonly kind: "drop";
   readonly reason:
     | { readonly type: "loopback address from elsewhere" }
     | { readonly type: "source not of a local pod" }
     | { readonly type: "source range"; readonly service: string }
-    /** There are endpoints, and none of this node for a policy that asks for such. */
+    /** There are endpoints, but none on this node although the policy requires one. */
     | { readonly type: "no local endpoint"; readonly policy: "internal" | "external" };
-  /** Absent where none was looked for. */
+  /** Absent if the packet was dropped before a frontend was looked up. */
   readonly frontend?: Frontend;
   readonly endpoints?: EndpointReport;
 }
 
-/** Refused in words the client understands. */
+/** The packet is answered with an error. */
 export interface Reject {
   readonly kind: "reject";
   readonly reason:
@@ -52,7 +52,7 @@ export interface Reject {
   readonly endpoints?: EndpointReport;
 }
 
-/** Goes to one of the candidates, each as likely as the other. */
+/** The packet goes to one of the candidates, each with the same probability. */
 export interface Translate {
   readonly kind: "translate";
   readonly frontend: Frontend;
@@ -81,13 +81,13 @@ export type Route =
 
 export type Affinity =
   | { readonly type: "none" }
-  /** The client has not been here within the timeout, or its endpoint is no candidate any more. */
+  /** The client has not been here within the timeout, or its endpoint may not be used any more. */
   | { readonly type: "new" | "endpoint no longer a candidate"; readonly timeoutSeconds: number }
   | { readonly type: "kept"; readonly timeoutSeconds: number };
 
-/** An endpoint a packet may go to, with what is done to the packet on the way. */
+/** An endpoint a packet may go to, with the changes to the packet on the way. */
 export interface Candidate {
-  /** The packet's destination from there on. */
+  /** The packet's destination after its translation. */
   readonly destination: SocketAddress;
   readonly because: readonly TakenReason[];
   readonly masquerade: Masquerade;
@@ -108,7 +108,7 @@ export type Masquerade =
       readonly because: "source is a pod" | "address of the pods" | "external policy" | "local pod" | "stays here";
     };
 
-/** What was made of the Service's slices. */
+/** How the Service's slices were used. */
 export interface EndpointReport {
   readonly hints: HintUse;
   readonly leftOut: readonly LeftOut[];

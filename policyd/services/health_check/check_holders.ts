@@ -1,16 +1,17 @@
 import type { HealthCheck } from "./health_check.ts";
 
 /**
- * Which Service has a health check's port number that several want: the one whose `namespace/name` sorts first, whatever
- * the order in which they came (DP-04). The API server gives each number out once; files may not.
+ * Decides which Service gets a health check's port number that several claim: the one whose `namespace/name` sorts
+ * first, whatever the order in which they arrived (DP-04). The API server gives each number to one Service; files may
+ * not.
  *
- * A change costs the claims to the numbers it is about.
+ * The cost of a change depends only on the claims to the numbers it affects.
  */
 export class CheckHolders {
   readonly #numbers = new Map<string, number>();
   readonly #claims = new Map<number, ReadonlyMap<string, HealthCheck>>();
 
-  /** Takes over a Service's check as it is now, undefined for none. @returns the port numbers it is about */
+  /** Replaces a Service's check, undefined for none. @returns the affected port numbers */
   replace(key: string, check: HealthCheck | undefined): ReadonlySet<number> {
     const touched = new Set<number>();
     const before = this.#numbers.get(key);
@@ -30,17 +31,17 @@ export class CheckHolders {
     return touched;
   }
 
-  /** Whose number it is. */
+  /** Returns the check that has a port number. */
   holder(port: number): HealthCheck | undefined {
     return this.#sorted(port)[0];
   }
 
-  /** The numbers that somebody has. */
+  /** Returns the numbers that any Service has. */
   ports(): readonly number[] {
     return [...this.#claims.keys()];
   }
 
-  /** Who has no check, since another Service has its number; for people. */
+  /** Returns, for administrators, the Services that have no check since another one has their number. */
   problems(): readonly string[] {
     return this.ports().flatMap((port) => {
       const [holder, ...others] = this.#sorted(port);

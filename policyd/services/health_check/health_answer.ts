@@ -1,6 +1,5 @@
 import type { HealthCheck } from "./health_check.ts";
 
-/** An HTTP answer without a connection. */
 export interface HealthAnswer {
   readonly status: 200 | 404 | 503;
   readonly headers: Readonly<Record<string, string>>;
@@ -8,11 +7,11 @@ export interface HealthAnswer {
 }
 
 /**
- * What a load balancer is told about a Service, byte for byte as kube-proxy does it (ServeHTTP of
+ * Returns the answer to a load balancer about a Service, byte for byte as kube-proxy does it (ServeHTTP of
  * pkg/proxy/healthcheck/service_health.go): indented by tabs, without a newline at the end.
  *
- * @param localEndpoints how many there are, of the family the balancer asks by
- * @param isProxyHealthy whether what is in force is what is wanted
+ * @param localEndpoints their number, in the family in which the balancer asks
+ * @param isProxyHealthy whether the kernel has the desired rules
  */
 export function healthAnswer(
   { namespace, name }: Pick<HealthCheck, "namespace" | "name">,

@@ -4,23 +4,24 @@ import { portEndpoints, slicePorts } from "../compile/endpoints.ts";
 import type { RuleFamily } from "../compile/frontend_space.ts";
 import { familiesOf } from "../compile/frontends.ts";
 
-/** What a load balancer may ask this node about one Service. */
+/** A load balancer's health check of one Service on this node. */
 export interface HealthCheck {
   /** `namespace/name` of the Service. */
   readonly key: string;
   readonly namespace: string;
   readonly name: string;
   readonly port: number;
-  /** How many pods of this node are ready, in each family the Service has. */
+  /** The number of ready pods of this node, in each family the Service has. */
   readonly localEndpoints: ReadonlyMap<RuleFamily, number>;
 }
 
 /**
- * The health check of a Service; undefined where it has none, as every Service but a load balancer's with
- * externalTrafficPolicy Local (LB-14).
+ * Returns the health check of a Service; undefined unless it is a load balancer's with externalTrafficPolicy Local
+ * (LB-14).
  *
- * Endpoints count by their address, whatever their ports. Those that terminate do not, though they still serve: the node
- * fails its check while it drains (TERM-02). Each family counts its own, as kube-proxy's two proxiers do.
+ * Endpoints are counted by their address, whatever their ports. Terminating ones do not count although they still
+ * serve: the node fails its check while it drains (TERM-02). Each family counts separately, as in kube-proxy's two
+ * proxiers.
  */
 export function healthCheckOf(
   service: Service,

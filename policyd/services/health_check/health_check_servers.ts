@@ -15,9 +15,9 @@ export interface HealthCheckParts {
   readonly listener: HttpListener;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The addresses of the node by which checks are answered. @throws DrawbridgeError when the kernel does not tell them */
+  /** The node's addresses at which checks are answered. @throws DrawbridgeError when the kernel does not report them */
   readonly addresses: () => readonly Address[];
-  /** Milliseconds between two looks at them; undefined where they are always the same. */
+  /** Milliseconds between two reads of the addresses; undefined if they never change. */
   readonly addressPeriod: number | undefined;
   readonly isProxyHealthy: () => boolean;
 }
@@ -34,24 +34,24 @@ interface Server {
 }
 
 /**
- * The servers by which load balancers ask this node about Services (LB-14).
+ * The servers at which load balancers check Services of this node (LB-14).
  *
- * They open when the rules are in force for the first time and close with their Service. An endpoint more counts from the
- * moment the rules have it, one less at once: nobody is sent here before the node can serve him. A port that is taken is
- * told, and tried again until it is free.
+ * They open when the rules are in force for the first time and close with their Service. An additional endpoint counts
+ * once the rules have it, a lost one stops counting at once: no client is sent here before the node can serve it. A
+ * port that is taken is reported, and tried again until it is free.
  */
 export class HealthCheckServers {
   readonly #parts: HealthCheckParts;
   readonly #holders = new CheckHolders();
   /** By port, then by {@link placeId}. */
   readonly #servers = new Map<number, Map<string, Server>>();
-  /** The checks by port as they were when the rules were last in force. */
+  /** The checks by port at the time when the rules were last in force. */
   readonly #inForce = new Map<number, HealthCheck>();
   /** Ports whose checks have changed since then. */
   readonly #touched = new Set<number>();
-  /** The addresses by which checks are answered, as they were last known. */
+  /** The addresses at which checks are answered, as last read. */
   #known: readonly Address[] = [];
-  /** Why they are not known as they are now. */
+  /** Why the last read of the addresses failed. */
   #refusal: string | undefined;
   #isStarted = false;
   #isStopped = false;
@@ -61,7 +61,7 @@ export class HealthCheckServers {
     this.#parts = parts;
   }
 
-  /** Takes over a Service's check as it is now, undefined for none. */
+  /** Replaces a Service's check, undefined for none. */
   replace(key: string, check: HealthCheck | undefined): void {
     for (const port of this.#holders.replace(key, check)) {
       this.#touched.add(port);
@@ -69,7 +69,7 @@ export class HealthCheckServers {
     }
   }
 
-  /** The kernel has all rules that follow from what was told by now. */
+  /** Reports that the kernel has all rules that follow from the checks set so far. */
   rulesInForce(): void {
     for (const port of this.#touched) {
       const check = this.#holders.holder(port);
@@ -83,7 +83,7 @@ export class HealthCheckServers {
     this.#lookAgain();
   }
 
-  /** The node may have other addresses. */
+  /** Reports that the node's addresses may have changed. */
   addressesChanged(): void {
     if (!this.#isStarted || this.#holders.ports().length === 0) return;
     const addresses = this.#addresses();
@@ -98,7 +98,7 @@ export class HealthCheckServers {
           : [`Service ${this.#holders.holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`],
       ),
     );
-    // Without a check nobody asks for them.
+    // Without a check the addresses are not needed.
     const isUnknown = this.#refusal !== undefined && this.#holders.ports().length > 0;
     const unknown = isUnknown ? [`health checks: ${UNKNOWN}: ${this.#refusal}`] : [];
     return [...this.#holders.problems(), ...unknown, ...servers];
@@ -111,14 +111,16 @@ export class HealthCheckServers {
     this.#servers.clear();
   }
 
-  /** A kernel that does not tell them for a moment, as one that is short of memory, closes nothing. */
+  /**
+   * Returns the addresses; the last ones while the kernel does not report them, as for lack of memory: nothing closes.
+   */
   #addresses(): readonly Address[] {
     const { addresses, logger } = this.#parts;
     try {
       this.#known = addresses();
       this.#refusal = undefined;
     } catch (error) {
-      // What is no DrawbridgeError is a bug, and ends the daemon.
+      // Any other error is a bug, and ends the daemon.
       if (!(error instanceof DrawbridgeError)) throw error;
       if (this.#refusal === undefined) logger.warn(UNKNOWN, { error: error.message });
       this.#refusal = error.message;
@@ -175,7 +177,7 @@ export class HealthCheckServers {
 
   #answer({ port, family }: Place): HealthAnswer {
     const check = this.#holders.holder(port);
-    // A server without a check is closed in the turn of the event loop in which the check goes.
+    // A server is closed in the turn of the event loop in which its check is removed.
     if (check === undefined) return healthAnswer({ namespace: "", name: "" }, 0, false);
     const inForce = this.#inForce.get(port);
     const countOf = (of: HealthCheck | undefined): number => of?.localEndpoints.get(family) ?? 0;

@@ -8,34 +8,35 @@ import { oneRequestAtATime } from "../../one_request.ts";
 import type { HealthAnswer } from "./health_answer.ts";
 import type { Place } from "./places.ts";
 
-/** A server that is reached. */
+/** A server that is listening. */
 export interface Listening {
   /** Stops listening at once and cuts every connection. */
   close(): void;
 }
 
 /**
- * The answer to a request.
+ * Returns the answer to a request.
  *
- * @param isLoopback whether it comes from the node itself, by an address that nobody else can have
+ * @param isLoopback whether the request comes from the node itself, by an address that no other machine can have
  */
 export type Answer = (path: string, isLoopback: boolean) => HealthAnswer;
 
-/** What answers by HTTP at a place. */
+/** Answers HTTP requests at a place. */
 export interface HttpListener {
   /**
-   * Answers every request, whatever its method; whatever its path where `answer` does not ask for it.
+   * Answers every request, whatever its method, and whatever its path unless `answer` evaluates it.
    *
-   * @throws DrawbridgeError (by the promise) ERR_UNAVAILABLE when the port is another's or the address is not the node's
+   * @throws DrawbridgeError (by the promise) ERR_UNAVAILABLE when another program has the port or the node has no such
+   * address
    */
   listen(place: Place, answer: Answer): Promise<Listening>;
 }
 
-/** Of one server. When there is one more, the oldest goes: who holds many cannot keep a balancer's probe out. */
+/** The most connections of one server. A further one closes the oldest: no client can keep a balancer's probe out. */
 const MOST_CONNECTIONS = 64;
-/** Of one connection: the last is answered with "Connection: close". */
+/** The most requests of one connection: the last is answered with "Connection: close". */
 const MOST_REQUESTS = 16;
-/** A request is sent within this time, and a connection is idle no longer. */
+/** The longest time for sending a request, and for an idle connection. */
 const SLOWEST_MILLISECONDS = 5000;
 const MOST_HEADER_BYTES = 8192;
 
@@ -63,7 +64,7 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
       server.maxRequestsPerSocket = MOST_REQUESTS;
       const connections = boundedConnections(server);
       await bind(server, place);
-      // Out of descriptors, for one: connections end again, so the next may be taken.
+      // For example out of descriptors: as connections end, the next one may be accepted again.
       server.on("error", () => {});
       return {
         close: () => {
@@ -75,7 +76,7 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
   };
 }
 
-/** Whom the kernel lets be only the machine itself. Undefined is somebody who has gone. */
+/** Returns whether only the machine itself can have an address. It is undefined for a client that has gone. */
 function isLoopback(address: string | undefined): boolean {
   return address === "::1" || (address !== undefined && isIPv4(address) && address.startsWith("127."));
 }
@@ -92,7 +93,7 @@ function boundedConnections(server: Server): ReadonlySet<Socket> {
 }
 
 function reply(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HealthAnswer): void {
-  // What comes after the header is not read: the connection ends with the answer where there is any.
+  // The body is not read: the connection ends with the answer if there is one.
   const hasBody = request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined;
   response.shouldKeepAlive &&= !hasBody;
   response.writeHead(status, { ...headers, "Content-Length": String(Buffer.byteLength(body)) });

@@ -14,14 +14,14 @@ export interface Place {
 }
 
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
-/** To listen there takes the name of the link as well. */
+/** Listening at these addresses needs the name of the link as well. */
 const LINK_LOCAL = parseCidr("fe80::/10");
 
 /**
- * The addresses by which the node answers health checks: all, or those it has that serve NodePorts.
+ * Returns the addresses at which the node answers health checks: all, or those of its own that serve NodePorts.
  *
- * @param configured none is every address, also one that appears later
- * @param primary stand for "primary"
+ * @param configured an empty list means every address, also one that appears later
+ * @param primary the addresses that "primary" stands for
  * @param present the node's own addresses
  */
 export function answeringAddresses(
@@ -35,7 +35,7 @@ export function answeringAddresses(
   );
 }
 
-/** Where a Service's check is answered, by {@link placeId}. */
+/** Returns the places where a Service's check is answered, by {@link placeId}. */
 export function placesOf(check: HealthCheck | undefined, addresses: readonly Address[]): ReadonlyMap<string, Place> {
   if (check === undefined) return new Map();
   const { port, localEndpoints } = check;
@@ -50,7 +50,7 @@ export function placeId({ address, port }: Place): string {
   return `${formatAddress(address)} ${port}`;
 }
 
-/** What has to be closed and opened so that servers are where they are wanted. */
+/** Returns the places to close and to open so that servers listen exactly at the desired ones. */
 export function placeDifference(
   present: Iterable<string>,
   wanted: ReadonlyMap<string, Place>,

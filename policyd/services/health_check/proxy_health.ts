@@ -4,10 +4,10 @@ import type { RulesetStatus } from "../../dataplane/ruleset.ts";
 const PERIODS = 2;
 
 /**
- * Whether the node does what its objects say: the kernel has all that is wanted, or has lacked some of it for less than
- * two periods of verification. So a single refused batch turns no traffic away, and a kernel that refuses for good does.
+ * Returns whether the node does what its objects say: the kernel has the desired state, or has differed from it for
+ * less than two resync periods. So a single refused batch turns no traffic away, but a kernel that keeps refusing does.
  *
- * @param now milliseconds, of the clock that `pendingSince` is of
+ * @param now milliseconds, of the same clock as `pendingSince`
  * @param syncPeriod milliseconds
  */
 export function isProxyHealthy(

@@ -28,8 +28,8 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
 );
 
 /**
- * The UDP frontends of which a commit took endpoints away, with those endpoints: what the first batch of a daemon takes
- * away went while none was running.
+ * Returns the UDP frontends that lost endpoints by a commit, with those endpoints. Endpoints that the first batch of a
+ * daemon deletes ended while no daemon was running.
  */
 export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, ServedFrontend> {
   const found = frontendsIn(differences, "deleted", "UDP");
@@ -38,9 +38,9 @@ export function formerFrontends(differences: readonly SetDifference[]): Readonly
 
 /** The TCP frontends that a commit changed. */
 export interface ChangedFrontends {
-  /** Those that lost endpoints, each with these. One that only moved within the maps is not lost. */
+  /** Frontends that lost endpoints, each with these. An endpoint that only moved within the maps is not lost. */
   readonly lost: ReadonlyMap<FrontendId, FrontendTargets>;
-  /** Those that got endpoints and lost none: most had none before. */
+  /** Frontends that got endpoints and lost none: most had none before. */
   readonly begun: ReadonlyMap<FrontendId, FrontendTargets>;
 }
 

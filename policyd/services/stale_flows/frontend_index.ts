@@ -3,41 +3,41 @@ import type { ServedFrontend } from "./served_frontends.ts";
 import type { OneOrMore } from "../../one_or_more.ts";
 import { listOf, putList } from "../../one_or_more.ts";
 
-/** What flows of a frontend are judged by. */
+/** The facts by which flows of a frontend are checked. */
 export interface Suspicion {
-  /** The frontend as it was, where it is gone now. */
+  /** The frontend; its former state if it is gone. */
   readonly frontend: ServedFrontend;
-  /** As of when the round began; undefined where the frontend was no Service's any more. */
+  /** Its endpoints when the round began; undefined if no Service had the frontend any more. */
   readonly targets: ReadonlySet<string> | undefined;
-  /** Where its clients may have been sent before, and are not any more. */
+  /** Endpoints that its clients may have been sent to before, and are not sent to any more. */
   readonly former: ReadonlySet<string>;
 }
 
 type Suspects = Map<FrontendId, { readonly frontend: ServedFrontend; readonly former: Set<string> }>;
 
-/** A frontend of a Service. There are tens of thousands: its targets are one text, as none has a comma. */
+/** A frontend of a Service. There are tens of thousands, so its targets are one string; none has a comma. */
 interface Held extends Omit<ServedFrontend, "targets"> {
   readonly service: string;
   readonly targets: string;
 }
 
 /**
- * The UDP frontends of all Services, and of which of them flows may be stale: those that lost an endpoint, got their first
- * one or are gone. A change costs the Service's own frontends.
+ * Indexes the UDP frontends of all Services, and those whose flows may be stale: they lost an endpoint, got their first
+ * one or are gone. The cost of a change depends only on the Service's own frontends.
  */
 export class FrontendIndex {
-  /** By itself where it is the only one, as of nearly all Services. */
+  /** Without a list if it is the only one, as for nearly all Services. */
   readonly #ofService = new Map<string, OneOrMore<FrontendId>>();
   readonly #held = new Map<FrontendId, Held>();
-  /** What rules that are in force are about; and what those are about that are not yet. */
+  /** Suspects whose rules are in force (ripe), and those whose rules are not yet. */
   #ripe: Suspects = new Map();
   #unripe: Suspects = new Map();
 
-  /** Takes over a Service's frontends as they are now; none for one that is gone or has no UDP. */
+  /** Replaces a Service's frontends; none for one that is gone or has no UDP port. */
   replace(service: string, frontends: ReadonlyMap<FrontendId, ServedFrontend>): void {
     for (const id of listOf(this.#ofService.get(service))) {
       const held = this.#held.get(id);
-      // Another Service may have taken it over already.
+      // Another Service may have taken over the frontend already.
       if (frontends.has(id) || held?.service !== service) continue;
       this.#held.delete(id);
       this.suspect(id, frontendOf(held), targetsOf(held));
@@ -53,17 +53,17 @@ export class FrontendIndex {
     putList(this.#ofService, service, [...frontends.keys()]);
   }
 
-  /** Has the flows of a frontend judged, though none of its Services may have changed. */
+  /** Has the flows of a frontend checked, even if none of its Services has changed. */
   suspect(id: FrontendId, frontend: ServedFrontend, former: Iterable<string> = []): void {
     add(this.#unripe, id, frontend, former);
   }
 
-  /** Has all flows of all frontends judged. */
+  /** Has all flows of all frontends checked. */
   suspectAll(): void {
     for (const [id, held] of this.#held) this.suspect(id, frontendOf(held));
   }
 
-  /** The rules that decide the next packets are in force. */
+  /** Reports that the rules which decide the next packets are in force. */
   ripen(): void {
     for (const [id, { frontend, former }] of this.#unripe) add(this.#ripe, id, frontend, former);
     this.#unripe = new Map();
@@ -74,18 +74,17 @@ export class FrontendIndex {
     return this.#ripe.size > 0;
   }
 
-  /** Whether a Service has the frontend. */
   has(id: FrontendId): boolean {
     return this.#held.has(id);
   }
 
-  /** Whether flows of a frontend may go to a target as its Service is now. */
+  /** Returns whether flows of a frontend may go to a target in the present state of its Service. */
   hasTarget(id: FrontendId, target: string): boolean {
     const held = this.#held.get(id);
     return held !== undefined && `,${held.targets},`.includes(`,${target},`);
   }
 
-  /** Of which frontends flows are to be judged now, and by what. They are under suspicion no more. */
+  /** Returns the frontends whose flows are to be checked now, with the facts for it, and clears the suspicion. */
   take(): ReadonlyMap<FrontendId, Suspicion> {
     const taken = this.#ripe;
     this.#ripe = new Map();
@@ -97,7 +96,7 @@ export class FrontendIndex {
     );
   }
 
-  /** What was taken has not been judged. */
+  /** Makes suspects again of frontends that were taken and whose flows have not been checked. */
   putBack(suspicions: ReadonlyMap<FrontendId, Suspicion>): void {
     for (const [id, { frontend, former }] of suspicions) add(this.#ripe, id, frontend, former);
   }
@@ -111,7 +110,7 @@ function frontendOf(held: Held): ServedFrontend {
   return { family: held.family, frontend: held.frontend, targets: targetsOf(held) };
 }
 
-/** None for a frontend that nobody has. */
+/** Returns the endpoints of a frontend; none if no Service has it. */
 function targetsOf(held: Held | undefined): readonly string[] {
   return held === undefined || held.targets === "" ? [] : held.targets.split(",");
 }

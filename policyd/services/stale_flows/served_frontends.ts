@@ -9,17 +9,17 @@ import { servedWith } from "../compile/service_size.ts";
 import { socketText } from "../compile/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 
-/** A frontend of one protocol, and where flows of its clients may go. */
+/** A frontend of one protocol, and the endpoints that flows of its clients may go to. */
 export interface ServedFrontend {
   readonly family: RuleFamily;
   readonly frontend: Frontend;
-  /** As `socketText` prints them, no two alike: a list, as most have few. Empty for a Service without endpoints. */
+  /** Endpoints as `socketText` prints them, each once; a list, as most have few. Empty if the Service has none. */
   readonly targets: readonly string[];
 }
 
 /**
- * The frontends of a Service with this protocol, with all endpoints that serve, also those that terminate (TERM-04) and those that its
- * policies and hints send no new client to: a flow to one of them is in order.
+ * Returns the frontends of a Service with this protocol, with all endpoints that serve. These include terminating ones
+ * (TERM-04) and those that policies and hints send no new clients to, since a flow to one of them is valid.
  */
 export function servedFrontends(
   { service: whole, slices, context, holders }: ServedService,

@@ -11,17 +11,17 @@ import { FrontendIndex } from "./frontend_index.ts";
 import { isStale, questionsFor } from "./staleness.ts";
 import type { ServedFrontend } from "./served_frontends.ts";
 
-/** The kernel's flows, of the node's network namespace. */
+/** The kernel's flows in the node's network namespace. */
 export interface Flows {
   /**
    * Deletes flows.
    *
-   * @param asked what the kernel is asked for, one list each
-   * @returns how many there were
+   * @param asked filters for the kernel, one list each
+   * @returns the number of deleted flows
    * @throws DrawbridgeError (by the promise) when the kernel refuses
    */
   delete(asked: readonly ConntrackFilter[], isMeant: (flow: FlowTuples) => boolean): Promise<number>;
-  /** The node's own addresses. @throws DrawbridgeError when the kernel refuses */
+  /** Returns the node's own addresses. @throws DrawbridgeError when the kernel refuses */
   nodeAddresses(): ReadonlySet<Address>;
 }
 
@@ -33,26 +33,28 @@ export interface StaleFlowsParts {
   readonly servesNodePorts: (address: Address) => boolean;
 }
 
-/** What has been done so far. */
+/** The work done so far. */
 export interface StaleFlowsStatus {
-  /** Flows that were deleted. */
+  /** The number of deleted flows. */
   readonly deleted: number;
-  /** Times the kernel's flows were gone through. */
+  /** The number of passes through the kernel's flows. */
   readonly rounds: number;
   readonly lastError: string | undefined;
 }
 
-/** In a burst the kernel's table, of some ten thousand flows at times, is gone through once in this time. */
+/**
+ * The least time between two passes in a burst of changes: the kernel's table sometimes has some ten thousand flows.
+ */
 const LEAST_MILLISECONDS = 1000;
 
 /**
- * Forgets UDP flows that were decided by rules that are no more (SVC-27): the kernel decides a flow by its first packet
- * alone, and a client that goes on from its socket never makes a new one. Answered connections of TCP and
- * SCTP end by themselves; unanswered.ts forgets TCP connections that were never answered.
+ * Deletes UDP flows that were decided by rules that no longer exist (SVC-27): the kernel only decides a flow by its
+ * first packet, and a client that keeps its socket never begins a new one. Answered connections of TCP and SCTP end by
+ * themselves; unanswered.ts deletes TCP connections that were never answered.
  *
- * Flows are judged when the rules that decide their next packet are in force, of the frontends that changed alone; all of
- * them after the rules were written as a whole, since what happened before that nobody has seen. Others do their work during
- * a round, so that there are flows to endpoints that are newer than it: those are in order.
+ * Flows are checked once the rules that decide their next packet are in force. Only flows of changed frontends are
+ * checked, but all of them after the whole ruleset was written, since earlier changes were not observed. The event loop
+ * runs during a round, so some flows may go to endpoints that are newer than the round: those are valid.
  */
 export class StaleFlows {
   readonly #parts: StaleFlowsParts;
@@ -67,15 +69,15 @@ export class StaleFlows {
     this.#parts = parts;
   }
 
-  /** Takes over a Service's UDP frontends as they are now; none for one that is gone. */
+  /** Replaces a Service's UDP frontends; none for one that is gone. */
   replace(service: string, frontends: ReadonlyMap<FrontendId, ServedFrontend>): void {
     this.#index.replace(service, frontends);
   }
 
   /**
-   * The kernel has all rules that follow from what was told by now.
+   * Reports that the kernel has all rules that follow from the Services set so far.
    *
-   * @param commit by what it got them; undefined when nothing had to be written
+   * @param commit the commit that wrote them; undefined when nothing had to be written
    */
   rulesInForce(commit: Commit | undefined): void {
     if (commit?.isWhole === true) {

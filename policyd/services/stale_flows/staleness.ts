@@ -7,26 +7,28 @@ import { socketText } from "../compile/socket_address.ts";
 import type { FrontendTargets } from "./former_frontends.ts";
 import type { Suspicion } from "./frontend_index.ts";
 
-/** What flows are judged by. */
+/** The facts by which flows are checked. */
 export interface Judgement {
   readonly suspicions: ReadonlyMap<FrontendId, Suspicion>;
-  /** Whether any Service has a frontend, now. */
+  /** Whether any Service has a frontend at present. */
   readonly isFrontend: (id: FrontendId) => boolean;
-  /** Whether the Service that has a frontend has an endpoint (`socketText`), now. */
+  /** Whether the Service that has a frontend has an endpoint (`socketText`) at present. */
   readonly isTarget: (id: FrontendId, target: string) => boolean;
-  /** Whether NodePorts are served by an address: it is the node's own, and one of `nodePortAddresses`. */
+  /** Whether an address serves NodePorts: it is the node's own, and one of `nodePortAddresses`. */
   readonly servesNodePorts: (address: Address) => boolean;
 }
 
 /**
- * Whether a UDP flow was decided by what is no more, so that it has to be forgotten for the client's next packet to be
- * decided anew (SVC-27). A flow's frontend is found as rules find it: by address first, then by port (SVC-18).
+ * Returns whether a UDP flow was decided by a state that no longer exists, and has to be deleted so that the client's
+ * next packet is decided again (SVC-27). A flow's frontend is found as by the rules: by address first, then by port
+ * (SVC-18).
  *
- * - Where the Service has the endpoint the flow goes to, or had it when the round began, it is in order, also while that
- *   terminates (TERM-04). What it lost since then is judged by the next round.
- * - A flow to no endpoint was made when the frontend had none, or was none: it is stale as soon as there is one.
- * - A flow that was translated to something else is stale; where the frontend is gone, only if it went to one of its
- *   endpoints: what another program translated is not ours.
+ * - If the Service has the flow's endpoint, or had it when the round began, the flow is valid, even while the endpoint
+ *   terminates (TERM-04). The next round checks endpoints lost since then.
+ * - A flow to no endpoint was created when the frontend had none or did not exist: it is stale as soon as the frontend
+ *   has one.
+ * - A flow that was translated to anything else is stale. If the frontend is gone, it is stale only if it went to one
+ *   of the frontend's endpoints: another program's translations are not ours.
  */
 export function isStale({ family, original, reply }: FlowTuples, judgement: Judgement): boolean {
   const { destination: address, destinationPort: port } = original;
@@ -42,7 +44,7 @@ export function isStale({ family, original, reply }: FlowTuples, judgement: Judg
   return targets !== undefined || former.has(target);
 }
 
-/** The frontend by which a flow to an address and port is judged; undefined where it is none under suspicion. */
+/** Returns the frontend by which a flow to an address and port is checked; undefined if it is not a suspect. */
 function suspectOf(
   family: 4 | 6,
   address: Address,
@@ -57,8 +59,8 @@ function suspectOf(
 }
 
 /**
- * What the kernel is asked for: one list per family at most, narrowed by what all the frontends have in common, as it
- * goes through its whole table for each.
+ * Returns the filters for the kernel: at most one per family, narrowed by what all frontends have in common, since the
+ * kernel walks its whole table for each.
  */
 export function questionsFor(
   frontends: Iterable<Pick<FrontendTargets, "family" | "frontend">>,

@@ -14,20 +14,20 @@ import { changedFrontends } from "./former_frontends.ts";
 import type { Flows } from "./stale_flows.ts";
 import { questionsFor } from "./staleness.ts";
 
-/** The parts of {@link UnansweredConnections}. */
 export interface UnansweredConnectionsParts {
   readonly flows: Flows;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The endpoints (`socketText`) of the Service that has a TCP frontend, now; undefined where none has it. */
+  /** Returns the endpoints (`socketText`) of the Service that has a TCP frontend at present; undefined without one. */
   readonly targetsOf: (id: FrontendId) => ReadonlySet<string> | undefined;
   /** Whether an address of the node serves NodePorts. */
   readonly servesNodePorts: (address: Address) => boolean;
 }
 
 /**
- * The least time between two walks through the kernel's flows, in milliseconds. A walk is about endpoints whose rules were removed
- * one to two periods before it: a server that has answered by then keeps its connections. Frontends that are new do not wait.
+ * The least time between two walks through the kernel's flows, in milliseconds. A walk checks endpoints whose rules
+ * were removed one to two periods earlier, so that a server which has answered by then keeps its connections. New
+ * frontends do not wait.
  */
 const PERIOD = 3000;
 
@@ -45,24 +45,27 @@ interface Subject {
   readonly lost: Lost;
   /** Connections to addresses and ports that are frontends now, and were not when the connections began. */
   readonly begun: New;
-  /** Connections from any frontend to an address that its Service does not have: before a start, losses were not seen. */
+  /**
+   * Whether to find connections of any frontend to addresses that its Service lacks: losses before a start were not
+   * seen.
+   */
   readonly isAboutAll: boolean;
 }
 
 /**
- * Forgets TCP connections that were never answered and would be no more (SVC-30): those whose endpoint has gone since, for
- * example because its node lost power, and those that were begun before their frontend was translated, for example while the
- * add-on was not installed.
+ * Deletes TCP connections that were never answered and never would be (SVC-30): those whose endpoint has gone since,
+ * for example because its node lost power, and those that began before their frontend was translated, for example while
+ * the add-on was not installed.
  *
- * The kernel keeps the entry of such a connection for two minutes (`nf_conntrack_tcp_timeout_syn_sent`). By that entry every
- * repeated SYN goes to the same endpoint, and so does every new connection from the same port of the client. Without the entry the
- * next SYN goes to an endpoint that is there.
+ * The kernel keeps the entry of such a connection for two minutes (`nf_conntrack_tcp_timeout_syn_sent`). By that entry
+ * every repeated SYN goes to the same endpoint, and so does every new connection from the same port of the client.
+ * Without the entry the next SYN goes to an existing endpoint.
  */
 export class UnansweredConnections {
   readonly #parts: UnansweredConnectionsParts;
   /** The endpoints that were lost since the last walk. */
   #fresh: Lost = new Map();
-  /** Those that were lost before it: the next walk is about them. */
+  /** Those that were lost before it, which the next walk checks. */
   #waiting: Lost = new Map();
   /** Whether all rules were written since the last walk, and before it. */
   #isAllFresh = false;
@@ -79,7 +82,7 @@ export class UnansweredConnections {
     this.#parts = parts;
   }
 
-  /** Takes the endpoints that a commit took away, and the frontends that it made. */
+  /** Notes the endpoints that a commit removed, and the frontends that it added. */
   rulesInForce(commit: Commit | undefined): void {
     if (commit === undefined) return;
     const { lost, begun } = changedFrontends(commit.differences);
@@ -89,7 +92,7 @@ export class UnansweredConnections {
     this.#schedule();
   }
 
-  /** How many connections were deleted so far. */
+  /** The number of connections deleted so far. */
   get deleted(): number {
     return this.#deleted;
   }
@@ -120,7 +123,7 @@ export class UnansweredConnections {
       const deleted = await flows.delete(asked, asked.length === 0 ? () => false : this.#isMeant(subject));
       this.#deleted += deleted;
       this.#lastError = undefined;
-      if (deleted > 0) logger.debug("connections that nobody answers are forgotten", { deleted });
+      if (deleted > 0) logger.debug("deleted unanswered connections", { deleted });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#putBack(subject);
@@ -166,7 +169,7 @@ export class UnansweredConnections {
       if (targets === undefined || targets.has(target)) return false;
       const isTranslated = target !== socketText({ address, port });
       if (!isTranslated) return begun === "all" || begun.has(id);
-      // A server that was lost a moment ago may answer still.
+      // A server that was lost a moment ago may still answer.
       return isAboutAll && [this.#fresh, this.#waiting].every((recent) => recent.get(id)?.targets.has(target) !== true);
     };
   }
@@ -178,7 +181,7 @@ function questions({ lost, begun, isAboutAll }: Subject): readonly ConntrackFilt
   return questionsFor([...lost.values(), ...begun.values()], wanted);
 }
 
-/** The address and port that a client asked for, and the socket that it was sent to as `socketText` prints it. */
+/** Returns the address and port that a client asked for, and the socket it was sent to as `socketText` prints it. */
 function socketsOf({ original, reply }: FlowTuples): {
   readonly address?: Address;
   readonly port?: number;
@@ -189,7 +192,7 @@ function socketsOf({ original, reply }: FlowTuples): {
   return { address, port, target: socketText({ address: reply.source, port: reply.sourcePort }) };
 }
 
-/** Asks once for each frontend: most of many connections go to a few. */
+/** Caches the answer for each frontend: most of many connections go to a few frontends. */
 function remembered<T>(ask: (id: FrontendId) => T): (id: FrontendId) => T {
   const answers = new Map<FrontendId, { readonly answer: T }>();
   return (id) => {

@@ -36,7 +36,7 @@ spec: {ports: [{port: 80}], ${spec}}
     assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.7", "198.51.100.8"]'), 1);
     assert.deepEqual(logger.lines.at(-1), {
       level: "warn",
-      message: "a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over",
+      message: "a Service takes traffic to its externalIPs; set refuseExternalIPs to ignore them",
       fields: { service: "default/a", externalIPs: "198.51.100.7, 198.51.100.8", count: 2 },
     });
     assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
@@ -49,7 +49,7 @@ spec: {ports: [{port: 80}], ${spec}}
     assert.deepEqual([regarding.kind, regarding.key, reason], ["Service", "default/a", "ExternalIPsServed"]);
     assert.equal(
       note,
-      "Service default/a: spec.externalIPs: takes traffic to 198.51.100.7, 198.51.100.8; refuseExternalIPs would pass them over",
+      "Service default/a: spec.externalIPs: takes traffic to 198.51.100.7, 198.51.100.8; set refuseExternalIPs to ignore them",
     );
   });
 
