@@ -5,27 +5,28 @@ import { hostOf, portOf } from "./configured_sockets.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 import { API_SERVER } from "./refusal.ts";
 
-/** Where the addresses of API servers come from, and where they go. */
+/** The sources of API servers' addresses, and their consumer. */
 export interface AskedServersParts {
-  /** The servers that other programs of the node ask: the kubelet. */
+  /** Returns the servers that other programs of the node use: the kubelet's. */
   readonly others: () => readonly URL[];
-  /** The addresses of a name. It rejects where there are none, or nobody knows. */
+  /** Returns the addresses of a name. Rejects where it has none or cannot be resolved. */
   readonly resolve: (name: string) => Promise<readonly Address[]>;
   readonly clock: Pick<Clock, "after" | "now">;
-  /** Settles when connections to these sockets, which have changed, are not translated any more; it never rejects. */
+  /** Receives the changed sockets; resolves when no rule translates connections to them. Never rejects. */
   readonly protect: (sockets: readonly ProtectedSocket[]) => Promise<void>;
 }
 
-/** How often names and the kubelet's file are looked at while no request asks for it. */
+/** How often names and the kubelet's file are read again without a request. */
 const PERIOD = 30_000;
-/** For so long a name that was resolved is not resolved again. */
+/** How long a resolved name is not resolved again. */
 const FRESH = 10_000;
-/** No request waits longer than this for a name or for the kernel: protection must not be what keeps the daemon from its server. */
+/** The longest wait for a name or the kernel, so that protection never separates the daemon from its server. */
 const LONGEST_WAIT = 3000;
 
 /**
- * The API servers that this node asks, by the daemon's own requests and by the kubelet's kubeconfig: a request is sent when connections
- * to the addresses of its server are protected. A name keeps its last addresses while it cannot be resolved.
+ * The API servers that this node uses, by the daemon's own requests and by the kubelet's kubeconfig. A request is sent
+ * only after connections to its server's addresses are protected. A name that cannot be resolved keeps its last
+ * addresses.
  */
 export class AskedServers {
   readonly #parts: AskedServersParts;
@@ -40,16 +41,16 @@ export class AskedServers {
     this.#parts = parts;
   }
 
-  /** Looks at the others for the first time, and from then on by itself. */
+  /** Reads the other programs' servers for the first time, and then periodically. */
   start(): void {
     void this.#refresh();
   }
 
-  /** Settles when a request to a server may be sent. It never rejects. */
+  /** Resolves when a request to a server may be sent. Never rejects. */
   async before(server: URL): Promise<void> {
     const isNew = server.host !== this.#own?.host || server.protocol !== this.#own.protocol;
     this.#own = server;
-    // One that runs may have looked at the server before.
+    // A refresh in progress may have read the servers before this one was set.
     if (isNew) await this.#running;
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancel = this.#parts.clock.after(LONGEST_WAIT, resolve);
@@ -101,7 +102,7 @@ export class AskedServers {
       this.#resolved.set(host, { addresses, at: clock.now() });
       return addresses;
     } catch {
-      // The request itself fails for the same reason, and says so.
+      // The request itself fails for the same reason, and reports it.
       return known?.addresses ?? [];
     }
   }

@@ -5,9 +5,9 @@ import { TUNNEL } from "../routes/names.ts";
 import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
 import { API_SERVER } from "./refusal.ts";
 
-/** Ports and sockets that the configuration protects, whatever is in the cluster. */
+/** Ports and sockets that the configuration protects, independent of objects. */
 export interface ConfiguredSockets {
-  /** On all addresses of nodes. */
+  /** Protected on all addresses of nodes. */
   readonly ports: readonly ProtectedPort[];
   readonly sockets: readonly ProtectedSocket[];
 }
@@ -21,7 +21,7 @@ type Fields =
   | "protectedPorts"
   | "protectedSockets";
 
-/** The programs that listen on the ports that are protected by default, for people. */
+/** The programs, for messages, that listen on the ports protected by default. */
 const USUAL_OWNERS: Readonly<Record<number, string>> = {
   2379: "etcd",
   2380: "etcd",
@@ -38,8 +38,9 @@ const USUAL_OWNERS: Readonly<Record<number, string>> = {
 const DNS_PORT = 53;
 
 /**
- * Returns what the configuration protects: `protectedPorts`, the daemon's own ports, the tunnel's where there may be one, the API
- * server where its address is given as a number, the node's own DNS server, and `protectedSockets`.
+ * Returns the ports and sockets that the configuration protects: `protectedPorts`, the daemon's own ports, the tunnel's
+ * where there may be one, the API server where its address is numeric, the node's own DNS server, and
+ * `protectedSockets`.
  */
 export function configuredSockets(configuration: Pick<Configuration, Fields>): ConfiguredSockets {
   const { encapsulation, healthAddress, metricsAddress, nodeLocalDNS, protectedPorts, protectedSockets } =
@@ -55,7 +56,7 @@ export function configuredSockets(configuration: Pick<Configuration, Fields>): C
   if (healthAddress !== undefined && healthAddress !== "none") {
     own.push({ protocol: "TCP", port: healthAddress.port, owner: "policyd's health" });
   }
-  // By default it is the port of the proxy of Services, which is in the list, or with `services: false` this one.
+  // The default is the Service proxy's port, which is in the list already, or this one with `services: false`.
   if (healthAddress === undefined) {
     own.push({ protocol: "TCP", port: HEALTH_BESIDE_OTHERS.port, owner: "policyd's health" });
   }
@@ -78,7 +79,7 @@ export function configuredSockets(configuration: Pick<Configuration, Fields>): C
   };
 }
 
-/** Returns the socket of an API server's address; none for a name, which has to be resolved. */
+/** Returns the socket of an API server's URL; none for a name, which has to be resolved first. */
 export function apiServerSocket(url: URL | undefined): readonly ProtectedSocket[] {
   const address = url === undefined ? undefined : tryParseAddress(hostOf(url));
   return url === undefined || address === undefined
@@ -86,12 +87,12 @@ export function apiServerSocket(url: URL | undefined): readonly ProtectedSocket[
     : [{ address, protocol: "TCP", port: portOf(url), owner: API_SERVER }];
 }
 
-/** The host of an address without the brackets of IPv6. */
+/** Returns the host of a URL, without the brackets of IPv6. */
 export function hostOf({ hostname }: URL): string {
   return hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
 }
 
-/** The port of an address, which an URL leaves out where it is the scheme's. */
+/** Returns the port of a URL, which omits the scheme's default. */
 export function portOf({ port, protocol }: URL): number {
   if (port !== "") return Number(port);
   return protocol === "https:" ? 443 : 80;

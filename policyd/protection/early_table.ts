@@ -6,14 +6,15 @@ import { ownComment } from "../dataplane/own_comment.ts";
 import { keptChains, keptElement, keptSets } from "./kept_part.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 
-/** The table that keeps the API server's address before anything else is written. */
+/** The table that protects the API server's address before any other table is written. */
 export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-kept" });
 
 /**
- * Keeps connections to the API server from being translated while this daemon has read nothing yet. Rules that an earlier daemon left in force
- * stay until then, and may lead these connections to a pod: then nothing would ever be read.
+ * Keeps connections to the API server from being translated before this daemon has read anything. Until then the rules
+ * of an earlier daemon stay in force. They may lead these connections to a pod, and the daemon would never read
+ * anything.
  *
- * The table is written as a whole, and goes when the node's own tables have the same rules.
+ * The table is always written as a whole, and is removed once the node's own tables have the same rules.
  */
 export class EarlyTable {
   readonly #kernel: Pick<Nftables, "head" | "commit">;
@@ -22,7 +23,7 @@ export class EarlyTable {
     this.#kernel = kernel;
   }
 
-  /** Puts these sockets in force, in place of earlier ones. @throws DrawbridgeError when the kernel refuses */
+  /** Writes the table for these sockets, in place of earlier ones. @throws DrawbridgeError when the kernel refuses */
   write(sockets: readonly ProtectedSocket[]): void {
     if (sockets.length === 0) return this.remove();
     const claims = sockets.map(keptElement);

@@ -8,17 +8,18 @@ import { portKey } from "./refusal.ts";
 
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 
-/** A host port that a pod asks for and does not get. */
+/** A host port that a pod requests but does not get. */
 interface RefusedHostPort {
   readonly mapping: PortMapping;
   readonly owner: string;
 }
 
 /**
- * The host ports that no pod gets, since programs of the node listen there (CLAIM-03). The pod starts without such a port and has its
- * others: a port of one of the node's own programs is never free, and whoever looks after the pod finds an Event.
+ * Decides which host ports no pod gets, since programs of the node listen there (CLAIM-03). The pod starts without such
+ * a port and gets its others: a port of the node's own programs never becomes free, and an Event informs the pod's
+ * owner.
  *
- * Protected sockets of single addresses need no look here: connections to them are translated by no rule at all.
+ * Protected sockets of single addresses need no check here, since no rule translates connections to them.
  */
 export class HostPortRefusals {
   readonly #owners: ReadonlyMap<string, string>;
@@ -27,14 +28,14 @@ export class HostPortRefusals {
   /** The number of refused ports of each attachment, by its key. */
   readonly #refused = new Map<string, number>();
 
-  /** @param ports those that are protected on all addresses of nodes */
+  /** @param ports the ports protected on all addresses of nodes */
   constructor(ports: readonly ProtectedPort[], logger: Logger, events: NoticeSink) {
     this.#owners = new Map(ports.map(({ protocol, port, owner }) => [portKey(protocol, port), owner]));
     this.#logger = logger;
     this.#events = events;
   }
 
-  /** Returns an attachment with the host ports that it gets: the same object where it gets all. */
+  /** Returns an attachment with the host ports that it gets; the same object where it gets all. */
   served(attachment: AttachmentRecord): AttachmentRecord {
     const refused = this.#refusedOf(attachment);
     if (refused.length === 0) return attachment;
@@ -42,7 +43,7 @@ export class HostPortRefusals {
     return { ...attachment, portMappings: attachment.portMappings.filter((mapping) => !mappings.has(mapping)) };
   }
 
-  /** Reports what an attachment does not get, once for as long as it is there. */
+  /** Reports the host ports that an attachment does not get, once in its lifetime. */
   attached(attachment: AttachmentRecord): void {
     const key = attachmentKey(attachment);
     const refused = this.#refusedOf(attachment);
@@ -73,13 +74,13 @@ export class HostPortRefusals {
     this.#refused.delete(attachmentKey(attachment));
   }
 
-  /** How many host ports are refused now. */
+  /** The number of host ports refused now. */
   get count(): number {
     return [...this.#refused.values()].reduce((sum, count) => sum + count, 0);
   }
 
   #refusedOf({ portMappings, policyd: rules }: AttachmentRecord): readonly RefusedHostPort[] {
-    // Where the plugin works without a daemon it has published them already, in tables of its own.
+    // The plugin works without a daemon here and has already published them in its own tables.
     if (rules === undefined) return [];
     return portMappings.flatMap((mapping) => {
       const owner = this.#owners.get(portKey(PROTOCOLS[mapping.protocol], mapping.hostPort));

@@ -16,7 +16,7 @@ const NFT_PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const;
 /** Before all hooks that translate destinations: ours, kube-proxy's, portmap's and Docker's are at -110 to -99. */
 const PRIORITY = -120;
 
-/** By address, protocol and port the same address; each by this name and the family's number. */
+/** Name of the maps from address, protocol and port to the same address; the family's digit follows. */
 const KEPT = "kept";
 
 /** The maps of {@link keptChains}. */
@@ -26,9 +26,9 @@ export const keptSets: readonly SetDefinition[] = FAMILIES.map((family) => {
 });
 
 /**
- * Gives a connection to a protected socket the destination that it has. With this the kernel has decided about its destination
- * (nf_nat_inet_fn asks no further chain of a connection that has a translation), so that no rule of a Service or a host port, of ours
- * or of another program, leads it elsewhere. The packet stays as it is, and so does `ct status`.
+ * The rules that translate a connection to a protected socket to its own destination. This settles the destination in
+ * the kernel: nf_nat_inet_fn evaluates no further chain for a connection that has a translation. So no rule of a
+ * Service or host port, ours or another program's, redirects it. The packet and `ct status` stay unchanged.
  */
 const keep: readonly Rule[] = FAMILIES.map((family) =>
   rule({
@@ -42,19 +42,19 @@ const keep: readonly Rule[] = FAMILIES.map((family) =>
   }),
 );
 
-/** The hooks, there while a socket is protected: each new connection pays one lookup, and no other packet pays anything. */
+/** The hooks, present while a socket is protected: each new connection costs one lookup, other packets nothing. */
 export const keptChains: readonly Chain[] = (["prerouting", "output"] as const).map((hook) => ({
   name: `${KEPT}_${hook}`,
   base: { type: "nat", hook, priority: PRIORITY, policy: "accept" },
   rules: keep,
 }));
 
-/** The part of the inet table by which connections to protected sockets go where they are sent (CLAIM-04), without {@link keptChains}. */
+/** Returns the inet table's part that exempts protected sockets from NAT (CLAIM-04), without {@link keptChains}. */
 export function keptSockets(): TablePart {
   return { sets: keptSets, chains: [] };
 }
 
-/** The element of one socket in {@link keptSets}. */
+/** Returns the element of one socket in {@link keptSets}. */
 export function keptElement({ address, protocol, port }: ProtectedSocket): Claim {
   const key = [address, NFT_PROTOCOLS[protocol], port];
   return { table: INET_TABLE, set: setOf(address), element: { key, data: [address] } };

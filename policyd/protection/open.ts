@@ -21,7 +21,7 @@ import { ProtectionDataplane } from "./protection_dataplane.ts";
 import { ProtectedSocketIndex } from "./socket_index.ts";
 import { TranslatedFlows } from "./translated_flows.ts";
 
-/** The parts of the machine that protected sockets need. */
+/** The parts of the machine that {@link openProtection} needs. */
 export interface ProtectionMachine {
   readonly syscalls: FlowCalls;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ export interface ProtectionMachine {
   readonly kernel: Pick<Nftables, "head" | "commit">;
 }
 
-/** The parts of the daemon that keep addresses and ports for the programs that nodes depend on. */
+/** The parts of the daemon that reserve addresses and ports for the programs that nodes depend on. */
 export interface OpenedProtection {
   readonly index: ProtectedSocketIndex;
   readonly dataplane: ProtectionDataplane;
@@ -40,7 +40,7 @@ export interface OpenedProtection {
   readonly hostPorts: HostPortRefusals;
 }
 
-/** Protected sockets by the configuration, in the network namespace of this thread; nothing happens yet. */
+/** Creates the parts for the configured sockets, in the network namespace of this thread; nothing runs yet. */
 export function openProtection(configuration: Configuration, machine: ProtectionMachine): OpenedProtection {
   const { syscalls, clock, logger, clusterEvents, judge, ruleset, kernel } = machine;
   const configured = configuredSockets(configuration);

@@ -25,15 +25,15 @@ export interface ProtectionDataplaneParts {
   readonly logger: Logger;
   /** The ports that are protected on all nodes. */
   readonly ports: readonly ProtectedPort[];
-  /** The address that every pod finds the API server by, a Service's, which has to be translated; undefined outside of pods. */
+  /** The Service address in pods' environment, which must be translated; undefined outside of pods. */
   readonly variable: Address | undefined;
-  /** The ranges of Services that the configuration says. */
+  /** The configured ranges of Services. */
   readonly serviceCidrs: readonly Cidr[];
 }
 
 /**
- * Keeps connections to protected sockets where they are sent (CLAIM-04): first to the API server, before anything has been read from it,
- * then to all, as the cluster says where they are.
+ * Keeps connections to protected sockets from being translated (CLAIM-04): first those to the API server, before
+ * anything is read from it, then those to all protected sockets, at the addresses that objects name.
  */
 export class ProtectionDataplane implements Dataplane {
   readonly #parts: ProtectionDataplaneParts;
@@ -66,7 +66,7 @@ export class ProtectionDataplane implements Dataplane {
     this.#parts.flows.stop();
   }
 
-  /** Protects the sockets by which this node asks the API server. Settles when that is in force, or the kernel refuses it. */
+  /** Protects the sockets of the node's API servers. Resolves when that is in force or the kernel has refused it. */
   async protect(sockets: readonly ProtectedSocket[]): Promise<void> {
     const { index, ruleset, flows } = this.#parts;
     index.setAsked(sockets);
@@ -79,7 +79,7 @@ export class ProtectionDataplane implements Dataplane {
     if (kept.length > 0) await flows.forget(() => ({ sockets: kept, ports: [], nodeAddresses: new Set() }));
   }
 
-  /** Before the Services have been read: whether a socket is one of theirs, and has to be translated. */
+  /** Returns, before Services have been read, whether a socket belongs to a Service and must be translated. */
   #isOfService({ address }: ProtectedSocket): boolean {
     const { variable, serviceCidrs } = this.#parts;
     return address === variable || serviceCidrs.some((cidr) => cidrContains(cidr, address));

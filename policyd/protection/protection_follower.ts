@@ -6,15 +6,15 @@ import type { ServiceIndex } from "../services/compile/service_index.ts";
 import type { ProtectedSocketIndex } from "./socket_index.ts";
 
 /**
- * Finds the Services that gain or lose a frontend when what is protected changes: those with addresses that people wrote, those to
- * which something is refused, and, where a socket of a single address came or went, those that have the address as their own. All
- * others need no look.
+ * Finds the Services that gain or lose a frontend when protected sockets change: those with external or load balancer
+ * addresses, those with refused frontends, and, where a socket of a single address came or went, those that have the
+ * address as their own. No other Service needs a check.
  */
 export class ProtectionFollower {
   readonly #protection: ProtectedSocketIndex | undefined;
-  /** The Services with addresses that people wrote. */
+  /** The Services with external or load balancer addresses. */
   readonly #outside = new Set<string>();
-  /** The frontends that are refused to a Service, as a text. */
+  /** The refused frontends of each Service, as text. */
   readonly #refused = new Map<string, string>();
   #version: number | undefined;
   #sockets = "";
@@ -24,7 +24,7 @@ export class ProtectionFollower {
     this.#protection = protection;
   }
 
-  /** Keeps what a Service was compiled to. */
+  /** Records the result of compiling a Service. */
   compiled(service: Service, refused: readonly RefusedFrontend[]): void {
     const { key, externalIps } = service;
     if (externalIps.length > 0 || virtualAddresses(service).length > 0) this.#outside.add(key);
@@ -34,13 +34,13 @@ export class ProtectionFollower {
     else this.#refused.set(key, text);
   }
 
-  /** Forgets a Service that is gone. */
+  /** Forgets a deleted Service. */
   removed(key: string): void {
     this.#outside.delete(key);
     this.#refused.delete(key);
   }
 
-  /** Returns the Services to which something else is refused than before; nothing where no protected socket has changed. */
+  /** Returns the Services whose refused frontends have changed; none while no protected socket has changed. */
   touched(context: CompileContext, index: Pick<ServiceIndex, "service" | "services">): readonly string[] {
     const protection = this.#protection;
     const version = protection?.currentVersion();
@@ -62,7 +62,7 @@ export class ProtectionFollower {
     });
   }
 
-  /** Whether {@link touched} has seen a change since the last call, which may have changed sockets of single addresses. */
+  /** Returns whether {@link touched} has seen a change since the last call; sockets of single addresses may differ. */
   haveSocketsChanged(): boolean {
     const areNew = this.#areSocketsNew;
     this.#areSocketsNew = false;

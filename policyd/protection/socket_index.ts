@@ -11,25 +11,26 @@ import type { ConfiguredSockets } from "./configured_sockets.ts";
 import type { ProtectedSocket, Refusal } from "./refusal.ts";
 import { API_SERVER, CLUSTER_OWNERS, KUBERNETES_SERVICE, METADATA_ADDRESSES, portKey } from "./refusal.ts";
 
-/** Which addresses and ports Services do not get. */
+/** Decides which addresses and ports Services do not get. */
 export interface FrontendRefusals {
-  /** Why a Service does not get a frontend of one protocol; undefined where it may have it. */
+  /** Returns why a Service does not get a frontend of one protocol; undefined where it may have it. */
   refusalOf(service: Pick<Service, "key">, frontend: Frontend, protocol: Protocol): Refusal | undefined;
-  /** Whether a port of an address is protected, so that no Service but `default/kubernetes` has the whole address. */
+  /** Whether a port of an address is protected, so that only `default/kubernetes` may have the whole address. */
   isProtectedAddress(address: Address): boolean;
   /** Whether a Node has an address. */
   isNodeAddress(address: Address): boolean;
 }
 
-/** The most endpoints of `default/kubernetes` that are protected: an API server has a handful. */
+/** The most endpoints of `default/kubernetes` that are protected; API servers are a handful. */
 const MOST_ENDPOINTS = 256;
 
 /**
- * The sockets that nodes depend on, as the cluster says where they are: the API server's by the endpoints of `default/kubernetes` and
- * by what the daemon itself asks, others by the addresses of the Nodes, with the cluster's own addresses by the judge of Nodes.
+ * The sockets that nodes depend on, at the addresses that the cluster names. The API server's come from the endpoints
+ * of `default/kubernetes` and from the daemon's own requests, others from the addresses of Nodes. The node judge
+ * supplies the cluster's own addresses.
  *
- * Those who may write these endpoints or Nodes are trusted. One index serves the whole daemon: each part passes on to it the changes that
- * it receives itself.
+ * Writers of these endpoints and of Nodes are trusted. One index serves the whole daemon: each part passes on the
+ * changes that it receives.
  */
 export class ProtectedSocketIndex implements FrontendRefusals {
   readonly #configured: ConfiguredSockets;
@@ -38,22 +39,22 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   readonly #readVerdict: ReturnType<NodeJudge["reader"]>;
   /** The owners of ports on all nodes, by {@link portKey}. */
   readonly #ports: ReadonlyMap<string, string>;
-  /** By name; each index keeps what it has seen, so that the same change twice changes nothing. */
+  /** By name. The index remembers each Node, so that a change applied twice has no further effect. */
   readonly #nodes = new Map<string, Node>();
   readonly #addressesOf = new Map<string, readonly Address[]>();
-  /** How many Nodes have an address. */
+  /** Number of Nodes that have an address. */
   readonly #nodeAddresses = new Map<Address, number>();
   readonly #slices = new Map<string, EndpointSlice>();
   #kubernetes: Service | undefined;
   #asked: readonly ProtectedSocket[] = [];
-  /** By address; undefined until somebody asks. */
+  /** By address; undefined until requested. */
   #sockets: ReadonlyMap<Address, readonly ProtectedSocket[]> | undefined;
   #networks: PrefixIndex<string> | undefined;
   #serviceCidrs: readonly Cidr[] | undefined;
   #version = 0;
   readonly #followers: (() => void)[] = [];
 
-  /** @param ownNetworks the pods' networks that the configuration says */
+  /** @param ownNetworks the configured networks of pods */
   constructor(configured: ConfiguredSockets, judge: NodeJudge, ownNetworks: readonly Cidr[] = []) {
     this.#configured = configured;
     this.#judge = judge;
@@ -62,7 +63,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     this.#ports = new Map(configured.ports.map(({ protocol, port, owner }) => [portKey(protocol, port), owner]));
   }
 
-  /** Takes over changes, once each. */
+  /** Applies changes; a repeated change has no effect. */
   apply(changes: readonly ObjectChange[]): void {
     this.#judge.apply(changes);
     for (const change of changes) {
@@ -80,7 +81,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     }
   }
 
-  /** Sets the sockets by which this node itself asks the API server. */
+  /** Sets the sockets at which this node itself uses the API server. */
   setAsked(sockets: readonly ProtectedSocket[]): void {
     if (textOf(sockets) === textOf(this.#asked)) return;
     this.#asked = sockets;
@@ -88,12 +89,12 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     for (const follower of this.#followers) follower();
   }
 
-  /** Calls somebody after each change that no object brought. */
+  /** Calls the follower after each change that comes from no object. */
   follow(follower: () => void): void {
     this.#followers.push(follower);
   }
 
-  /** Returns a number that changes with each change, also of the cluster's own networks. */
+  /** Returns a number that changes with each change, including changes of the cluster's own networks. */
   currentVersion(): number {
     if (this.#readVerdict().size > 0 || this.#serviceCidrs !== this.#judge.serviceCidrs) {
       this.#serviceCidrs = this.#judge.serviceCidrs;
@@ -108,7 +109,9 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     return [...this.#byAddress().values()].flat();
   }
 
-  /** Returns those of {@link allSockets} but those by which `default/kubernetes` is reached: no rule may translate them. */
+  /**
+   * Returns {@link allSockets} without the frontends of `default/kubernetes`: the sockets that no rule may translate.
+   */
   sockets(): readonly ProtectedSocket[] {
     return this.allSockets().filter((socket) => !isFrontendOf(this.#kubernetes, socket));
   }
@@ -131,7 +134,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
       ?.find((socket) => socket.protocol === protocol && socket.port === port);
     if (holder !== undefined) return { type: "protected socket", owner: holder.owner };
     if (type === "cluster") return undefined;
-    // A load balancer may well have a node's address.
+    // A load balancer may legitimately have a node's address.
     if (this.#nodeAddresses.has(address)) return ofPort();
     const owner = METADATA_ADDRESSES.has(address) ? CLUSTER_OWNERS.metadata : this.#clusterNetworks().find(address);
     return owner === undefined ? undefined : { type: "cluster address", owner };
@@ -156,7 +159,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     else this.#nodes.set(name, node);
     const before = this.#addressesOf.get(name) ?? [];
     const after = [...new Set((node?.addresses ?? []).map(({ address }) => address))].filter((one) => !isReserved(one));
-    // A Node changes every few seconds in other ways.
+    // A Node changes every few seconds in other fields.
     if (before.join() === after.join()) return;
     this.#networks = undefined;
     for (const address of before) this.#count(address, -1);
@@ -195,7 +198,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     if (this.#networks === undefined) {
       this.#networks = new PrefixIndex();
       const nodes = [...this.#nodeAddresses.keys()];
-      // A range of Services with a node's address is a mistake, and says nothing about others.
+      // A range of Services that contains a node's address is a mistake, and says nothing about other addresses.
       const ranges = this.#judge.serviceCidrs.filter((cidr) => !nodes.some((address) => cidrContains(cidr, address)));
       for (const cidr of ranges) this.#networks.set(cidr, CLUSTER_OWNERS.services);
       const ofNodes = [...this.#judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
@@ -205,7 +208,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   }
 }
 
-/** Returns the sockets of the API server by the endpoints of its Service. */
+/** Returns the API server's sockets, from the endpoints of its Service. */
 export function endpointsOf(slices: Iterable<EndpointSlice>): readonly ProtectedSocket[] {
   const found: ProtectedSocket[] = [];
   for (const { ports, endpoints } of [...slices].sort((a, b) => (a.key < b.key ? -1 : 1))) {

@@ -11,7 +11,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Flows } from "../services/stale_flows/stale_flows.ts";
 import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
 
-/** Protected sockets as flows are judged by them. */
+/** Protected sockets that flows are checked against. */
 export interface JudgedSockets {
   readonly sockets: readonly ProtectedSocket[];
   readonly ports: readonly ProtectedPort[];
@@ -25,10 +25,10 @@ export interface TranslatedFlowsParts {
   readonly logger: Logger;
 }
 
-/** The destination has been translated. */
+/** Matches flows with a translated destination. */
 const TRANSLATED = { value: ConntrackStatus.DESTINATION_NAT, mask: ConntrackStatus.DESTINATION_NAT } as const;
 const RETRY = 5000;
-/** Milliseconds between two walks through all connections. */
+/** Milliseconds between two walks through the conntrack table. */
 const LEAST = 2000;
 const PROTOCOLS = [
   ["TCP", "tcp"],
@@ -37,8 +37,9 @@ const PROTOCOLS = [
 ] as const satisfies readonly (readonly [Protocol, IpProtocol])[];
 
 /**
- * Forgets connections to protected sockets that were translated to something else, before the socket was protected or by a daemon that
- * did not know of it. By their entries all their packets would go there, for the tunnel until the node restarts.
+ * Forgets flows to protected sockets that were translated elsewhere, before the socket was protected or by a daemon
+ * that did not know it. Their conntrack entries would send all further packets there, for the tunnel until the node
+ * restarts.
  */
 export class TranslatedFlows {
   readonly #parts: TranslatedFlowsParts;
@@ -51,8 +52,8 @@ export class TranslatedFlows {
   }
 
   /**
-   * Forgets them, when rules no longer make such: at once, or where it has just been done a little later. A refusal by the kernel is
-   * logged and tried again.
+   * Forgets these flows, once no rule creates new ones: immediately, or a little later if the last walk was just now. A
+   * refusal by the kernel is logged and retried.
    */
   async forget(judged: () => JudgedSockets): Promise<void> {
     this.#retry?.();
@@ -90,7 +91,7 @@ export class TranslatedFlows {
   }
 }
 
-/** Whether a flow, of the one protocol that these sockets have, is to one of them and goes somewhere else. */
+/** Returns whether a flow, of the protocol of these sockets, was sent to one of them and goes elsewhere. */
 export function isTranslated(
   { original, reply }: FlowTuples,
   { sockets, ports, nodeAddresses }: JudgedSockets,
@@ -101,13 +102,13 @@ export function isTranslated(
   return nodeAddresses.has(address) && ports.some((one) => one.port === port);
 }
 
-/** The same, as far as they are of one protocol. */
+/** Returns the sockets and ports of one protocol. */
 function ofProtocol({ sockets, ports, nodeAddresses }: JudgedSockets, protocol: Protocol): JudgedSockets {
   const isOne = (one: ProtectedPort): boolean => one.protocol === protocol;
   return { sockets: sockets.filter(isOne), ports: ports.filter(isOne), nodeAddresses };
 }
 
-/** One list for each family: the kernel goes through its table for each. */
+/** Returns one filter for each family, since the kernel walks its table for each. */
 function questionsFor(
   { sockets, ports, nodeAddresses }: JudgedSockets,
   protocol: IpProtocol,
