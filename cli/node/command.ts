@@ -7,7 +7,7 @@ import { doctorCommand } from "./doctor/command.ts";
 import { nodeFlowsCommand } from "./flows/command.ts";
 import { nodePoliciesCommand } from "./policies/command.ts";
 
-/** `node`: about the node it runs on. */
+/** Returns the command `node`, whose commands are about the node on which they run. */
 export function nodeCommand(run: Run): Command {
   return new Command("node")
     .description(

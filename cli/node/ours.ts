@@ -3,10 +3,10 @@ import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policy/closin
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";
 
-/** How the comment of the tables begins that the plugin makes where no policyd is (cni/node_tables.ts). */
+/** The prefix of the comment of tables that the plugin makes without policyd (cni/node_tables.ts). */
 const PLUGIN_MARK = "drawbridge-cni version ";
 
-/** Tables by the names that Drawbridge uses. */
+/** The tables with names of Drawbridge. */
 export const OUR_TABLES = [
   { family: "inet", name: "drawbridge" },
   { family: "inet", name: "drawbridge-policy" },
@@ -19,7 +19,7 @@ export const OUR_TABLES = [
   { family: "bridge", name: "drawbridge-cni" },
 ] as const;
 
-/** Whether a table is one that Drawbridge made: by its name and by the comment that each of ours has. */
+/** Returns whether Drawbridge made a table, by its name and the comment that each of ours has. */
 export function isOurTable(table: {
   readonly family: string;
   readonly name: string;
@@ -29,7 +29,7 @@ export function isOurTable(table: {
   return isOurs(table.comment) || table.comment?.startsWith(PLUGIN_MARK) === true;
 }
 
-/** Whether a table has one of our names, whoever made it. */
+/** Returns whether a table has one of our names, whoever made it. */
 export function isOurName(family: string, table: string): boolean {
   return OUR_TABLES.some((one) => one.family === family && one.name === table);
 }

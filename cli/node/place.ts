@@ -3,7 +3,7 @@ import * as v from "valibot";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { CONFIGURATION_FILE, DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
 
-/** Where on a node everything of ours is. */
+/** The places of everything of ours on a node. */
 export interface NodePlace {
   readonly configurationDirectory: string;
   readonly binaryDirectory: string;
@@ -11,21 +11,21 @@ export interface NodePlace {
   readonly stateDirectory: string;
   readonly socket: string;
   readonly bridge: string;
-  /** Where shims find the plugin server. */
+  /** The directory in which shims find the plugin server. */
   readonly serverDirectory: string;
-  /** Where the ledger of flows is. */
+  /** The directory of the ledger of flows. */
   readonly flowDirectory: string;
-  /** Path of the network namespace to look at instead of the one we are in. */
+  /** Path of the network namespace to read instead of our own. */
   readonly networkNamespace: string | undefined;
 }
 
-/** No option says it: the shim of a release has it built in (test/setup/build.mjs). */
+/** No option changes it: it is built into the shim of a release (test/setup/build.mjs). */
 const SERVER_DIRECTORY = "/run/drawbridge-plugin";
 
-/** Where the configuration has no field: as the plugin has it by default. */
+/** The plugin's default; the configuration has no field for it. */
 const DATA_DIRECTORY = "/var/lib/cni/networks";
 
-/** Adds the options that say where everything is. What none of them says is as the daemon's configuration has it. */
+/** Adds the options that say where everything is. The daemon's configuration is the default for each. */
 export function withPlace(command: Command): Command {
   return command
     .option("--cni-conf-directory <path>", "where runtimes look for network configurations (default: /etc/cni/net.d)")
@@ -48,7 +48,7 @@ export const placeEntries = {
   networkNamespace: v.optional(v.string()),
 };
 
-/** The place that options name, or else the configuration. */
+/** Returns the place from the options and, where these say nothing, the configuration. */
 export function placeOf(
   options: v.InferOutput<v.ObjectSchema<typeof placeEntries, undefined>>,
   configuration: Configuration,
@@ -66,12 +66,12 @@ export function placeOf(
   };
 }
 
-/** The path of our network configuration. */
+/** Returns the path of our network configuration. */
 export function configurationPath({ configurationDirectory }: NodePlace): string {
   return `${configurationDirectory}/${CONFIGURATION_FILE}`;
 }
 
-/** The path of the list by which pods can only be deleted. */
+/** Returns the path of the list for deleting pods only. */
 export function detachPath({ configurationDirectory }: NodePlace): string {
   return `${configurationDirectory}/${DETACH_FILE}`;
 }

@@ -8,12 +8,13 @@ import type { AuditedRecord, AuditFacts } from "./facts.ts";
 import type { AuditFindings, Leak } from "./leak.ts";
 import { LEAK_KINDS } from "./leak.ts";
 
-/** Whether IPAM plugins of others have given an attachment's addresses: only their DEL releases those (cni/delegation/). */
+/** Whether other IPAM plugins gave an attachment's addresses: only their DEL releases those (cni/delegation/). */
 type IsDelegated = (record: AttachmentRecord) => boolean;
 
 /**
- * Finds what belongs to no sandbox that is there. An ADD that is under way leaves nothing of the kind: its record comes before everything but its
- * reservation, and reservations count only some time after they were written; its record has its namespace.
+ * Finds what belongs to no existing sandbox. An ADD in progress is never reported: its record is written before
+ * everything except its reservation, and names its namespace; reservations count only some time after they were
+ * written.
  */
 export function audit(facts: AuditFacts): AuditFindings {
   const links = new Set((seen(facts.links) ?? []).map(({ name }) => name));
@@ -31,7 +32,7 @@ export function audit(facts: AuditFacts): AuditFindings {
   return { leaks: leaks.toSorted((a, b) => kindOf(a) - kindOf(b)), unseen: unseenOf(facts) };
 }
 
-/** One that is only marked may be of a Pod's earlier sandbox, whose link is there. */
+/** Returns whether a sandbox is over. A marked record may be of a Pod's earlier sandbox, while a link still exists. */
 function isOver({ record, hasEnded, isMarked }: AuditedRecord, links: ReadonlySet<string>): boolean {
   return hasEnded || (isMarked && !links.has(record.hostInterface));
 }
@@ -62,7 +63,7 @@ function unreadableLeak({ path, reason }: { readonly path: string; readonly reas
   return { kind: "record", what: path, why: `no record of an attachment can be read from it: ${reason}`, repair };
 }
 
-/** Reservations without record and link. */
+/** Yields reservations without a record and a link. */
 function* addressLeaks(facts: AuditFacts, links: ReadonlySet<string>): Generator<Leak> {
   const recorded = new Set(
     (seen(facts.records)?.records ?? []).map(
@@ -92,7 +93,7 @@ function* addressLeaks(facts: AuditFacts, links: ReadonlySet<string>): Generator
   }
 }
 
-/** Links of ours without a record: a pod may well have it, whose record somebody has removed. */
+/** Yields our links without a record. A pod may still use one, if somebody removed its record. */
 function* linkLeaks(facts: AuditFacts): Generator<Leak> {
   const links = seen(facts.links) ?? [];
   const recorded = new Set((seen(facts.records)?.records ?? []).map(({ record }) => record.hostInterface));
@@ -108,7 +109,7 @@ function* linkLeaks(facts: AuditFacts): Generator<Leak> {
       owner === undefined
         ? `nobody can tell whose it is: where no pod of this node has it (ip link show ${name}), ip link delete ${name}`
         : refusalFor(facts, owner.containerId);
-    // policyd writes the record of a pod that it knows again.
+    // policyd writes the record of a known pod again.
     const way = refusal === "alive" ? "its container runs: recreate its pod" : refusal;
     yield { kind: "link", what: name, why: "it has no record", repair: way ?? { kind: "link", name } };
   }
@@ -143,7 +144,7 @@ function* elementLeaks(facts: AuditFacts, links: ReadonlySet<string>, lasting: R
   }
 }
 
-/** @returns why nothing may be done about a container's things; undefined where it has ended */
+/** @returns why a container's things must not be touched; undefined where it has ended */
 function refusalFor({ hasProcesses }: AuditFacts, containerId: string): string | undefined {
   if ("value" in hasProcesses) return hasProcesses.value(containerId) ? "alive" : undefined;
   return `nobody can tell here whether container ${containerId} runs (${hasProcesses.unseen}): run it on the node itself`;

@@ -5,7 +5,7 @@ import { withPlace } from "../place.ts";
 
 export const AUDIT_FORMATS = ["table", "json", "yaml"] as const;
 
-/** `node audit`: lists what sandboxes that are gone have left, and removes it. */
+/** Returns the command `node audit`, which lists what ended sandboxes have left on the node, and removes it. */
 export function auditCommand(run: Run): Command {
   const command = withConfiguration(new Command("audit"))
     .description("list addresses, links, elements, records and host ports that belong to no pod of this node")

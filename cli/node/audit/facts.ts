@@ -3,15 +3,15 @@ import type { Reservation } from "../../../ipam/reservation.ts";
 import type { NodeLink, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 
-/** A record, and whether its sandbox has ended: its boot is over, or both its namespace and its link are gone (cni/gc/proof.ts). */
+/** A record, and whether its sandbox has ended: an earlier boot, or no namespace and no link (cni/gc/proof.ts). */
 export interface AuditedRecord {
   readonly record: AttachmentRecord;
   readonly hasEnded: boolean;
-  /** Whether daemon or plugin has marked it as ended (ipam/ended.ts). */
+  /** Whether the daemon or the plugin has marked it as ended (ipam/ended.ts). */
   readonly isMarked: boolean;
 }
 
-/** A reservation, and whether it was written long enough ago for its ADD to have come to an end. */
+/** A reservation, and whether it is so old that its ADD must have ended. */
 export interface AuditedReservation {
   readonly network: string;
   readonly reservation: Reservation;
@@ -19,7 +19,7 @@ export interface AuditedReservation {
   readonly isOld: boolean;
 }
 
-/** The facts that an audit judges. */
+/** The facts that an audit evaluates. */
 export interface AuditFacts {
   readonly place: NodePlace;
   readonly links: Seen<readonly NodeLink[]>;
@@ -28,10 +28,10 @@ export interface AuditFacts {
     readonly unreadable: readonly UnreadableAttachment[];
   }>;
   readonly reservations: Seen<readonly AuditedReservation[]>;
-  /** The host ends that elements of the plugin's own tables name. */
+  /** The host interfaces that elements of the plugin's own tables name. */
   readonly pluginOwners: Seen<ReadonlySet<string>>;
-  /** Those that the daemon's guard names. */
+  /** The host interfaces that the daemon's guard names. */
   readonly guardOwners: Seen<ReadonlySet<string>>;
-  /** Whether a process of the machine belongs to a container; unseen where only some of the processes can be seen. */
+  /** Returns whether a process of the machine belongs to a container; unseen where only some processes are visible. */
   readonly hasProcesses: Seen<(containerId: string) => boolean>;
 }

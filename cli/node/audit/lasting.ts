@@ -1,7 +1,7 @@
 import type { Seen } from "../doctor/facts.ts";
 import type { AuditedRecord, AuditFacts } from "./facts.ts";
 
-/** The facts that two looks at a node agree about: things that were there both times, and every record that one of them has seen. */
+/** Returns what two reads of a node agree about: things that are in both, and every record that either has. */
 export function lastingFacts(first: AuditFacts, second: AuditFacts): AuditFacts {
   return {
     ...second,
@@ -26,7 +26,7 @@ function inBoth(one: ReadonlySet<string>, other: ReadonlySet<string>): ReadonlyS
   return new Set([...other].filter((name) => one.has(name)));
 }
 
-/** A record that was seen once is of a call that is under way, and has not ended. */
+/** Marks a record as ended only if both reads say so; one that only one read has belongs to a call in progress. */
 function lastingRecords(one: readonly AuditedRecord[], other: readonly AuditedRecord[]): readonly AuditedRecord[] {
   const [before, now] = [one, other].map((records) => new Map(records.map((each) => [keyOf(each), each])));
   return [...new Map([...(before ?? []), ...(now ?? [])])].map(([key, latest]) => {
@@ -45,7 +45,7 @@ function keyOf({ record: { network, containerId, ifname } }: AuditedRecord): str
   return `${network}/${containerId}:${ifname}`;
 }
 
-/** @returns why something was not seen, where that is so of one of the two */
+/** Joins two facts. @returns why something was not seen, where that applies to either */
 function both<T>(first: Seen<T>, second: Seen<T>, join: (one: T, other: T) => T): Seen<T> {
   if (!("value" in first)) return first;
   return "value" in second ? { value: join(first.value, second.value) } : second;

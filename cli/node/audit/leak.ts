@@ -2,22 +2,22 @@ import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** The kinds of what sandboxes may leave, in the order in which they are listed. */
+/** The kinds of things that ended sandboxes may leave, in the order in which they are listed. */
 export const LEAK_KINDS = ["record", "address", "link", "element", "host port"] as const;
 
 /** How a leak is repaired. */
 export type Repair =
-  /** As DEL does: link, rules, addresses, neighbours, record. */
+  /** Like DEL: link, rules, addresses, neighbours, record. */
   | { readonly kind: "detach"; readonly record: AttachmentRecord }
   | { readonly kind: "release"; readonly network: string; readonly owner: Owner; readonly address: Address }
   | { readonly kind: "link"; readonly name: string }
-  /** Elements of a host end in the plugin's own tables. */
+  /** Removes the elements of a host interface from the plugin's own tables. */
   | { readonly kind: "withdraw"; readonly hostInterface: string };
 
-/** Something on the node that belongs to no sandbox that is there. */
+/** Something on the node that belongs to no existing sandbox. */
 export interface Leak {
   readonly kind: (typeof LEAK_KINDS)[number];
-  /** Its name, as files and the kernel have it. */
+  /** Its name in files and in the kernel. */
   readonly what: string;
   /** Why it counts as leaked. */
   readonly why: string;
@@ -28,11 +28,11 @@ export interface Leak {
 /** The findings of an audit. */
 export interface AuditFindings {
   readonly leaks: readonly Leak[];
-  /** The parts of the node that could not be looked at, and why. */
+  /** The parts of the node that could not be checked, and why. */
   readonly unseen: readonly { readonly what: string; readonly reason: string; readonly needsRoot: boolean }[];
 }
 
-/** A repair as one text: the same for two leaks that it repairs both. */
+/** Returns a repair as a text, equal for two leaks that one repair fixes. */
 export function repairKey(repair: Repair): string {
   switch (repair.kind) {
     case "detach":

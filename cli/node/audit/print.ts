@@ -3,7 +3,7 @@ import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
 import type { AuditFindings, Leak } from "./leak.ts";
 
-/** The state of a leak, and why it is left where it is. */
+/** The state of a leak, and why it is left. */
 export interface Outcome {
   readonly leak: Leak;
   readonly state: "leaked" | "repaired" | "left";
@@ -18,7 +18,7 @@ export interface AuditReport {
   readonly unseen: AuditFindings["unseen"];
 }
 
-/** For people. */
+/** Yields the report for people. */
 export function* auditTable(
   { isRepaired, outcomes, unseen }: AuditReport,
   columns: number,
@@ -45,7 +45,7 @@ function lastLine(outcomes: readonly Outcome[], isRepaired: boolean): string {
   return left === 0 ? `${outcomes.length} repaired` : `${outcomes.length - left} repaired, ${left} left`;
 }
 
-/** `{repair, leaks: [{kind, what, why, state, reason}], unseen: [{what, reason}]}`. */
+/** Returns the report as `{repair, leaks: [{kind, what, why, state, reason}], unseen: [{what, reason}]}`. */
 export function auditObject({ isRepaired, outcomes, unseen }: AuditReport): object {
   return {
     repair: isRepaired,

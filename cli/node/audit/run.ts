@@ -23,8 +23,7 @@ const optionsSchema = v.object({
 });
 
 /**
- * @returns how the command ends: 1 where leaks are left, 3 where there are none but nothing at all could be looked at, or root could have
- *   looked at more
+ * @returns 1 where leaks are left, 3 where there are none but nothing could be checked, or root could have checked more
  * @throws DrawbridgeError ERR_INPUT, ERR_CONFIGURATION; SyscallError ERR_NAMESPACE
  */
 export async function runAudit(io: Io, options: unknown): Promise<ExitCode> {
@@ -40,7 +39,7 @@ export async function runAudit(io: Io, options: unknown): Promise<ExitCode> {
   return unseen.some(({ what, needsRoot }) => needsRoot || what === "records") ? ExitCode.ERROR : ExitCode.YES;
 }
 
-/** Looks for leaks, and repairs those that can be where that is wanted, each repair once. */
+/** Finds leaks and, if asked to, makes each possible repair once. */
 export function auditNode(
   machine: Pick<NodeMachine, "readAuditFacts" | "repair">,
   place: NodePlace,

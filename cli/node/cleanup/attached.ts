@@ -7,14 +7,14 @@ import type { Inventory } from "./inventory.ts";
 const HOST_INTERFACE = /^dbv[0-9a-f]{12}$/;
 const DELAY_DEVICE = /^dbi[0-9a-f]{12}$/;
 
-/** Host ends of pods' links: their MAC address follows from their name, whatever else has such a name. */
+/** Returns the host ends of pods' links: their MAC address follows from their name, unlike that of others' links. */
 export function hostLinks({ links }: Pick<Inventory, "links">): readonly NodeLink[] {
   return links.filter(
     ({ name, kind, mac }) => kind === "veth" && HOST_INTERFACE.test(name) && mac === hostMac(sha256, name),
   );
 }
 
-/** The devices that delay what pods send, where their bandwidth is limited. */
+/** Returns the devices that delay what pods with a limited bandwidth send. */
 export function delayDevices({ links }: Pick<Inventory, "links">): readonly NodeLink[] {
   return links.filter(
     (link) =>
@@ -23,8 +23,8 @@ export function delayDevices({ links }: Pick<Inventory, "links">): readonly Node
 }
 
 /**
- * The pods that a runtime has still to detach by our plugin: those whose link is there. DEL removes a link, and so does the kernel
- * with the pod's network namespace, whoever has removed that.
+ * Returns the pods that a runtime still has to detach by our plugin: those whose link exists. DEL removes a link, and
+ * so does the kernel with the pod's network namespace, whoever removed that.
  *
  * @returns the pods' names, or a link's where no record names its pod
  */

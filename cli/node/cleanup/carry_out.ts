@@ -2,15 +2,15 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { NodeMachine } from "../machine/machine.ts";
 import type { Removal } from "./removal.ts";
 
-/** How one removal ended; `failure` says why what it names is left. */
+/** The result of one removal; `failure` says why the thing is left. */
 export interface Outcome {
   readonly removal: Removal;
   readonly failure: string | undefined;
 }
 
 /**
- * Carries out removals one after the other, whatever becomes of each. A directory stays when it has the only record of a setting that
- * could not be given back.
+ * Carries out removals one after the other, whether or not each succeeds. A directory stays when it holds the only
+ * record of a setting that could not be restored.
  */
 export function carryOut(machine: Pick<NodeMachine, "remove">, removals: readonly Removal[]): readonly Outcome[] {
   const needed: string[] = [];
@@ -24,7 +24,7 @@ export function carryOut(machine: Pick<NodeMachine, "remove">, removals: readonl
   });
 }
 
-/** Why an action failed; undefined where it did not. A bug stays one. */
+/** Returns why an action failed; undefined where it succeeded. A bug is thrown. */
 export function failureOf(action: () => void): string | undefined {
   try {
     action();

@@ -5,7 +5,7 @@ import { withPlace } from "../place.ts";
 
 export const CLEANUP_FORMATS = ["table", "json", "yaml"] as const;
 
-/** `node cleanup`: removes what Drawbridge has left on the node it runs on. */
+/** Returns the command `node cleanup`, which removes what Drawbridge has left on this node. */
 export function cleanupCommand(run: Run): Command {
   const command = withConfiguration(new Command("cleanup"))
     .description("remove what Drawbridge has left on this node; without --yes only say what")

@@ -21,15 +21,15 @@ const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile:
 ]);
 /** The files of the plugin server and of the shims that start it. */
 const SERVER_FILES = [LOCK_FILE, SOCKET_FILE, KEPT_ANSWER_FILE];
-/** An answer to STATUS that is being kept (cni/status/kept_answer.ts). */
+/** A temporary file of an answer to STATUS (cni/status/kept_answer.ts). */
 const UNFINISHED_ANSWER = new RegExp(`^\\.${KEPT_ANSWER_FILE}\\.\\d+$`);
 const FOR_PODS = "without it the pods that are there could not be deleted";
 
 /**
- * The network configuration, then the executables.
+ * Plans for the network configuration and then the executables.
  *
- * containerd calls DEL by the configuration of the moment, and with none it cannot stop a pod; CRI-O calls DEL by the configuration
- * of the ADD. Both need the executables (docs/runtimes.md).
+ * containerd calls DEL by the configuration of the moment, and cannot stop a pod without one; CRI-O calls DEL by the
+ * configuration of the ADD. Both need the executables (docs/runtimes.md).
  */
 export function files(inventory: Inventory, hasPods: boolean): Plan {
   const { files: entries, place } = inventory;
@@ -51,7 +51,7 @@ function configurationRemovals({ place, lists }: Inventory, ours: readonly FileE
   const own = configurationPath(place);
   const replacement = detachPath(place);
   const found = ours.find(({ path }) => path === own);
-  // A main plugin that stays in our list, or another configuration, is what runtimes go by then.
+  // Otherwise runtimes use the main plugin that stays in our list, or another configuration.
   const needsList = hasPods && found?.hasMainPlugin !== true && !lists.isDetachThere && lists.others.length === 0;
   const removals: Removal[] = ours
     .filter(({ path }) => path !== own && (path !== replacement || !hasPods))
@@ -64,12 +64,12 @@ function configurationRemovals({ place, lists }: Inventory, ours: readonly FileE
   return [{ kind: found.hasMainPlugin === true ? "entry" : "file", path: own }, ...removals];
 }
 
-/** Whether it was left by an installation that was killed. */
+/** Returns whether an installation that was killed left the file. */
 function isLeftover({ path }: FileEntry): boolean {
   return path.slice(path.lastIndexOf("/") + 1).startsWith(".");
 }
 
-/** The plugin server's directory. */
+/** Plans for the plugin server's directory. */
 export function server({ server: found, place: { serverDirectory } }: Inventory, hasPods: boolean): Plan {
   if (found === undefined) return { removals: [], kept: [] };
   const others = found.names.filter((name) => !SERVER_FILES.includes(name) && !UNFINISHED_ANSWER.test(name));
@@ -79,7 +79,7 @@ export function server({ server: found, place: { serverDirectory } }: Inventory,
   return { removals: [{ kind: "directory", path: serverDirectory }], kept: [] };
 }
 
-/** The ledger of flows, which no pod needs. */
+/** Plans for the ledger of flows, which no pod needs. */
 export function flows({ flows: names, place: { flowDirectory } }: Inventory): Plan {
   if (names === undefined) return { removals: [], kept: [] };
   const others = names.filter((name) => !isLedgerFile(name));
@@ -87,7 +87,7 @@ export function flows({ flows: names, place: { flowDirectory } }: Inventory): Pl
   return { removals: [], kept: [{ what: flowDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
 }
 
-/** The store of addresses and the state directory. */
+/** Plans for the store of addresses and the state directory. */
 export function state({ state: names, stores, place }: Inventory, hasPods: boolean): Plan {
   const removals: Removal[] = [];
   const kept: Kept[] = [];

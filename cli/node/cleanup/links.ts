@@ -7,12 +7,12 @@ import { delayDevices, hostLinks, sha256 } from "./attached.ts";
 import type { Inventory } from "./inventory.ts";
 import type { Plan, Removal } from "./removal.ts";
 
-/** Why something stays that `--pods` removes. */
+/** Reasons to retain something that `--pods` removes. */
 const WITH_PODS = "pods may use it; --pods takes it, too";
 const DOWN_WITH_PODS = "pods may use it; --pods takes it down";
 const WITH_ITS_POD = "it goes with its pod";
 
-/** The tunnel, and with `withPods` the bridge and the connection of each pod. */
+/** Plans for the tunnel and, with `withPods`, for the bridge and the connection of each pod. */
 export function links(inventory: Inventory, withPods: boolean): Plan {
   const parts = [tunnelOf(inventory), podLinks(inventory, withPods), bridgeOf(inventory, withPods)];
   return { removals: parts.flatMap(({ removals }) => removals), kept: parts.flatMap(({ kept }) => kept) };
@@ -25,7 +25,7 @@ function tunnelOf({ links: all }: Inventory): Plan {
   return { removals: [], kept: [{ what: `link ${tunnel.name}`, why: "it is not a VXLAN device" }] };
 }
 
-/** A link that is there shows that its pod is: the runtime's DEL removes it, or the end of the pod's network namespace. */
+/** A link shows that its pod exists: the runtime's DEL removes it, or the end of the pod's network namespace. */
 function podLinks(inventory: Inventory, withPods: boolean): Plan {
   const hosts = hostLinks(inventory);
   const delaying = delayDevices(inventory);
@@ -63,13 +63,13 @@ function reasonToKeep(bridge: NodeLink, inventory: Inventory, hosts: readonly No
   return `${foreign.map(({ name }) => name).join(", ")} is on it and not Drawbridge's`;
 }
 
-/** Those that somebody has set; the kernel makes the link-local ones. */
+/** Returns the addresses that somebody has set; the kernel makes the link-local ones. */
 function addressesOf({ name }: NodeLink, { addresses }: Inventory): readonly string[] {
   const all = addresses.filter(({ link }) => link === name).map(({ address }) => formatCidr(address));
   return all.filter((text) => !text.startsWith("fe80:"));
 }
 
-/** A bridge of ours has a MAC address that follows from its name and its first gateway address. */
+/** Returns whether a bridge is ours: its MAC address then follows from its name and its first gateway address. */
 function isOurBridge({ name, mac }: NodeLink, { addresses }: Inventory): boolean {
   const gateways = addresses.filter(({ link }) => link === name).map(({ address }) => formatAddress(address.address));
   return ["", ...gateways].some((gateway) => mac === bridgeMac(sha256, name, gateway));

@@ -8,24 +8,25 @@ import type { Kept, Plan, Removal } from "./removal.ts";
 import { settings } from "./settings.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 
-/** A plan with what people should know besides. */
+/** A plan with notes for people. */
 export interface CleanupPlan extends Plan {
-  /** The pods that cannot be deleted without what is kept for them. */
+  /** The pods that a runtime cannot delete without the retained things. */
   readonly pods: readonly string[];
   readonly notes: readonly string[];
 }
 
-/** The number of pods that are named. */
+/** The number of pods that a message names. */
 const NAMED = 5;
 
 /**
- * Returns what has to go so that nothing of Drawbridge is left on a node, and what stays. The network configuration is first, so that
- * no runtime attaches another pod. The records that say what is ours are last, so that a cleanup that is cut short can be run again.
+ * Returns what to remove so that nothing of Drawbridge is left on a node, and what stays. The network configuration is
+ * first, so that no runtime attaches another pod. The records that say what is ours are last, so that an interrupted
+ * cleanup can be run again.
  *
- * As long as there are pods that Drawbridge has attached, everything stays by which a runtime deletes them: the executables, a list
- * that attaches nothing, and the records (UNINSTALL-03). A cleanup after the last of them has gone removes it.
+ * While pods attached by Drawbridge exist, everything by which a runtime deletes them stays: the executables, a list
+ * that attaches nothing, and the records (UNINSTALL-03). A cleanup after the last pod is gone removes these.
  *
- * @param withPods pods' links are taken down and the bridge goes, too: pods that still run lose their network
+ * @param withPods also takes pods' links down and removes the bridge: running pods lose their network
  */
 export function cleanupPlan(inventory: Inventory, withPods: boolean): CleanupPlan {
   const pods = attachedPods(inventory);
@@ -55,7 +56,7 @@ function podNotes(pods: readonly string[]): readonly string[] {
   return [`delete or recreate the pods that Drawbridge has attached, then run this again: ${podList(pods)}`];
 }
 
-/** The names of some pods, and the number of the others. */
+/** Returns the names of some pods, and the number of the others. */
 export function podList(pods: readonly string[]): string {
   return shortList(pods, NAMED);
 }

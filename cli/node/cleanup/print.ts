@@ -5,13 +5,13 @@ import type { Outcome } from "./carry_out.ts";
 import type { CleanupPlan } from "./plan.ts";
 import { removalText } from "./removal.ts";
 
-/** What a cleanup would do, or has done where there are outcomes. */
+/** The actions of a planned cleanup, or their outcomes after it. */
 export interface Report {
   readonly plan: CleanupPlan;
   readonly outcomes: readonly Outcome[] | undefined;
 }
 
-/** For people. */
+/** Yields the report for people. */
 export function* reportTable({ plan, outcomes }: Report, columns: number, style: Style): Generator<string> {
   const rows = (outcomes ?? plan.removals.map((removal) => ({ removal, failure: undefined }))).map(
     ({ removal, failure }) => [
@@ -33,7 +33,7 @@ function lastLine({ plan, outcomes }: Report): string {
   return left === 0 ? `${outcomes.length} removed` : `${outcomes.length - left} removed, ${left} left`;
 }
 
-/** `{dryRun, removals: [{kind, what, done, failure}], kept: [{what, why}], notes}`; done and failure only behind a real run. */
+/** `{dryRun, removals: [{kind, what, done, failure}], kept: [{what, why}], notes}`; a plan has no done or failure. */
 export function reportObject({ plan, outcomes }: Report): object {
   return {
     dryRun: outcomes === undefined,

@@ -5,24 +5,24 @@ import type { TableReference } from "../../../kernel/nftables/object.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 
-/** One thing to remove, or to give back. */
+/** One thing to remove or to restore. */
 export type Removal =
   | { readonly kind: "file"; readonly path: string }
-  /** Our part of a network configuration list. */
+  /** Our plugins in a network configuration list. */
   | { readonly kind: "entry"; readonly path: string }
-  /** Our network configuration list, in whose place another one comes. */
+  /** Our network configuration list, which another one replaces. */
   | { readonly kind: "list"; readonly path: string; readonly replacement: string; readonly text: string }
   | { readonly kind: "table"; readonly table: TableReference; readonly isOwned: boolean }
   | { readonly kind: "route"; readonly route: Route }
   | { readonly kind: "rule"; readonly rule: RoutingRule }
   | { readonly kind: "link"; readonly name: string; readonly index: number }
-  /** The connection of a pod by its link, which is taken down and goes with the pod. */
+  /** A pod's connection by its link, which is taken down and disappears with the pod. */
   | { readonly kind: "connection"; readonly name: string; readonly index: number }
-  /** The program that takes the packets of a bridge around it, whoever made the bridge. */
+  /** The program by which packets skip a bridge, whoever made the bridge. */
   | { readonly kind: "program"; readonly bridge: string; readonly index: number }
-  /** A kernel setting of ours: it gets the value that it had before. `record` says what that was. */
+  /** A kernel setting of ours, which gets its earlier value back. `record` is the file with that value. */
   | { readonly kind: "setting"; readonly key: string; readonly value: string; readonly record: string }
-  /** With all that is in it. */
+  /** A directory with everything in it. */
   | { readonly kind: "directory"; readonly path: string };
 
 /** Something that stays, and why. */
@@ -31,14 +31,14 @@ export interface Kept {
   readonly why: string;
 }
 
-/** A part of a cleanup, as a value. */
+/** A part of a cleanup, as data. */
 export interface Plan {
-  /** In the order they are carried out. */
+  /** In the order in which they are carried out. */
   readonly removals: readonly Removal[];
   readonly kept: readonly Kept[];
 }
 
-/** Names the thing that a removal removes, in words. */
+/** Returns the words for what a removal removes. */
 export function removalText(removal: Removal): string {
   switch (removal.kind) {
     case "file":
@@ -68,7 +68,7 @@ export function removalText(removal: Removal): string {
   }
 }
 
-/** A setting's name as sysctl(8) takes it: with dots, and with slashes where a link's name has dots. */
+/** Returns a setting's name as sysctl(8) takes it: with dots, but with slashes where a link's name has dots. */
 export function dotted(key: string): string {
   return key.includes(".") ? key : key.replaceAll("/", ".");
 }

@@ -27,12 +27,13 @@ const optionsSchema = v.object({
   output: v.picklist(CLEANUP_FORMATS),
 });
 
-/** How often pods are looked for. */
+/** The time between two checks for pods. */
 const PAUSE_MILLISECONDS = 2000;
 
 /**
- * @returns 0 when nothing is left to remove, 1 when something is: because nothing was to be done yet, it could not be, or pods are there
- * @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT while policyd runs, and when the node cannot be looked at
+ * @returns 0 when nothing is left to remove; 1 for a plan with removals, a failed removal or, with --pods, existing
+ *   pods
+ * @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT while policyd runs, and when the node cannot be read
  */
 export async function runCleanup(io: Io, options: unknown): Promise<ExitCode> {
   const { yes, pods, wait, force, output, config, ...places } = v.parse(optionsSchema, options);
@@ -51,7 +52,7 @@ interface CleanupParts {
   readonly machine: NodeMachine;
   readonly place: NodePlace;
   readonly withPods: boolean;
-  /** Also while policyd runs. */
+  /** Works even while policyd runs. */
   readonly force: boolean;
 }
 
@@ -73,9 +74,9 @@ function refuseBesideDaemon({ isDaemonRunning }: PodsThere, { socket }: NodePlac
 }
 
 /**
- * Waits until the pods are gone, then removes what was kept for them.
+ * Waits until the pods are gone, then removes what was retained for them.
  *
- * @returns what all of it has done
+ * @returns the report of both steps
  * @throws DrawbridgeError ERR_INPUT when policyd runs again
  */
 async function cleanUpLater(io: Io, parts: CleanupParts, first: Report): Promise<Report> {
@@ -87,7 +88,7 @@ async function cleanUpLater(io: Io, parts: CleanupParts, first: Report): Promise
     said = text;
     await io.node.sleep(PAUSE_MILLISECONDS);
     const found = parts.machine.readPods(parts.place);
-    // Drawbridge may have been installed again: these pods need what is there.
+    // If Drawbridge was installed again, these pods need what exists.
     if (!parts.force) refuseBesideDaemon(found, parts.place);
     pods = attachedPods(found);
   }

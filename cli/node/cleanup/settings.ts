@@ -4,18 +4,18 @@ import type { Kept, Plan, Removal } from "./removal.ts";
 import { dotted } from "./removal.ts";
 
 const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
-/** A node that forwards packets of pods needs these, whichever add-on connects them. */
+/** A node that forwards pods' packets needs these with any network add-on. */
 const FORWARDING = /^net\/(ipv4\/ip_forward|ipv6\/conf\/all\/forwarding|ipv6\/conf\/[^/]+\/accept_ra)$/;
 const REDIRECTS = "net/ipv4/conf/all/send_redirects";
 
 /**
- * Gives kernel settings back the values that they had before Drawbridge changed them (UNINSTALL-01).
+ * Plans to restore the values that kernel settings had before Drawbridge changed them (UNINSTALL-01).
  *
- * A setting that has another value than ours was changed by somebody else since, and stays. Forwarding stays on: whatever forwards
- * packets on this node by now relies on it, and cannot be asked.
+ * A setting whose value is no longer ours has been changed by somebody else, and stays. Forwarding stays on: other
+ * programs that forward packets may rely on it by now.
  *
- * @param hasConnectedPods whether pods go on to use our bridge
- * @param removedLinks the names of links whose settings go with them
+ * @param hasConnectedPods whether pods continue to use our bridge
+ * @param removedLinks the names of links whose settings disappear with them
  */
 export function settings(
   { settings: all, connections }: Inventory,

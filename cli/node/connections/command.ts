@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import type { Run } from "../../program.ts";
 
-/** `node connections`: the table of connections of the node it runs on. */
+/** Returns the command `node connections`, which prints this node's table of connections. */
 export function connectionsCommand(run: Run): Command {
   return new Command("connections")
     .description("print this node's table of connections, as conntrack -L -o extended does; run it there, as root")

@@ -4,7 +4,7 @@ import type { ConntrackTuple } from "../../../kernel/conntrack/tuple.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { protocolNumber } from "../../../kernel/ip/protocol.ts";
 
-/** AF_INET and AF_INET6 (include/linux/socket.h), as conntrack prints them. */
+/** AF_INET and AF_INET6 (include/linux/socket.h); conntrack prints these numbers. */
 const FAMILY_NUMBERS = { 4: 2, 6: 10 } as const;
 
 /** Returns an entry of the table as `conntrack -L -o extended` prints it, with its line end. */

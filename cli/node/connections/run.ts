@@ -4,10 +4,10 @@ import type { Io } from "../../io.ts";
 import { conntrackLine } from "./conntrack_line.ts";
 
 const optionsSchema = v.object({ networkNamespace: v.optional(v.string()) });
-/** Lines that are written at once: a table has up to hundreds of thousands. */
+/** The lines that are written at once: a table has up to hundreds of thousands. */
 const LINES = 1000;
 
-/** @throws SyscallError, NetlinkError where the kernel refuses, as it does to others than root */
+/** Prints the table. @throws SyscallError, NetlinkError where the kernel refuses, as without root */
 export async function runConnections(io: Io, options: unknown): Promise<ExitCode> {
   const { networkNamespace } = v.parse(optionsSchema, options);
   const machine = await io.node.open(networkNamespace);

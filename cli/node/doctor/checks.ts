@@ -10,7 +10,7 @@ import { kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
 import * as settings from "./checks/settings.ts";
 import type { Check } from "./finding.ts";
 
-/** All checks, in the order they are made. */
+/** All checks, in the order in which they run. */
 export const CHECKS: readonly Check[] = [
   kernelVersion,
   kernelFeatures,

@@ -5,7 +5,7 @@ import { withPlace } from "../place.ts";
 
 export const DOCTOR_FORMATS = ["table", "json", "yaml"] as const;
 
-/** `node doctor`: what is wrong with the node it runs on. */
+/** Returns the command `node doctor`, which reports what is wrong with this node. */
 export function doctorCommand(run: Run): Command {
   const command = withConfiguration(new Command("doctor"))
     .description("what is wrong with this node, and how to mend it; run it there, as root")

@@ -2,14 +2,14 @@ import type { NodeFacts } from "./facts.ts";
 import type { Check, Finding, Unseen } from "./finding.ts";
 import { SEVERITIES } from "./finding.ts";
 
-/** What the checks say of a node. */
+/** The results of the checks. */
 export interface Diagnosis {
-  /** The gravest first. */
+  /** The most severe first. */
   readonly findings: readonly Finding[];
   readonly unseen: readonly Unseen[];
 }
 
-/** Makes the checks, each as far as what it needs was seen. */
+/** Runs the checks whose facts could be read. */
 export function diagnose(facts: NodeFacts, checks: readonly Check[]): Diagnosis {
   const findings: Finding[] = [];
   const unseen: Unseen[] = [];
@@ -30,7 +30,7 @@ function missingOf(
   return typeof fact === "object" && "unseen" in fact ? [fact] : [];
 }
 
-/** A fact that was seen; the checks name what they need, so it is only undefined where they did not. */
+/** Returns the value of a fact; undefined only for one that the check does not name in `needs`. */
 export function seen<T>(fact: { readonly value: T } | { readonly unseen: string }): T | undefined {
   return "value" in fact ? fact.value : undefined;
 }

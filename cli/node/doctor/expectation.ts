@@ -4,12 +4,12 @@ import { policyOptions, serviceRules } from "../../../policyd/node/rule_options.
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import type { Expectation } from "./facts.ts";
 
-/** What a daemon of this configuration would have loaded, and the tables themselves to try on the kernel. */
+/** What a daemon with this configuration loads, and its tables for a trial on the kernel. */
 export interface Expected extends Expectation {
   readonly trialTables: readonly Table[];
 }
 
-/** Works out what is expected of a node, by its daemon's configuration. */
+/** Returns what is expected of a node with this configuration of its daemon. */
 export function expectation(configuration: Configuration): Expected {
   const { markBits, services: servesServices, cniSourceDirectory, cniPrimary } = configuration;
   const tables = nodeTables({

@@ -14,22 +14,22 @@ import type { Route } from "../../../kernel/route/route.ts";
 import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
 import type { NodePlace } from "../place.ts";
 
-/** A fact, or why it could not be seen. */
+/** A fact, or why it could not be read. */
 export type Seen<T> =
   | { readonly value: T }
-  /** `needsRoot` where root would have seen it. */
+  /** `needsRoot` where root could have read it. */
   | { readonly unseen: string; readonly needsRoot?: boolean };
 
-/** A link with what of it matters here. */
+/** A link with the parameters that checks need. */
 export interface NodeLink extends Link {
   readonly vxlan: VxlanParameters | undefined;
 }
 
-/** A direct route of ours to the pods of another node, over which that node was asked for an answer. */
+/** A direct route of ours to the pods of another node, and whether that node answered over it. */
 export interface DirectRoute {
   readonly destination: Cidr;
   readonly gateway: Address;
-  /** The other node's address among those of its pods. */
+  /** The other node's address in its pod network. */
   readonly to: Address;
   readonly isAnswered: boolean;
 }
@@ -39,24 +39,24 @@ export interface NodeAddress {
   readonly address: Cidr;
 }
 
-/** What of the daemon's configuration a check depends on. */
+/** The parts of the daemon's configuration that checks depend on. */
 export interface Expectation {
-  /** Tables the daemon should have loaded, with their base chains. */
+  /** Tables that the daemon should have loaded, with their base chains. */
   readonly tables: readonly {
     readonly family: string;
     readonly name: string;
     readonly hooks: readonly { readonly chain: string; readonly hook: string; readonly priority: number }[];
   }[];
   readonly markBits: number;
-  /** Where the executables that belong to the daemon are. */
+  /** The directory with the executables of the daemon's release. */
   readonly sourceDirectory: string;
-  /** The configuration that is to come before ours (`cniPrimary`). */
+  /** The configuration that comes before ours on purpose (`cniPrimary`). */
   readonly primary: string | undefined;
-  /** False where kube-proxy is to stay. */
+  /** False where kube-proxy stays. */
   readonly servesServices: boolean;
 }
 
-/** Our network configuration as far as it can be read. */
+/** The readable content of our network configuration. */
 export type NetworkFile =
   | { readonly kind: "missing" }
   | { readonly kind: "broken"; readonly reason: string }
@@ -66,22 +66,22 @@ export type NetworkFile =
       readonly bridge: string | undefined;
       readonly types: readonly string[];
       readonly ranges: readonly RangeSet[];
-      /** Bytes; undefined leaves it to the kernel. */
+      /** Bytes; undefined leaves the MTU to the kernel. */
       readonly mtu: number | undefined;
     };
 
-/** A program of the directory of plugins. */
+/** A program in the directory of plugins. */
 export interface PluginFile {
   readonly name: string;
   readonly isFile: boolean;
   readonly isExecutable: boolean;
-  /** Whether it is as the file that belongs to this release; undefined where that is not at hand. */
+  /** Whether it equals the file of this release; undefined where that is not available. */
   readonly isAsShipped: boolean | undefined;
-  /** What the plugin answers to VERSION; undefined for those that are not asked. */
+  /** The plugin's answer to VERSION; undefined for those that are not asked. */
   readonly version: { readonly answer: string } | { readonly failure: string } | undefined;
 }
 
-/** What is known about a node, as a value. Nothing in it was changed by looking. */
+/** The facts about a node, as data. Reading them changes nothing. */
 export interface NodeFacts {
   readonly place: NodePlace;
   readonly expected: Expectation;
@@ -92,7 +92,7 @@ export interface NodeFacts {
   readonly trials: Seen<readonly Trial[]>;
   readonly linkKinds: Seen<readonly { readonly kind: string; readonly isKnown: boolean }[]>;
   readonly hasPacketLog: boolean;
-  /** Settings by key, as far as the kernel has them. */
+  /** Settings by key; those that the kernel does not have are absent. */
   readonly settings: ReadonlyMap<string, string>;
   readonly links: Seen<readonly NodeLink[]>;
   readonly addresses: Seen<readonly NodeAddress[]>;
@@ -106,16 +106,16 @@ export interface NodeFacts {
   readonly foreignTables: Seen<readonly ForeignTable[]>;
   /** Tables of the older iptables, whose rules netlink does not show. */
   readonly legacyTables: readonly string[];
-  /** Their rules, as its own program prints them. */
+  /** Their rules, as iptables-legacy's own program prints them. */
   readonly legacyRules: Seen<readonly ForeignTable[]>;
-  /** Ports that UDP sockets of the namespace listen on, tunnels of the kernel among them. */
+  /** Ports that UDP sockets of the namespace listen on, including those of kernel tunnels. */
   readonly udpPorts: ReadonlySet<number>;
   /** Ports that TCP sockets of the namespace listen on. */
   readonly tcpPorts: ReadonlySet<number>;
   readonly daemon: Seen<{ readonly status: PolicydStatus } | { readonly away: string }>;
-  /** Names in the directory of network configurations that runtimes take for such. */
+  /** Names of files that runtimes take for network configurations. */
   readonly configurations: Seen<readonly string[]>;
-  /** Whether the first of them, where that is not ours, attaches pods by ours, as Multus' does. */
+  /** Whether the first of them, where it is not ours, attaches pods by ours, as Multus' does. */
   readonly firstLeadsToOurs: Seen<boolean>;
   readonly network: Seen<NetworkFile>;
   readonly plugins: Seen<readonly PluginFile[]>;
@@ -128,7 +128,7 @@ export interface NodeFacts {
   readonly reservations: Seen<{
     readonly directory: string;
     readonly reservations: readonly Reservation[];
-    /** Files that are neither reservations nor what the store keeps besides. */
+    /** Files that are neither reservations nor other files of the store. */
     readonly strange: readonly string[];
   }>;
 }

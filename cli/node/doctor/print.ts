@@ -5,7 +5,7 @@ import type { Diagnosis } from "./diagnose.ts";
 import type { Check, Severity } from "./finding.ts";
 import { SEVERITIES } from "./finding.ts";
 
-/** For people: a finding with why it matters and the way out below it, then what could not be seen. */
+/** Yields the findings for people, each with its reason and the way out, then the checks that could not run. */
 export function* diagnosisTable({ findings, unseen }: Diagnosis, columns: number, style: Style): Generator<string> {
   const rows = findings.flatMap(({ severity, check, what, why, way }) => [
     [coloured(severity, style), check, printable(what)],
@@ -17,7 +17,7 @@ export function* diagnosisTable({ findings, unseen }: Diagnosis, columns: number
   yield `${countText({ findings, unseen })}\n`;
 }
 
-/** `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}]}`. */
+/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}]}`. */
 export function diagnosisJson({ findings, unseen }: Diagnosis): string {
   return `${JSON.stringify(plain({ findings, unseen }), null, 2)}\n`;
 }
@@ -28,7 +28,7 @@ export async function diagnosisYaml(diagnosis: Diagnosis): Promise<string> {
   return stringify(plain(diagnosis), { lineWidth: 0 });
 }
 
-/** What checks there are. */
+/** Returns the list of checks. */
 export function checksTable(checks: readonly Check[], columns: number): string {
   return formatTable(
     ["check", "what it looks at"],

@@ -22,8 +22,8 @@ const optionsSchema = v.object({
 });
 
 /**
- * @returns what is wrong with the command line, or how the command ends: 1 for errors and warnings, 3 where there are none but
- *   no check at all could be made, or root could have made more of them
+ * @returns an error in the command line, or the exit code: 1 for errors and warnings; 3 where there are none but no
+ *   check could run at all, or more could have run as root
  * @throws DrawbridgeError ERR_INPUT, ERR_CONFIGURATION; SyscallError ERR_NAMESPACE
  */
 export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | string> {
@@ -49,7 +49,7 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
   return isUnanswered(diagnosis, checks.length) ? ExitCode.ERROR : ExitCode.YES;
 }
 
-/** A check that cannot be made from here, such as in a container that does not see the node's files, is not an error. */
+/** A check that cannot run here, as in a container that does not see the node's files, is not an error. */
 function isUnanswered({ unseen }: Diagnosis, checks: number): boolean {
   return unseen.length === checks || unseen.some(({ needsRoot }) => needsRoot);
 }

@@ -3,7 +3,7 @@ import { withFlowOptions } from "../../flows/options.ts";
 import { withConfiguration } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 
-/** `node flows`: the ledger of flows of the node it runs on. */
+/** Returns the command `node flows`, which prints this node's ledger of flows. */
 export function nodeFlowsCommand(run: Run): Command {
   const command = withFlowOptions(withConfiguration(new Command("flows")))
     .description("who has talked to whom, as this node's ledger of flows has it; run it there, as root")

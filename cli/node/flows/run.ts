@@ -22,7 +22,7 @@ const optionsSchema = v.object({
 
 const PERIOD_MILLISECONDS = 1000;
 
-/** @throws DrawbridgeError ERR_INPUT where there is no ledger, as {@link filterOf}; ERR_STORE where it cannot be read */
+/** Prints flows. @throws DrawbridgeError ERR_INPUT without a ledger, as {@link filterOf}; ERR_STORE */
 export async function runNodeFlows(io: Io, options: unknown): Promise<ExitCode> {
   const { config, socket, flowDirectory, ...flows } = v.parse(optionsSchema, options);
   const { follow, output } = flows;

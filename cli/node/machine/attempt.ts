@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Seen } from "../doctor/facts.ts";
 
-/** What a call returns, or why the machine does not let us see it. A bug stays one. */
+/** Returns the result of a read, or why the machine does not permit it. A bug is thrown. */
 export function attempt<T>(see: () => T): Seen<T> {
   try {
     return { value: see() };

@@ -4,22 +4,22 @@ import { parseSaveText } from "../../../kernel/iptables/save_text.ts";
 import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 
 const MILLISECONDS = 10_000;
-/** A rule of kube-proxy has some 200 bytes: those of 10,000 Services come to 20 MB. */
+/** A rule of kube-proxy has about 200 bytes: those of 10,000 Services add up to 20 MB. */
 const LONGEST_ANSWER = 64 * 1024 * 1024;
-/** Administrators' paths, which a user's may lack. */
+/** The administrators' paths, which a user's PATH may lack. */
 const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin" };
 
 /**
- * Reads the rules of the module ip_tables, which only its own program can print; it changes nothing.
+ * Reads the rules of the module ip_tables, which only its own program can print. It changes nothing.
  *
- * @param families those of which the kernel has tables
+ * @param families those for which the kernel has tables
  * @throws DrawbridgeError ERR_UNAVAILABLE where the program is missing or fails
  */
 export function readLegacyRules(families: readonly ("ip" | "ip6")[]): readonly ForeignTable[] {
   return families.flatMap((family) => parseSaveText(printed(family === "ip" ? "iptables" : "ip6tables"), family));
 }
 
-/** Where the program has no name of its own, it is the only one of its kind, and says nothing of nftables. */
+/** Runs the legacy program: by the plain name where it has no other and is not of nftables. */
 function printed(program: string): string {
   const own = run(`${program}-legacy-save`, []);
   if (own !== undefined) return own;
@@ -32,7 +32,7 @@ function printed(program: string): string {
   );
 }
 
-/** @returns undefined where there is no such program */
+/** @returns undefined where the program does not exist */
 function run(file: string, args: readonly string[]): string | undefined {
   const { status, signal, stdout, stderr, error } = spawnSync(file, args, {
     env: ENVIRONMENT,

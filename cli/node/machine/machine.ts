@@ -8,42 +8,42 @@ import type { NodeFacts } from "../doctor/facts.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NodePlace } from "../place.ts";
 
-/** Where the ledger of a node's flows is, and who writes it. */
+/** The place of a node's ledger of flows, and the socket of the daemon that writes it. */
 export interface FlowPlace {
   readonly socket: string;
   readonly directory: string;
 }
 
-/** The flows that a node's ledger has. */
+/** The flows in a node's ledger. */
 export interface ReadFlows {
   readonly rows: readonly FlowRow[];
   /** Sentences about what is missing, and why. */
   readonly problems: readonly string[];
 }
 
-/** The node this process runs on. */
+/** The node on which this process runs. */
 export interface NodeMachine {
-  /** Looks at everything and changes nothing; what cannot be seen is said in the facts. */
+  /** Reads everything and changes nothing; the facts say what cannot be read. */
   readFacts(place: NodePlace, expected: Expected): NodeFacts;
   /** Lists what might be ours. @throws DrawbridgeError where it cannot be listed */
   readInventory(place: NodePlace): Inventory;
-  /** Looks only at what a cleanup waits for. @throws DrawbridgeError where it cannot be listed */
+  /** Reads only what a cleanup waits for. @throws DrawbridgeError where it cannot be listed */
   readPods(place: NodePlace): PodsThere;
-  /** Goes through the table of connections. @throws NetlinkError where the kernel refuses */
+  /** Visits the table of connections. @throws NetlinkError where the kernel refuses */
   visitConnections(visit: (entry: ConntrackEntry) => void): void;
-  /** Reads the ledger of this node's flows, which the daemon is asked to write first. */
+  /** Reads the ledger of this node's flows, after the daemon has written it. */
   readFlows(place: FlowPlace): ReadFlows;
   /** Asks the daemon which policies are in force. @returns a line of JSON for each @throws DrawbridgeError ERR_UNAVAILABLE */
   readPolicies(socket: string): string;
-  /** Looks at what belongs to pods, for an audit; what cannot be seen is said in the facts. */
+  /** Reads what belongs to pods, for an audit; the facts say what cannot be read. */
   readAuditFacts(place: NodePlace): AuditFacts;
-  /** Repairs one leak. @throws DrawbridgeError where it is in use by now, or cannot be repaired */
+  /** Repairs one leak. @throws DrawbridgeError where it is in use again, or cannot be repaired */
   repair(place: NodePlace, repair: Repair): void;
-  /** Removes one thing; that it is gone already is fine. @throws DrawbridgeError */
+  /** Removes one thing, which may be gone already. @throws DrawbridgeError */
   remove(removal: Removal): void;
 }
 
-/** Opens the node, which takes what nobody else on the command line needs: the kernel's own interface. */
+/** Opens the node. This loads the interface to the kernel, which no other command needs. */
 export interface NodeAccess {
   /** @param networkNamespace to work in instead of our own @throws SyscallError ERR_NAMESPACE */
   open(networkNamespace: string | undefined): Promise<NodeMachine>;

@@ -3,7 +3,7 @@ import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
 import type { NodeMachine } from "./machine.ts";
 import { systemMachine } from "./system_machine.ts";
 
-/** Opens the machine we are on, for good in the namespace that is named. @throws SyscallError ERR_NAMESPACE */
+/** Opens this machine; the thread stays in the named namespace. @throws SyscallError ERR_NAMESPACE */
 export function openMachine(networkNamespace: string | undefined): NodeMachine {
   const syscalls = nodeSyscalls();
   if (networkNamespace !== undefined) enterNamespace(syscalls, openNamespace(syscalls, networkNamespace));

@@ -7,8 +7,8 @@ const LONGEST_ANSWER = 64 * 1024;
 const versionSchema = v.object({ cniVersion: v.string(), supportedVersions: v.array(v.string()) });
 
 /**
- * Asks a plugin for the versions of CNI it speaks, as a runtime does (CNI specification, VERSION): beside iptables-legacy-save the
- * only program that the doctor starts, and one that runs as root on this node for each pod.
+ * Asks a plugin for its CNI versions, as a runtime does (CNI specification, VERSION). Besides iptables-legacy-save it
+ * is the only program that the doctor starts, and it runs as root for each pod of this node anyway.
  */
 export function askVersion(path: string): { readonly answer: string } | { readonly failure: string } {
   const { status, signal, stdout, error } = spawnSync(path, {
@@ -19,7 +19,7 @@ export function askVersion(path: string): { readonly answer: string } | { readon
     timeout: MILLISECONDS,
     maxBuffer: LONGEST_ANSWER,
   });
-  // One that answers before it has read what it is sent, which is of no matter for VERSION, closes that.
+  // A plugin may answer and close its input before it has read it; for VERSION this does not matter.
   const isUnread = error !== undefined && "code" in error && error.code === "EPIPE";
   if (error !== undefined && !isUnread) return { failure: error.message };
   if (status !== 0) return { failure: `it ended with ${signal ?? `code ${status}`}` };

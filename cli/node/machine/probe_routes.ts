@@ -8,13 +8,13 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { isOurs, TUNNEL } from "../../../policyd/routes/names.ts";
 import type { DirectRoute, NodeAddress, NodeLink } from "../doctor/facts.ts";
 
-/** Each may wait for its answer: the doctor is not to take minutes on a node with thousands of routes. */
+/** Each probe may wait for its answer: the doctor must not take minutes on a node with thousands of routes. */
 const MOST_PROBES = 4;
 const MILLISECONDS = 500;
 
 /**
- * Tries a connection over some of our direct routes, from this node's address on the bridge to the other node's, which are both addresses
- * of pods' networks: a network that drops these answers none of them.
+ * Tries connections over some of our direct routes, from this node's address on the bridge to the other node's. Both
+ * addresses are in pod networks, so a network that drops such packets lets no answer through.
  *
  * @throws SyscallError when a socket is refused
  */
@@ -42,7 +42,7 @@ export function probeDirectRoutes(
   return found;
 }
 
-/** The node's address on the bridge, of the family of another; not the link-local one. */
+/** Returns the node's address on the bridge in the family of another address, but not the link-local one. */
 function ownAddress(addresses: readonly NodeAddress[], bridge: string, like: Address): Address | undefined {
   return addresses
     .filter(({ link, address }) => link === bridge && familyOf(address.address) === familyOf(like))

@@ -2,25 +2,25 @@ import { createHash } from "node:crypto";
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { SERVER } from "../../../cni/executables.ts";
 
-/** The plugin's own words (cni/main.ts): a file that has them is it. */
+/** A text in the plugin (cni/main.ts) by which it is recognized. */
 const PLUGIN_WORDS = "Drawbridge CNI plugin";
 
 const PIECE = 1024 * 1024;
-/** Bytes; a shim is a few kilobytes, a plugin many megabytes. */
+/** Bytes; a shim has a few kilobytes, a plugin many megabytes. */
 const LARGEST_SHIM = 64 * 1024;
 
-/** Whether a file is Drawbridge's plugin, of a release with or without a shim, or its shim. @throws Error of node:fs */
+/** Returns whether a file is Drawbridge's plugin, with or without a shim, or its shim. @throws Error of node:fs */
 export function isOurExecutable(file: string): boolean {
   return hasWords(file, [PLUGIN_WORDS, SERVER]);
 }
 
-/** Whether a file is the shim, which has the name it starts a server under. @throws Error of node:fs */
+/** Returns whether a file is the shim, which contains the name of the server. @throws Error of node:fs */
 export function isShim(file: string): boolean {
   const found = statSync(file, { throwIfNoEntry: false });
   return found?.isFile() === true && found.size <= LARGEST_SHIM && hasWords(file, [SERVER]);
 }
 
-/** The pieces overlap, so that words are found wherever they stand. */
+/** Returns whether a file contains some words. The pieces overlap, so that words are found at their borders, too. */
 function hasWords(file: string, words: readonly string[]): boolean {
   const overlap = Math.max(...words.map((text) => text.length)) - 1;
   let tail = Buffer.alloc(0);
@@ -32,7 +32,7 @@ function hasWords(file: string, words: readonly string[]): boolean {
   return false;
 }
 
-/** Whether two files have the same content; undefined where the second is none. @throws Error of node:fs */
+/** Returns whether two files have the same content; undefined if the second is missing. @throws Error of node:fs */
 export function isSameContent(file: string, other: string): boolean | undefined {
   const second = statSync(other, { throwIfNoEntry: false });
   if (second?.isFile() !== true) return undefined;
@@ -46,7 +46,7 @@ function hashOf(file: string): string {
   return hash.digest("hex");
 }
 
-/** A file's content; each piece is overwritten by the next. */
+/** Yields a file's content; each piece is overwritten by the next. */
 function* piecesOf(file: string): Generator<Buffer, void, void> {
   const descriptor = openSync(file, "r");
   try {

@@ -23,11 +23,11 @@ import { attempt } from "./attempt.ts";
 import { readNetwork, readRecords } from "./read_files.ts";
 import { readLinks } from "./read_network.ts";
 
-/** Seconds after which a reservation without a record counts: an ADD writes the record some milliseconds later. */
+/** Seconds until a reservation without a record counts: an ADD writes the record some milliseconds after it. */
 export const ADD_SECONDS = 60;
 const LARGEST_RESERVATION = 1024;
 
-/** The node as the plugin's verbs see it, in the namespace the thread is in. */
+/** Returns the node as the plugin's verbs see it, in the thread's namespace. */
 export function nodeOf(syscalls: MachineCalls): Node {
   return machine(syscalls, {
     sha256,
@@ -39,14 +39,14 @@ export function nodeOf(syscalls: MachineCalls): Node {
 }
 
 /**
- * Looks at what an audit judges, twice, and keeps what was there both times; what cannot be seen is said. ADD writes the record first, and
- * DEL removes it last: whatever has a record at one of the two looks belongs to a call that is under way.
+ * Reads the facts of an audit twice, and returns what both reads found; it reports what cannot be read. ADD writes the
+ * record first and DEL removes it last, so anything with a record in one of the reads belongs to a call in progress.
  */
 export function readAuditFacts(syscalls: MachineCalls, place: NodePlace): AuditFacts {
   return lastingFacts(readOnce(syscalls, place), readOnce(syscalls, place));
 }
 
-/** Within a look records come last: each link and rule that was seen has its record by then. */
+/** Reads the records last, so that each link and rule that it saw has its record by then. */
 function readOnce(syscalls: MachineCalls, place: NodePlace): AuditFacts {
   const node = nodeOf(syscalls);
   const reservations = attempt(() => readAllReservations(node, place));
@@ -74,7 +74,7 @@ function readOnce(syscalls: MachineCalls, place: NodePlace): AuditFacts {
   };
 }
 
-/** The reservations of every network of ours: that of the configuration, and those that have records. */
+/** Returns the reservations of our networks: the configured one, and those with records. */
 function readAllReservations(node: Node, place: NodePlace): readonly AuditedReservation[] {
   const network = readNetwork(place);
   const recorded = readRecords(node.files, place).records.map((record) => record.network);
@@ -130,12 +130,13 @@ function onTables<T>(syscalls: MachineCalls, action: (socket: NftablesSocket) =>
 }
 
 /**
- * Tells of containers whether one of their processes is there: its control group has the container's id in its name, with every runtime.
+ * Returns a test whether one of a container's processes exists: with every runtime, the name of its control group
+ * contains the container's ID.
  *
- * @throws DrawbridgeError ERR_UNAVAILABLE in a PID namespace, in which other containers' processes are not seen
+ * @throws DrawbridgeError ERR_UNAVAILABLE in a PID namespace, which hides other containers' processes
  */
 export function processesByContainer(): (containerId: string) => boolean {
-  // Only the first PID namespace of a machine has the kernel's own threads.
+  // Only the machine's first PID namespace has the kernel's own threads.
   if (readOr("/proc/2/comm", "").trim() !== "kthreadd") {
     throw new DrawbridgeError("ERR_UNAVAILABLE", "this PID namespace does not have the node's processes");
   }
@@ -147,7 +148,7 @@ export function processesByContainer(): (containerId: string) => boolean {
   return (containerId) => [...groups].some((text) => text.includes(containerId));
 }
 
-/** A process may end meanwhile. */
+/** The process may have ended. */
 function readOr(path: string, otherwise: string): string {
   try {
     return readFileSync(path, "utf8");

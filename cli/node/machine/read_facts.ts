@@ -41,7 +41,7 @@ import {
 const DAEMON_MILLISECONDS = 3000;
 const MISSING: NetworkFile = { kind: "missing" };
 
-/** Looks at everything, in the namespace the thread is in; what cannot be seen is said. */
+/** Reads all facts in the thread's namespace; the facts say what cannot be read. */
 export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Expected): NodeFacts {
   const files = systemFileSystem(syscalls);
   const links = attempt(() => readLinks(syscalls));
@@ -109,7 +109,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   };
 }
 
-/** A daemon that is away is an answer; one that we may not ask is none. */
+/** Asks the daemon. One that does not run is a fact; without permission to ask, the fact is unseen. */
 function askDaemon(syscalls: MachineCalls, { socket }: NodePlace): Seen<DaemonAnswer> {
   return attempt((): DaemonAnswer => {
     try {

@@ -20,7 +20,7 @@ import { isSameContent, isShim } from "./program_words.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
 const LARGEST_RESERVATION = 1024;
-/** What the store keeps beside its reservations. */
+/** Other files of the store besides reservations. */
 const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
 
 const listSchema = v.object({
@@ -54,7 +54,7 @@ const listSchema = v.object({
   ),
 });
 
-/** The names runtimes take for network configurations, sorted; directories do not count, whatever their names are (libcni, ConfFiles). @throws Error of node:fs */
+/** Returns what runtimes take for configurations, sorted (libcni, ConfFiles). @throws Error of node:fs */
 export function readConfigurationNames({ configurationDirectory }: NodePlace): readonly string[] {
   if (statSync(configurationDirectory, { throwIfNoEntry: false }) === undefined) return [];
   return readdirSync(configurationDirectory, { withFileTypes: true })
@@ -63,7 +63,7 @@ export function readConfigurationNames({ configurationDirectory }: NodePlace): r
     .sort();
 }
 
-/** Whether the configuration that runtimes use instead of ours attaches pods by ours. @throws Error of node:fs */
+/** Returns whether the configuration before ours attaches pods by ours. @throws Error of node:fs */
 export function doesFirstLeadToOurs(place: NodePlace): boolean {
   const [first] = namesBeforeOurs(readConfigurationNames(place));
   if (first === undefined) return false;
@@ -73,7 +73,7 @@ export function doesFirstLeadToOurs(place: NodePlace): boolean {
   return leadsToOurs(readFileSync(path));
 }
 
-/** What our network configuration says. @throws Error of node:fs when it cannot be read */
+/** Reads our network configuration. @throws Error of node:fs when it cannot be read */
 export function readNetwork(place: NodePlace): NetworkFile {
   const path = configurationPath(place);
   const found = statSync(path, { throwIfNoEntry: false });
@@ -98,14 +98,15 @@ export function readNetwork(place: NodePlace): NetworkFile {
   }
 }
 
-/** IPAM plugins that ours serves itself, so that no file of theirs is needed. */
+/** IPAM plugins that ours implements itself, so that their files are not needed. */
 const SERVED = ["host-local", IPAM];
 
 /**
- * The programs that a network configuration names, and ours in any case: the shim with the plugin beside it, or the plugin alone
- * under the shim's name. The plugin is asked for its version, not the shim, which would start a plugin server.
+ * Reads the programs that a network configuration names, and ours in any case: the shim with the plugin beside it, or
+ * only the plugin under the shim's name. The plugin is asked for its version, not the shim, which would start a plugin
+ * server.
  *
- * @param sourceDirectory where the executables of this release are, if they are on this machine
+ * @param sourceDirectory the directory of this release's executables, if it exists on this machine
  * @throws Error of node:fs
  */
 export function readPlugins(
@@ -116,7 +117,7 @@ export function readPlugins(
   const types = network.kind === "network" ? network.types.filter((type) => !SERVED.includes(type)) : [];
   const hasShim = isShim(`${binaryDirectory}/${SHIM}`);
   const ours = hasShim ? [SHIM, PLUGIN] : [SHIM];
-  // Without a shim the plugin has its name.
+  // Without a shim the plugin has the shim's name.
   const shippedAs = (name: string): readonly string[] => (hasShim ? [name] : [SHIM, PLUGIN]);
   return [...new Set([...ours, ...types])].map((name) => {
     const path = `${binaryDirectory}/${name}`;
@@ -132,13 +133,13 @@ export function readPlugins(
   });
 }
 
-/** Whether a file has the content of one of those; undefined where none of them is there. */
+/** Returns whether a file has the content of any of some others; undefined where all of them are missing. */
 function isAnyOf(path: string, names: readonly string[], directory: string): boolean | undefined {
   const answers = names.map((name) => isSameContent(path, `${directory}/${name}`));
   return answers.includes(true) ? true : answers.find((answer) => answer !== undefined);
 }
 
-/** The records of all networks. @throws DrawbridgeError ERR_STORE */
+/** Reads the records of all networks. @throws DrawbridgeError ERR_STORE */
 export function readRecords(
   files: StoreFileSystem,
   { stateDirectory }: NodePlace,
@@ -153,9 +154,9 @@ export function readRecords(
 }
 
 /**
- * The reservations of our network.
+ * Reads the reservations of our network.
  *
- * @param hasAttachments whether there must be some: the daemon's container sees the records, and not this directory
+ * @param hasAttachments whether there must be some: the daemon's container sees the records, but not this directory
  * @throws DrawbridgeError ERR_STORE
  */
 export function readReservations(
@@ -187,7 +188,7 @@ export function readReservations(
 }
 
 function canExecute(path: string): boolean {
-  // Root may execute what has any of the bits alone.
+  // Root may execute a file with any one of the bits set.
   const { mode } = statSync(path);
   if ((mode & 0o111) === 0) return false;
   try {

@@ -7,10 +7,10 @@ import { readLedger } from "../../../policyd/flows/ledger_files.ts";
 import { atOnce } from "../../../policyd/slices.ts";
 import type { FlowPlace, ReadFlows } from "./machine.ts";
 
-/** A ledger at its largest is written in less than a second. */
+/** A ledger of the largest size is written in less than a second. */
 const MILLISECONDS = 10_000;
 
-/** Has the daemon write its ledger, and reads it; what keeps it from that is one of the problems. */
+/** Has the daemon write its ledger, and reads it; a failure to write is reported as a problem. */
 export function readFlows(syscalls: MachineCalls, { socket, directory }: FlowPlace): ReadFlows {
   const unwritten = problemOf(() => void askPolicyd(syscalls, socket, { type: "write flows" }, MILLISECONDS));
   const place = {

@@ -29,11 +29,11 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
 
 const DAEMON_MILLISECONDS = 3000;
-/** The plugin comes last, so that no shim is left without it. */
+/** The plugin is last, so that no shim is left without it. */
 const PROGRAMS = [SHIM, IPAM, LOOPBACK, PLUGIN];
 const LOCK_SH = 1;
 const LOCK_NB = 4;
-/** What an installation that was killed leaves (policyd/installation/installer.ts). */
+/** A temporary file of an installation that was killed (policyd/installation/installer.ts). */
 const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 const NETWORK = "drawbridge";
 const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
@@ -41,7 +41,7 @@ const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
 /**
  * Lists what might be ours.
  *
- * @throws NetlinkError, DrawbridgeError ERR_STORE, and ERR_INPUT where a directory cannot be read: without root nothing of it makes sense
+ * @throws NetlinkError, DrawbridgeError ERR_STORE, and ERR_INPUT where a directory cannot be read: all of it needs root
  */
 export function readInventory(syscalls: MachineCalls, place: NodePlace): Inventory {
   return asRoot(() => {
@@ -89,7 +89,7 @@ function asRoot<T>(action: () => T): T {
   }
 }
 
-/** Whoever listens there counts, whatever it answers. */
+/** Returns whether a process listens on the socket, whatever it answers. */
 function isDaemonRunning(syscalls: MachineCalls, { socket }: NodePlace): boolean {
   try {
     askPolicyd(syscalls, socket, { type: "status" }, DAEMON_MILLISECONDS);
@@ -109,7 +109,7 @@ function configurations(place: NodePlace): readonly FileEntry[] {
   return [{ path: own, isDirectory: false, isOurs, hasMainPlugin }, ...leftovers];
 }
 
-/** The list that an earlier cleanup has left for pods. */
+/** Returns the list that an earlier cleanup has left for pods. */
 function detaching(place: NodePlace): readonly FileEntry[] {
   const file = detachPath(place);
   return exists(file) ? [{ path: file, isDirectory: false, isOurs: isDetaching(file) }] : [];
@@ -150,7 +150,7 @@ function connectionsOf(syscalls: MachineCalls): number | undefined {
   return text === undefined ? undefined : Number(text);
 }
 
-/** Files of others that the daemon found under the name of our configuration, and kept (policyd/installation/list_file.ts). */
+/** Returns others' files that the daemon found under our file's name and saved (policyd/installation/list_file.ts). */
 function copiesOf(own: string): readonly FileEntry[] {
   const prefix = `${path.basename(own)}.saved-`;
   const names = (namesIn(path.dirname(own)) ?? []).filter((name) => name.startsWith(prefix));
@@ -162,7 +162,7 @@ function isUsefulWithoutUs(file: string): boolean {
   return list !== undefined && withoutOwnPart(list) !== undefined;
 }
 
-/** It names our network and our plugin. A file we cannot understand may be anybody's. */
+/** Returns whether the file names our network and our plugin. An unreadable file may be anybody's. */
 function isOurConfiguration(place: NodePlace): boolean {
   const network = readNetwork(place);
   return network.kind === "network" && network.name === NETWORK;
@@ -176,7 +176,7 @@ function programs({ binaryDirectory }: NodePlace): readonly FileEntry[] {
   return [...entries, ...leftoversIn(binaryDirectory)];
 }
 
-/** @param known what is known of files by their identity: further names need no reading */
+/** @param known results by the identity of a file, so that its further names need no read */
 function isOurProgram(file: string, known: Map<string, boolean>): boolean {
   const found = statSync(file, { throwIfNoEntry: false });
   if (found === undefined) return path.basename(readlinkSync(file)) === SHIM;
@@ -193,7 +193,7 @@ function serverIn(syscalls: MachineCalls, { serverDirectory }: NodePlace): Inven
   return { names, isRunning: isLocked(syscalls, `${serverDirectory}/${LOCK_FILE}`) };
 }
 
-/** A plugin server holds its lock for as long as it lives (cni/shim/program.ts). */
+/** Returns whether a plugin server runs, which holds its lock for its whole life (cni/shim/program.ts). */
 function isLocked(syscalls: MachineCalls, file: string): boolean {
   if (lstatSync(file, { throwIfNoEntry: false })?.isFile() !== true) return false;
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -209,7 +209,7 @@ function leftoversIn(directory: string): readonly FileEntry[] {
   return names.map((name) => ({ path: `${directory}/${name}`, isDirectory: false, isOurs: true }));
 }
 
-/** The directory of unfinished claims has others' claims too: it goes where no other network's is in it. */
+/** Returns the store's directories. That of unfinished claims stays while it has other networks' claims. */
 function stores({ dataDirectory }: NodePlace): Inventory["stores"] {
   const own = `${dataDirectory}/${NETWORK}`;
   const claims = `${dataDirectory}/.drawbridge`;

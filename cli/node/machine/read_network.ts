@@ -22,7 +22,7 @@ import { procSysctl } from "../../../kernel/sysctl.ts";
 import { isOurName } from "../ours.ts";
 import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
 
-/** Runs an action with a netlink socket for links and routes that is closed afterwards. */
+/** Runs an action with a netlink socket for links and routes, and closes it afterwards. */
 export function withRoutes<T>(syscalls: MachineCalls, action: (socket: NetlinkSocket) => T): T {
   const socket = openRouteSocket(syscalls);
   try {
@@ -48,7 +48,7 @@ export function readAddresses(syscalls: MachineCalls, links: readonly NodeLink[]
   );
 }
 
-/** Unicast routes of all tables in both families. */
+/** Returns the unicast routes of all tables in both families. */
 export function readRoutes(syscalls: MachineCalls): readonly Route[] {
   return withRoutes(syscalls, (socket) =>
     ([4, 6] as const).flatMap((family) =>
@@ -57,7 +57,7 @@ export function readRoutes(syscalls: MachineCalls): readonly Route[] {
   );
 }
 
-/** Routes of the main table that discard packets (blackhole, unreachable, prohibit) in both families. */
+/** Returns the routes of the main table that discard packets (blackhole, unreachable, prohibit) in both families. */
 export function readDiscardingRoutes(syscalls: MachineCalls): readonly Route[] {
   return withRoutes(syscalls, (socket) =>
     ([4, 6] as const)
@@ -76,7 +76,7 @@ export function readRuleset(syscalls: MachineCalls): RulesetOverview {
   }
 }
 
-/** The rules of other programs, with what they ask. @throws NetlinkError EPERM without CAP_NET_ADMIN */
+/** Reads the rules of other programs with their expressions. @throws NetlinkError EPERM without CAP_NET_ADMIN */
 export function readForeignRules(syscalls: MachineCalls): readonly ForeignTable[] {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {
@@ -86,7 +86,7 @@ export function readForeignRules(syscalls: MachineCalls): readonly ForeignTable[
   }
 }
 
-/** The desired and the observed state of each bridge with pods of these records. @throws DrawbridgeError when it does not answer */
+/** Returns the desired and observed state of each bridge with pods in the records. @throws DrawbridgeError */
 export function readNodeState(
   syscalls: MachineCalls,
   records: readonly AttachmentRecord[],
@@ -100,7 +100,7 @@ export function readNodeState(
   );
 }
 
-/** The settings that checks look at, as far as the kernel has them. */
+/** Reads the settings that checks need; those that the kernel does not have are absent. */
 export function readSettings(syscalls: MachineCalls, links: readonly string[]): ReadonlyMap<string, string> {
   const sysctl = procSysctl(syscalls);
   const ofLinks = ["all", ...links].flatMap((name) =>
@@ -125,15 +125,15 @@ export function readSettings(syscalls: MachineCalls, links: readonly string[]): 
   );
 }
 
-/** /proc/net is the namespace of the process's first thread, which is the one we run on. */
+/** The namespace of this thread; /proc/net would be that of the process's first thread. */
 const NET = "/proc/thread-self/net";
 
-/** Local ports of UDP sockets, those of tunnels of the kernel among them. */
+/** Returns the local ports of UDP sockets, including those of kernel tunnels. */
 export function readUdpPorts(): ReadonlySet<number> {
   return portsIn(["udp", "udp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /);
 }
 
-/** Ports that TCP sockets listen on (state 0A, TCP_LISTEN). */
+/** Returns the ports that TCP sockets listen on (state 0A, TCP_LISTEN). */
 export function readTcpPorts(): ReadonlySet<number> {
   return portsIn(["tcp", "tcp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /);
 }
@@ -148,7 +148,7 @@ function portsIn(files: readonly string[], pattern: RegExp): ReadonlySet<number>
   );
 }
 
-/** Tables of the older iptables that are loaded, with the family. */
+/** Returns the loaded tables of the older iptables, with the family. */
 export function readLegacyTables(): readonly string[] {
   return (["ip", "ip6"] as const).flatMap((family) =>
     readOptional(`${NET}/${family}_tables_names`)
@@ -158,7 +158,7 @@ export function readLegacyTables(): readonly string[] {
   );
 }
 
-/** Whether packets can be logged by netlink (CONFIG_NETFILTER_NETLINK_LOG). */
+/** Returns whether packets can be logged by netlink (CONFIG_NETFILTER_NETLINK_LOG). */
 export function hasPacketLog(): boolean {
   try {
     return readdirSync(`${NET}/netfilter`).includes("nfnetlink_log");

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 
 const MILLISECONDS = 10_000;
-/** A part has several policies as a rule; more parts than these no cluster has policies for. */
+/** A bound: a part usually holds several policies, and no cluster has enough of them for more parts. */
 const MOST_PARTS = 100_000;
 
 /** Asks the daemon which policies are in force. @returns a line of JSON for each @throws DrawbridgeError ERR_UNAVAILABLE, ERR_PROTOCOL */

@@ -16,10 +16,10 @@ import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { withRoutes } from "./read_network.ts";
 
-/** What the kernel answers when a thing is gone already. */
+/** The kernel's errors for a thing that is gone already. */
 const GONE = ["ENOENT", "ESRCH", "ENODEV"];
 
-/** Removes one thing; that it is gone already is fine. @throws NetlinkError, SyscallError, or an error of node:fs */
+/** Removes one thing, which may be gone already. @throws NetlinkError, SyscallError, or an error of node:fs */
 export function remove(syscalls: MachineCalls, removal: Removal): void {
   switch (removal.kind) {
     case "file":
@@ -48,7 +48,7 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
   }
 }
 
-/** Takes our part out of a network configuration list; the file goes where no main plugin remains. */
+/** Removes our part from a network configuration list, or the file where no main plugin remains. */
 function removeEntry(file: string): void {
   const list = readList(readFileSync(file));
   const rest = "unreadable" in list ? undefined : withoutOwnPart(list);
@@ -56,20 +56,20 @@ function removeEntry(file: string): void {
   writeWhole(file, bytesOf(rest), statSync(file).mode & 0o777);
 }
 
-/** The list that is new comes first: with none in between, containerd could stop no pod. */
+/** Writes the new list before it removes the old one: without any, containerd could not stop a pod. */
 function replaceList({ path: file, replacement, text }: Extract<Removal, { readonly kind: "list" }>): void {
   writeWhole(replacement, Buffer.from(text, "utf8"), 0o600);
   unlessGone(() => unlinkSync(file));
 }
 
 function writeWhole(file: string, content: Uint8Array, mode: number): void {
-  // The name is one that a later cleanup removes, should this one be killed.
+  // A later cleanup removes a file of this name, should this one be killed.
   const beside = `${path.dirname(file)}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
   writeFileSync(beside, content, { mode, flag: "wx", flush: true });
   renameSync(beside, file);
 }
 
-/** A table with the owner flag is taken over first, which works when its owner is gone; then it is ours to delete. */
+/** Deletes a table. One with the owner flag is taken over first, which succeeds once its owner is gone. */
 function removeTable(syscalls: MachineCalls, { table, isOwned }: Extract<Removal, { readonly kind: "table" }>): void {
   const socket = new NftablesSocket(syscalls);
   try {

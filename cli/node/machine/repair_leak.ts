@@ -16,14 +16,15 @@ import type { NodePlace } from "../place.ts";
 import { nodeOf, processesByContainer } from "./read_audit.ts";
 import { withRoutes } from "./read_network.ts";
 
-/** Milliseconds that the daemon may take to forget a pod. */
+/** The most milliseconds that the daemon may take to unregister a pod. */
 const DAEMON_MILLISECONDS = 10_000;
 const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
 
 /**
- * Repairs one leak, by the locks that ADD and DEL take. Its reason is looked at again, since pods come and go meanwhile.
+ * Repairs one leak, under the locks that ADD and DEL take. It checks the reason again, since pods come and go
+ * meanwhile.
  *
- * @throws DrawbridgeError ERR_INPUT where it is in use by now; what DEL throws
+ * @throws DrawbridgeError ERR_INPUT where it is in use again; what DEL throws
  */
 export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Repair): void {
   const node = nodeOf(syscalls);
@@ -35,7 +36,7 @@ export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Rep
       const { network, owner, address } = repair;
       const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
       openStore(node, network, place.dataDirectory).releaseAddresses(owner, [address], {
-        // Whatever throws here leaves the address reserved.
+        // If this throws, the address stays reserved.
         last: () => {
           const isRecorded = readAttachment(place.stateDirectory, network, owner, node.files) !== undefined;
           if (isRecorded || hasLink(link) || processesByContainer()(owner.containerId)) throw inUse(owner.containerId);
@@ -59,7 +60,7 @@ export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Rep
   }
 }
 
-/** As a DEL, which the daemon and all locks know. */
+/** Detaches as DEL does, with the daemon and all locks. */
 function detach(node: Node, place: NodePlace, record: AttachmentRecord): void {
   const { network, containerId, ifname, dataDir, bridge, hostInterface } = record;
   const hasLink = linksOf(node);

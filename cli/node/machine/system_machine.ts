@@ -10,7 +10,7 @@ import { repairLeak } from "./repair_leak.ts";
 import { readInventory, readPods } from "./read_inventory.ts";
 import { remove } from "./remove.ts";
 
-/** The machine as the calling thread sees it: its namespace is the thread's at the moment of each call. */
+/** Returns the machine as the calling thread sees it, in the thread's namespace at the time of each call. */
 export function systemMachine(syscalls: MachineCalls): NodeMachine {
   return {
     readFacts: (place, expected) => readFacts(syscalls, place, expected),

@@ -2,7 +2,7 @@ import { Command } from "commander";
 import { withConfiguration } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 
-/** `node policies`: which policies are in force on the node it runs on. */
+/** Returns the command `node policies`, which prints the policies in force on this node. */
 export function nodePoliciesCommand(run: Run): Command {
   return withConfiguration(new Command("policies"))
     .description("print a line of JSON for each policy: its generation in force on this node; run it there, as root")

@@ -6,7 +6,7 @@ import type { Io } from "../../io.ts";
 
 const optionsSchema = v.object({ ...configurationEntries, socket: v.optional(v.string()) });
 
-/** @throws DrawbridgeError ERR_UNAVAILABLE where the daemon does not answer */
+/** Prints the policies. @throws DrawbridgeError ERR_UNAVAILABLE where the daemon does not answer */
 export async function runNodePolicies(io: Io, options: unknown): Promise<ExitCode> {
   const { config, socket } = v.parse(optionsSchema, options);
   const { socketPath } = configurationOf(io, config);

@@ -16,7 +16,7 @@ import { listed } from "../finding.ts";
 const RESTART =
   "kubectl -n kube-system delete pod -l app.kubernetes.io/name=drawbridge --field-selector spec.nodeName=NODE";
 
-/** Problems that other checks find by themselves. */
+/** Returns whether another check reports a problem of the daemon, too. */
 function isOfAnotherCheck(problem: string): boolean {
   return isOfNodeState(problem) || isOfObstacles(problem) || isOfTakeOver(problem);
 }

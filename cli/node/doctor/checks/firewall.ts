@@ -46,7 +46,7 @@ function remarkOf(lost: LostFlows, { place }: NodeFacts): Remark {
   };
 }
 
-/** The remark where the rules could not be read: else they are among the tables that sample packets are tried on. */
+/** Reports legacy tables whose rules could not be read; those that were read are tried with sample packets. */
 function legacyRemarks({ legacyTables, legacyRules }: NodeFacts): readonly Remark[] {
   if (legacyTables.length === 0 || "value" in legacyRules) return [];
   return [
@@ -65,7 +65,7 @@ function legacyProgram(family: string): string {
 
 type Owner = "firewalld" | "ufw" | "Docker" | "iptables" | "Calico" | undefined;
 
-/** The program that has made the rules, by the names that these programs give. */
+/** Returns the program that made the rules, recognized by its names for tables and chains. */
 function ownerOf({ table, base }: LostFlows): Owner {
   if (table.name === "firewalld") return "firewalld";
   const names = [...table.chains.keys()];

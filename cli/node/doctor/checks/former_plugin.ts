@@ -15,7 +15,7 @@ import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
 import { shortList } from "../../../../policyd/log/line.ts";
 
-/** The most routes that are named. */
+/** The most routes in a finding. */
 const MOST_NAMED = 3;
 
 export const formerPlugin: Check = {
@@ -25,7 +25,7 @@ export const formerPlugin: Check = {
   examine: (facts) => [...portRemarks(facts), ...besideRemarks(facts)],
 };
 
-/** Ports of others on our bridge, as the daemon judges them before it takes the bridge over (FOREIGN-02). */
+/** Reports others' ports on our bridge, as the daemon does before it takes the bridge over (FOREIGN-02). */
 function portRemarks(facts: NodeFacts): readonly Remark[] {
   const { bridge } = facts.place;
   const ports = foreignPorts(seen(facts.links) ?? [], bridge, seen(facts.records)?.records ?? []);
@@ -44,7 +44,7 @@ function portRemarks(facts: NodeFacts): readonly Remark[] {
   ];
 }
 
-/** Bridges of others with the pods' network, and our routes of metric 106 that go with them (FOREIGN-03). */
+/** Reports other bridges with the pods' network, and our routes of metric 106 for them (FOREIGN-03). */
 function besideRemarks(facts: NodeFacts): readonly Remark[] {
   const links = seen(facts.links) ?? [];
   const { bridge } = facts.place;

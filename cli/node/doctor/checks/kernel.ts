@@ -4,7 +4,7 @@ import type { Check, Remark } from "../finding.ts";
 /** The oldest kernel whose nftables the tests cover (DESIGN section 9). */
 const OLDEST = [5, 15] as const;
 
-/** Kernel options by the instruction they bring (net/netfilter/Kconfig). */
+/** The kernel option for each instruction (net/netfilter/Kconfig). */
 const OPTIONS: Readonly<Record<string, string>> = {
   ct: "CONFIG_NFT_CT",
   fib: "CONFIG_NFT_FIB_INET",
@@ -75,7 +75,7 @@ type Trials = readonly {
   readonly refusal: string | undefined;
 }[];
 
-/** What is refused for instructions that no accepted rule has is for want of them; all else is told as the kernel does. */
+/** Reports refused tables by the instruction that no accepted rule has, or else in the kernel's words. */
 function refusedTables(trials: Trials): readonly Remark[] {
   const proven = new Set(trials.flatMap(({ instructions, refusal }) => (refusal === undefined ? instructions : [])));
   const refused = trials.filter(({ refusal }) => refusal !== undefined);

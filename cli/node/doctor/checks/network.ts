@@ -77,7 +77,7 @@ function* portMtus(
   for (const { hostInterface } of seen(records)?.records ?? []) {
     const link = byName.get(hostInterface);
     if (link === undefined || bridge === undefined || link.mtu === bridge.mtu) continue;
-    // Pods that were attached before a change keep what they had; only a larger one does harm.
+    // Pods that were attached before a change retain their MTU; only a larger one does harm.
     if (link.mtu < bridge.mtu) continue;
     yield {
       severity: "warning",

@@ -6,10 +6,10 @@ import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
 
-/** By what a line of the daemon's status begins that this check is about. */
+/** The prefix of the daemon's problems that this check reports. */
 const OF_THE_DAEMON = `${NODE_STATE}: `;
 
-/** Problems of the daemon's status that other checks find by themselves. */
+/** Returns whether this check reports a problem of the daemon's status. */
 export function isOfNodeState(problem: string): boolean {
   return problem.startsWith(OF_THE_DAEMON);
 }

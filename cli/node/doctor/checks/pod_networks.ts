@@ -19,7 +19,7 @@ export const podNetworks: Check = {
   examine: (facts) => [...addressConflicts(facts), ...routeConflicts(facts), ...obstacles(facts)],
 };
 
-/** Addresses of other links within the pod CIDR; of another bridge with all of it the check `former-plugin` speaks. */
+/** Reports addresses of other links within the pod CIDR. The check `former-plugin` reports those of bridges. */
 function addressConflicts(facts: NodeFacts): readonly Remark[] {
   const cidrs = podCidrs(facts);
   const bridges = namesOfBridges(facts);
@@ -35,7 +35,9 @@ function namesOfBridges({ links }: NodeFacts): ReadonlySet<string> {
   return new Set((seen(links) ?? []).flatMap(({ name, kind }) => (kind === BRIDGE ? [name] : [])));
 }
 
-/** Routes of others by other links. Those to one address lead to pods that another plugin has wired without a bridge. */
+/**
+ * Reports others' routes through other links. One to a single address leads to another plugin's pod without a bridge.
+ */
 function routeConflicts(facts: NodeFacts): readonly Remark[] {
   const cidrs = podCidrs(facts);
   const { bridge } = facts.place;
@@ -53,7 +55,7 @@ function routeConflicts(facts: NodeFacts): readonly Remark[] {
   });
 }
 
-/** The kernel's route to a link's own network is reported with its address already. */
+/** Matches the kernel's route to a link's own network, which is reported with the address already. */
 function isConnected(link: string, destination: Cidr) {
   return (one: { readonly link: string; readonly address: Cidr }): boolean =>
     one.link === link &&
@@ -70,7 +72,7 @@ function conflict(cidr: Cidr, what: string, look: string): Remark {
   };
 }
 
-/** Routes that discard within this node's pod CIDRs, and all that are within those of other nodes, by our routes to them. */
+/** Reports discarding routes in this node's pod CIDRs, and any in other nodes' CIDRs, as our routes to these show. */
 function obstacles(facts: NodeFacts): readonly Remark[] {
   const routes = (seen(facts.routes) ?? []).filter(({ table }) => table === MAIN_TABLE);
   const containment = new RouteContainment([
@@ -104,7 +106,7 @@ function obstacle(whose: string, cidr: Cidr, found: FoundRoute): Remark {
   };
 }
 
-/** The prefixes pods get their addresses from, as our network configuration has them. */
+/** Returns the prefixes from which pods get their addresses, from our network configuration. */
 export function podCidrs({ network }: NodeFacts): readonly Cidr[] {
   const file = seen(network);
   return file?.kind === "network" ? file.ranges.flat().map(({ subnet }) => subnet) : [];

@@ -4,7 +4,7 @@ import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
 
-/** Names of chains that kube-proxy makes in any of its modes (pkg/proxy). */
+/** Matches the names of chains that kube-proxy makes in any of its modes (pkg/proxy). */
 const KUBE_PROXY_CHAIN = /^KUBE-(SERVICES|NODEPORTS|SVC-|SEP-|PROXY-|POSTROUTING|EXTERNAL-SERVICES|LOAD-BALANCER)/;
 const KUBE_PROXY_TABLES = ["kube-proxy"];
 const IPVS_DEVICE = "kube-ipvs0";

@@ -54,7 +54,7 @@ export const reversePath: Check = {
     const all = Number(settings.get("net/ipv4/conf/all/rp_filter") ?? 0);
     return [...names].flatMap((name): readonly Remark[] => {
       const own = settings.get(`net/ipv4/conf/${name}/rp_filter`);
-      // The kernel takes the larger one (IN_DEV_RPFILTER).
+      // The kernel uses the larger one (IN_DEV_RPFILTER).
       if (own === undefined || Math.max(all, Number(own)) !== STRICT) return [];
       return [
         {
@@ -149,7 +149,7 @@ export const bridgeNetfilter: Check = {
   },
 };
 
-/** A time before which no release of Drawbridge was made. */
+/** No release of Drawbridge is older than this. */
 const EARLIEST = Date.UTC(2026, 0, 1);
 
 export const clock: Check = {
@@ -178,7 +178,7 @@ export const clock: Check = {
   },
 };
 
-/** Links with a default route, where there are several. */
+/** Returns the links with a default route, where there are several. */
 function severalUplinks({ routes, links }: NodeFacts): readonly string[] {
   const indexes = new Set(
     (seen(routes) ?? [])
@@ -193,7 +193,7 @@ function isOff6(settings: NodeFacts["settings"]): boolean {
   return settings.get("net/ipv6/conf/all/disable_ipv6") !== "0";
 }
 
-/** A key as sysctl(8) has it: dots where names of links have none. */
+/** Returns a key as sysctl(8) has it, with dots instead of slashes, unless a link's name has dots. */
 function dotted(key: string): string {
   return key.includes(".") ? key : key.replaceAll("/", ".");
 }

@@ -5,20 +5,20 @@ import { cutsOf } from "../../../../kernel/nftables/foreign/packet_walk.ts";
 import type { Need, Sample } from "./samples.ts";
 import { NEEDS } from "./samples.ts";
 
-/** The packets that pods need and a chain of another program drops or rejects. */
+/** Packets that pods need but that a chain of another program drops or rejects. */
 export interface LostFlows {
   readonly table: ForeignTable;
   readonly base: ForeignChain;
-  /** "may drop" where that depends on what is not known here. */
+  /** "may drop" where that depends on something unknown. */
   readonly verb: "drops" | "rejects" | "drops and rejects" | "may drop";
   readonly flows: readonly Sample[];
-  /** The rules that decide; without a handle by the base chain's policy. */
+  /** The deciding rules; without a handle it is the base chain's policy. */
   readonly deciding: readonly { readonly chain: string; readonly handle: bigint | undefined }[];
-  /** Of "may drop": the rules that cannot be evaluated. */
+  /** For "may drop": the rules that cannot be evaluated. */
   readonly doubts: readonly Doubt[];
 }
 
-/** Judges others' tables by the packets, and gathers what is lost for each base chain. */
+/** Evaluates other programs' tables for the packets, and returns what is lost, grouped by base chain. */
 export function lostFlows(tables: readonly ForeignTable[], samples: readonly Sample[]): readonly LostFlows[] {
   const found = new Map<string, { readonly sample: Sample; readonly cut: Cut }[]>();
   for (const sample of samples) {
@@ -57,7 +57,7 @@ function distinct<T extends { readonly chain: string; readonly handle: bigint | 
   return [...new Map(all.map((one) => [`${one.chain} ${one.handle}`, one])).values()];
 }
 
-/** The needs of flows with their protocols, such as "pod to pod (IPv4 TCP, answers of IPv4 UDP)". */
+/** Returns the needs of flows with their protocols, such as "pod to pod (IPv4 TCP, answers of IPv4 UDP)". */
 export function flowsText(flows: readonly Sample[]): string {
   return NEEDS.flatMap((need) => {
     const ofNeed = flows.filter((one) => one.need === need);
@@ -68,7 +68,7 @@ export function flowsText(flows: readonly Sample[]): string {
   }).join("; ");
 }
 
-/** Whether pods or nodes of the cluster lose something, and not only clients from outside. */
+/** Returns whether pods or nodes of the cluster lose packets, and not only outside clients. */
 export function isOfCluster(flows: readonly { readonly need: Need }[]): boolean {
   return flows.some(({ need }) => need !== "outside to pod");
 }

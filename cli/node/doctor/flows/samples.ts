@@ -6,7 +6,7 @@ import type { NodeFacts } from "../facts.ts";
 import type { FlowSurroundings } from "./surroundings.ts";
 import { flowSurroundings } from "./surroundings.ts";
 
-/** The ends between which packets of pods have to pass. */
+/** The ends between which pods' packets have to pass. */
 export const NEEDS = [
   "pod to pod",
   "pod to outside",
@@ -19,16 +19,16 @@ export const NEEDS = [
 
 export type Need = (typeof NEEDS)[number];
 
-/** A packet, and what it stands for. */
+/** A packet, and the need that it represents. */
 export interface Sample {
   readonly need: Need;
-  /** Of which protocol and family, for people. */
+  /** Its protocol and family, for people. */
   readonly kind: string;
   readonly packet: SamplePacket;
   readonly isAnswer: boolean;
 }
 
-/** Ports that a client has, and those of what pods ask. */
+/** The port of clients, and the port that pods serve. */
 const CLIENT = 45_000;
 const POD_PORT = 8080;
 /** DNS, and API servers. */
@@ -38,10 +38,10 @@ const NODE_PORTS: readonly { readonly protocol: "tcp" | "udp"; readonly port: nu
   { protocol: "tcp", port: 443 },
   { protocol: "tcp", port: 6443 },
 ];
-/** Addresses of the documentation (RFC 5737, RFC 3849), which are nobody's. */
+/** Documentation addresses (RFC 5737, RFC 3849), which nobody has. */
 const OUTSIDE = { 4: tryParseAddress("203.0.113.7"), 6: tryParseAddress("2001:db8:ffff::7") } as const;
 
-/** One flow, of which a first packet and an answer are sent. */
+/** One flow, which gives a first packet and an answer. */
 interface Flow {
   readonly need: Need;
   readonly protocol: "tcp" | "udp";
@@ -55,7 +55,7 @@ interface Flow {
   readonly isOneWay?: boolean;
 }
 
-/** The packets by which others' rules are judged, of the families that the node has. */
+/** Returns the packets with which other programs' rules are evaluated, for the families that the node has. */
 export function samplePackets(facts: NodeFacts): readonly Sample[] {
   return flowSurroundings(facts).flatMap((surroundings) =>
     flowsOf(facts, surroundings)
@@ -64,7 +64,7 @@ export function samplePackets(facts: NodeFacts): readonly Sample[] {
   );
 }
 
-/** The frames of a packet at the ports of the pods that send and get it, where it takes the bridge. */
+/** Returns a bridged packet as frames at the ports of the pods that send and receive it. */
 function framesOf({ packet, ...sample }: Sample, { bridge, port }: FlowSurroundings): readonly Sample[] {
   const isOfBridge = (link: SampleLink | undefined): boolean => link !== undefined && link.name === bridge.name;
   return [
@@ -162,7 +162,7 @@ function packetsOf(flow: Flow, around: FlowSurroundings): readonly Sample[] {
     in: flow.in,
     out: flow.out,
     isReply: false,
-    // The source is translated after all that decides about a first packet.
+    // The source is translated after all chains that decide about a first packet.
     translation: translation === "unknown" ? "none" : translation,
     isSourceLocal: isFromNode,
     isDestinationLocal: isToNode,

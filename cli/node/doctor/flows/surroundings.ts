@@ -9,31 +9,31 @@ import { TUNNEL } from "../../../../policyd/routes/names.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 
-/** How the plugin names pods' ports (cni/names.ts). */
+/** The prefix of pods' bridge ports (cni/names.ts). */
 const PORT_PREFIX = "dbv";
 
-/** Where packets of pods go on a node, in one family. */
+/** Where pods' packets go on a node, in one family. */
 export interface FlowSurroundings {
   readonly family: Family;
   readonly bridge: SampleLink;
-  /** A pod's port of the bridge; what one could be called where there is none yet. */
+  /** A pod's bridge port; a possible name where there is none yet. */
   readonly port: SampleLink;
-  /** Two pods of the node; what they could have as addresses where there are none yet. */
+  /** The addresses of two pods of the node; possible ones where there are none yet. */
   readonly pods: readonly [Address, Address];
-  /** The node's address on the bridge, which is what pods reach it by. */
+  /** The node's address on the bridge, at which pods reach it. */
   readonly gateway: Address | undefined;
   /** The link of the default route, and the node's address on it. */
   readonly uplink: SampleLink | undefined;
   readonly nodeAddress: Address | undefined;
-  /** Pods of other nodes: one for each link that leads to some. */
+  /** Pods of other nodes: one for each link that leads to any. */
   readonly remotes: readonly { readonly pod: Address; readonly link: SampleLink }[];
-  /** The ends of the tunnel's own packets, in the family that they have. */
+  /** The ends of the tunnel's own packets, where they have this family. */
   readonly tunnel: { readonly own: Address; readonly other: Address } | undefined;
-  /** The link by which the node sends to an address, as the main table says. */
+  /** Returns the link by which the node sends to an address, from the main table. */
   readonly linkTo: (address: Address) => SampleLink | undefined;
 }
 
-/** The families in which the node has pods or addresses for them, with what is around them. */
+/** Returns the surroundings in each family in which the node has pods or a range for them. */
 export function flowSurroundings(facts: NodeFacts): readonly FlowSurroundings[] {
   return ([4, 6] as const).flatMap((family) => surroundingsOf(facts, family) ?? []);
 }
@@ -63,7 +63,7 @@ function surroundingsOf(facts: NodeFacts, family: Family): FlowSurroundings | un
   };
 }
 
-/** Addresses of pods that are attached, or else the first ones of the pods' range. */
+/** Returns addresses of attached pods, or else the first ones of the pods' range. */
 function podAddresses(
   { records, network, bootId, place }: NodeFacts,
   family: Family,
@@ -85,7 +85,7 @@ function addressIn(cidr: Cidr | undefined, distance: bigint): Address | undefine
   return cidr === undefined ? undefined : addressPlus(networkAddress(cidr), distance);
 }
 
-/** A global address of a link. */
+/** Returns a global address of a link. */
 function addressOn({ addresses }: NodeFacts, link: string, family: Family): Address | undefined {
   return (seen(addresses) ?? [])
     .filter((one) => one.link === link && cidrFamily(one.address) === family)
@@ -97,13 +97,13 @@ function bestRoute(routes: readonly Route[], address: Address): Route | undefine
   return bestOf(routes.filter(({ destination }) => destination === undefined || cidrContains(destination, address)));
 }
 
-/** The longest prefix, and of equal ones the lowest metric. */
+/** Returns the route with the longest prefix and, among equal ones, the lowest metric. */
 function bestOf(routes: readonly Route[]): Route | undefined {
   const lengthOf = ({ destination }: Route): number => destination?.prefixLength ?? 0;
   return routes.toSorted((a, b) => lengthOf(b) - lengthOf(a) || a.priority - b.priority)[0];
 }
 
-/** A pod of another node for each link: the third address that one of our routes leads to. */
+/** Returns a pod of another node for each link: the third address that one of our routes leads to. */
 function remotePods(
   routes: readonly Route[],
   linkOf: (route: Route) => SampleLink | undefined,
@@ -118,7 +118,7 @@ function remotePods(
   return [...found.values()];
 }
 
-/** Our routes through the tunnel lead to the addresses that other nodes have outside of it. */
+/** Returns the tunnel's ends. Our routes through it have other nodes' outer addresses as gateways. */
 function tunnelEnds({ links }: NodeFacts, routes: readonly Route[], family: Family): FlowSurroundings["tunnel"] {
   const device = (seen(links) ?? []).find(({ name, vxlan }) => name === TUNNEL.name && vxlan !== undefined);
   const own = device?.vxlan?.local;
