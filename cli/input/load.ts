@@ -59,12 +59,7 @@ export async function loadManifests(io: Io, input: InputOptions): Promise<Manife
   throw new DrawbridgeError("ERR_INPUT", `${count} in what was read; expected objects the API server takes: mend them`);
 }
 
-/**
- * Expects standard input in one reading at most.
- *
- * @param readings the paths of each
- * @throws DrawbridgeError ERR_INPUT
- */
+/** Checks that standard input is in one list of paths at most. @throws DrawbridgeError ERR_INPUT where it is not */
 export function expectOneReading(readings: readonly (readonly string[])[]): void {
   if (readings.filter((paths) => paths.includes("-")).length < 2) return;
   throw new DrawbridgeError("ERR_INPUT", "-: standard input can be read once; expected a file for the other");

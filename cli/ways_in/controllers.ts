@@ -6,9 +6,7 @@ interface Controller {
   readonly names: readonly string[];
   /** The class name that the controller's documentation uses, for files without the class itself. */
   readonly className?: string;
-  /**
-   * Sets of labels from its charts and manifests, one of which its pods have; empty if it runs outside of the cluster.
-   */
+  /** Sets of labels from its charts and manifests, one of which its pods have; none for one outside of the cluster. */
   readonly labels: readonly Labels[];
 }
 
