@@ -10,28 +10,28 @@ import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
-/** More policies than these are counted in a problem. */
+/** The most policies that a problem names; the others are counted. */
 const MOST_NAMED = 5;
 
 const NO_POLICIES: readonly string[] = [];
 
-/** A profile that local pods are judged by, or will be. */
+/** A profile that applies to local pods, or will. */
 export interface ActiveProfile {
   readonly profile: Profile;
-  /** The chain to go to. */
+  /** The chain of its rules, to which elements jump. */
   readonly chain: string;
 }
 
 interface OwnProfile extends ActiveProfile {
   readonly chains: ProfileObjects["chains"];
   readonly memberSets: ReadonlyMap<string, Pick<MemberSet, "name" | "isAllowing">>;
-  /** The namespace of its pods, where NetworkPolicies isolate them. */
+  /** The namespace of its pods, if NetworkPolicies isolate them; else empty. */
   readonly owner: string;
   /** Names. */
   readonly fixedSets: readonly string[];
   holders: number;
   hasChains: boolean;
-  /** The policies that ask closed sets, as of a number of closings. */
+  /** The policies that use closed sets, computed at this number of closings. */
   closed: { readonly closings: number; readonly policies: readonly string[] };
 }
 
@@ -44,14 +44,14 @@ export interface ActiveProfilesParts {
   readonly options: PolicyOptions;
 }
 
-/** The profiles of the pods of this node, with what the kernel has of each. */
+/** The profiles of the pods of this node, and the kernel's objects for each. */
 export class ActiveProfiles {
   readonly #parts: ActiveProfilesParts;
   readonly #fixedSets: FixedSets;
   readonly #profiles = new Map<string, OwnProfile>();
-  /** What the kernel is to have of profiles that are about to be held, by their keys. */
+  /** The kernel's objects for profiles that are about to be held, by their keys. */
   readonly #prepared = new Map<string, ProfileObjects>();
-  /** In how many profiles a policy is left out. */
+  /** The number of profiles in which a policy is left out. */
   readonly #leftOut = new Map<string, number>();
 
   constructor(parts: ActiveProfilesParts) {
@@ -59,17 +59,17 @@ export class ActiveProfiles {
     this.#fixedSets = new FixedSets(parts.rules);
   }
 
-  /** Undefined for one that no pod has. */
+  /** Returns undefined for a profile that no pod has. */
   get(key: string): ActiveProfile | undefined {
     return this.#profiles.get(key);
   }
 
-  /** Keys of the policies that allow some pods nothing for the size of those before them. */
+  /** Keys of the policies that allow some pods nothing because of the size of the policies before them. */
   get leftOut(): ReadonlyMap<string, number> {
     return this.#leftOut;
   }
 
-  /** Returns the keys of the policies that do not allow all peers they name, since sets of theirs would have too many elements (POL-93). */
+  /** Returns the keys of policies that do not allow all their peers: their sets would be too large (POL-93). */
   closedPolicies(): ReadonlySet<string> {
     const policies = new Set<string>();
     if (isEmpty(this.#parts.memberSets.closed())) return policies;
@@ -77,7 +77,7 @@ export class ActiveProfiles {
     return policies;
   }
 
-  /** What is wrong now, for the status. */
+  /** The present problems, for the status. */
   problems(): readonly string[] {
     return [...this.#profiles.values()]
       .flatMap((own) => [leftOutProblem(own.profile), this.#closedProblem(own)])
@@ -101,8 +101,7 @@ export class ActiveProfiles {
   }
 
   /**
-   * Wants a profile, the same one as often as it is held: its sets are there from now on, its chains after
-   * {@link complete}.
+   * Adds a holder to a profile: its sets exist from now on, its chains after {@link complete}.
    *
    * @param toSettle gets the members whose elements its sets lack
    */
@@ -114,13 +113,13 @@ export class ActiveProfiles {
     return own;
   }
 
-  /** Does most of what the first {@link hold} of a profile has to do, bit by bit. */
+  /** Does most of the work of the first {@link hold} of a profile, in slices. */
   *prepare(profile: Profile): Slices<void> {
     if (this.#profiles.has(profile.key)) return;
     this.#prepared.set(profile.key, yield* profileObjectsInSlices(profile, this.#parts.options));
   }
 
-  /** Forgets what was prepared, and is not held by now. */
+  /** Forgets what was prepared but is not held. */
   forgetPrepared(): void {
     this.#prepared.clear();
   }
@@ -129,7 +128,7 @@ export class ActiveProfiles {
     const { memberSets, options } = this.#parts;
     const { key, direction } = profile;
     const objects = this.#prepared.get(key) ?? profileObjects(profile, options);
-    // The elements of its sets are not kept with each profile: many profiles may have the same ones.
+    // The elements of its sets are not stored with each profile: many profiles may have the same ones.
     const own: OwnProfile = {
       profile,
       chain: profileChainName(direction, key, options),
@@ -148,7 +147,7 @@ export class ActiveProfiles {
     return own;
   }
 
-  /** Makes a held profile one that elements may go to. Its sets must be filled by then. */
+  /** Adds the chains of a held profile, so that elements may jump to it. Its sets must be filled by then. */
   complete({ profile }: ActiveProfile): void {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || own.hasChains) return;
@@ -157,7 +156,7 @@ export class ActiveProfiles {
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
   }
 
-  /** Wants a profile once less. No element goes to it any more. @param toSettle gets the members of its sets */
+  /** Removes a holder, whose elements no longer lead to the profile. @param toSettle gets the members of its sets */
   release({ profile }: ActiveProfile, toSettle: ToSettle): void {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
@@ -182,7 +181,7 @@ function isEmpty(all: Iterable<unknown>): boolean {
   return true;
 }
 
-/** NetworkPolicies select pods of their own namespace, which is before the name. */
+/** Returns the namespace of the NetworkPolicies, which is before the name: they select pods of their own namespace. */
 function ownerOf({ isolation, shadow }: Profile): string {
   return (isolation ?? shadow)?.policies[0]?.split("/")[0] ?? "";
 }

@@ -1,40 +1,40 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressKey } from "../../../kernel/ip/address_key.ts";
 
-/** With what right somebody says that addresses are an owner's; of several the highest counts. */
+/** The precedence of claims: the highest decides to which owner an address belongs. */
 export const AddressRight = {
-  /** The status of a pod: that which runs and is not about to end comes first (POL-57). */
+  /** By the status of a pod: one that is not terminating comes first, then one that is running (POL-57). */
   pod: (isRunning: boolean, isTerminating: boolean): number => (isRunning ? 1 : 0) + (isTerminating ? 0 : 2),
-  /** A pod attached to this node, whatever the status of others says. */
+  /** By an attachment of a pod to this node, whatever the status of other pods says. */
   attachment: 4,
-  /** A pod of its node's network (POL-54). */
+  /** By a pod of its node's network (POL-54). */
   hostNetworkPod: 5,
   node: 6,
 } as const;
 
 export interface AddressClaim {
-  /** Who has the addresses by it: a key of the caller's. */
+  /** The key of the owner of the addresses, chosen by the caller. */
   readonly owner: string;
   readonly right: number;
   readonly addresses: readonly Address[];
 }
 
 /**
- * Whose each address is: of all that are claimed for somebody, that of the highest right, then of the first owner by
- * name. A change costs what is claimed by the one who changed.
+ * Decides to which owner each address belongs: to that of the claim with the highest right, and among equal ones to the
+ * first by name. The cost of a change depends only on what the changed source claims.
  */
 export class AddressOwners {
   readonly #claims = new Map<string, AddressClaim>();
-  /** By what each address is its owner's; by {@link addressKey}. */
+  /** The claim that decides about each address, by {@link addressKey}. */
   readonly #best = new Map<number | bigint, AddressClaim>();
-  /** What else is claimed of an address, which is seldom, the next owner first. */
+  /** The other claims of an address, which are rare, in order of precedence. */
   readonly #others = new Map<number | bigint, readonly AddressClaim[]>();
   readonly #owned = new Map<string, readonly Address[]>();
 
   /**
-   * Replaces what one source says; undefined withdraws it.
+   * Replaces the claim of a source; undefined withdraws it.
    *
-   * @returns the owners who have other addresses now; of each address he who got it before him who lost it
+   * @returns the owners whose addresses have changed; for each address the one that gained it comes first
    */
   replace(source: string, claim: AddressClaim | undefined): ReadonlySet<string> {
     const before = this.#claims.get(source);
@@ -45,7 +45,7 @@ export class AddressOwners {
       const isClaimed = claim?.addresses.includes(address) === true;
       this.#exchange(address, before, isClaimed ? claim : undefined, changed);
     }
-    // Nearly always one has what is claimed for it, and one list is enough.
+    // Nearly always an owner has exactly what is claimed for it, so both can share one list.
     const own = claim && this.#owned.get(claim.owner);
     if (claim !== undefined && own !== undefined && areSame(own, claim.addresses)) {
       this.#owned.set(claim.owner, claim.addresses);
@@ -53,12 +53,12 @@ export class AddressOwners {
     return changed;
   }
 
-  /** Undefined for an address that nobody claims. */
+  /** Returns undefined for an address that nobody claims. */
   ownerOf(address: Address): string | undefined {
     return this.#best.get(addressKey(address))?.owner;
   }
 
-  /** Each once; the list is another one when they are others. */
+  /** Returns addresses without duplicates; the list is a new one whenever they change. */
   addressesOf(owner: string): readonly Address[] {
     return this.#owned.get(owner) ?? NONE;
   }

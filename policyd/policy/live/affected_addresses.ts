@@ -6,12 +6,12 @@ import type { Commit } from "../../dataplane/commit.ts";
 import type { SetDifference } from "../../dataplane/difference.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../compile/policy_table.ts";
 
-/** Flows from or to these addresses, as policies see them; "all" also where it is not known which. */
+/** The addresses from or to which flows are affected, as policies see them; "all" also when they are not known. */
 export type AffectedAddresses = ReadonlySet<Address> | "all";
 
 /**
- * The flows whose verdict may be another one by a commit. Sets and maps of policies that change begin their keys with an
- * address of a flow's: that of the local pod whose profile is another now, or of whoever entered or left a group.
+ * Returns the addresses of flows whose verdict may change with a commit. The keys of sets and maps of policies that
+ * change begin with an address: that of a local pod with a new profile, or of a member that entered or left a group.
  */
 export function affectedBy({ isWhole, differences }: Commit): AffectedAddresses {
   if (isWhole) return "all";
@@ -24,17 +24,17 @@ export function affectedBy({ isWhole, differences }: Commit): AffectedAddresses 
   return addresses;
 }
 
-/** What a commit makes of addresses that are known, of all others than which nothing passes (POL-09). */
+/** The effect of a commit on known addresses; nothing passes from or to any other (POL-09). */
 export interface KnownChanges {
-  /** They came into force or ceased to be, or both. */
+  /** They became known, or ceased to be known, or both. */
   readonly changed: ReadonlySet<Address>;
-  /** They came, and all else that was done about them was adding, too: one set of rules holds for them from the first packet. */
+  /** They became known, and nothing about them was deleted: one set of rules applies from the first packet. */
   readonly entered: ReadonlySet<Address>;
-  /** They ceased to be, and all else was deleting. */
+  /** They ceased to be known, and nothing about them was added. */
   readonly left: ReadonlySet<Address>;
 }
 
-/** A commit may be several of the kernel's transactions, so that an address can come and change by one. */
+/** Returns the effect of a commit, which may be several transactions: an address may become known and change. */
 export function knownChanges(differences: readonly SetDifference[]): KnownChanges {
   const all = { added: new Set<Address>(), deleted: new Set<Address>() };
   const known = { added: new Set<Address>(), deleted: new Set<Address>() };
@@ -54,7 +54,7 @@ export function knownChanges(differences: readonly SetDifference[]): KnownChange
 
 const KNOWN_SETS: ReadonlySet<string> = new Set([`${POLICY_SETS.known}4`, `${POLICY_SETS.known}6`]);
 
-/** None of the sets of connections, and of ranges: those are as old as the profile that asks for them. */
+/** Skips sets of connections and sets of ranges: these are as old as the profile that uses them. */
 function collect({ key: [type] }: SetDefinition, elements: readonly Element[], addresses: Set<Address>): void {
   for (const { key } of elements) {
     const address = addressOf(type, key);

@@ -1,4 +1,4 @@
-/** Changes in the order in which they were told. */
+/** A queue of changes in the order in which they arrived. */
 export class ChangeQueue<T> {
   #batches: (readonly T[])[] = [];
   #batch = 0;
@@ -14,7 +14,7 @@ export class ChangeQueue<T> {
     this.#size += changes.length;
   }
 
-  /** Takes the first out of the queue; undefined when there is none. */
+  /** Removes the first change; undefined when there is none. */
   take(): T | undefined {
     const batch = this.#batches[this.#batch];
     if (batch === undefined) return undefined;

@@ -2,16 +2,17 @@ import type { MemberSet } from "../compile/member_set.ts";
 import type { Profile } from "../compile/profile.ts";
 import { MOST_ELEMENTS, MOST_SET_ELEMENTS } from "./set_room.ts";
 
-/** The reason why a NetworkPolicy that asks a closed set is restricted, for people. */
+/** The reason why a NetworkPolicy that uses a closed set is restricted, for people. */
 export const CLOSED_POLICY =
   `too many pairs of a selected pod's address and a port (more than ${MOST_SET_ELEMENTS} for pods of one set of policies, or more than ` +
-  `${MOST_ELEMENTS} for a node, of which this namespace has most): the pods that it isolates are allowed nothing by these peers; ` +
+  `${MOST_ELEMENTS} on a node, and this namespace has the most of them): it allows the pods it isolates nothing from or to these peers; ` +
   "select fewer pods or ports";
 
 /**
- * Returns the keys of the NetworkPolicies of a profile whose rules ask one of some sets, each once, in the profile's order.
+ * Returns the keys of the NetworkPolicies of a profile whose rules use one of these sets, each once, in the profile's
+ * order.
  *
- * Rules of a policy that name the same peers without asking the set count as well.
+ * Rules of a policy that name the same peers without using the set count as well.
  */
 export function policiesThatAsk(profile: Profile, sets: readonly MemberSet[]): readonly string[] {
   const groups = new Set<string>();

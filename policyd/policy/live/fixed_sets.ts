@@ -3,7 +3,7 @@ import type { FixedSet } from "../compile/member_set.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
-/** More elements of a set than these are claimed by several owners, each of which the ruleset takes as one piece. */
+/** The most elements of one owner: a larger set has several, each of which the ruleset takes in one piece. */
 const MOST_ELEMENTS = 1000;
 
 interface ActiveSet {
@@ -11,7 +11,7 @@ interface ActiveSet {
   holders: number;
 }
 
-/** The sets of the kernel whose elements never change: a set that several profiles ask for is there and claimed once. */
+/** The kernel's sets whose elements never change. A set that several profiles need is provided and claimed once. */
 export class FixedSets {
   readonly #rules: PolicyRules;
   readonly #sets = new Map<string, ActiveSet>();
@@ -20,7 +20,7 @@ export class FixedSets {
     this.#rules = rules;
   }
 
-  /** Wants a set with its elements; the same one is wanted as often as it is held. */
+  /** Adds a holder to a set with its elements. */
   hold({ definition, elements }: FixedSet): void {
     const { name } = definition;
     const known = this.#sets.get(name);
@@ -38,7 +38,7 @@ export class FixedSets {
     }
   }
 
-  /** Wants a set once less. */
+  /** Removes a holder of a set. */
   release(name: string): void {
     const active = this.#sets.get(name);
     if (active === undefined || --active.holders > 0) return;

@@ -11,10 +11,10 @@ import type { LocalPod } from "./local_pods.ts";
 /** "not ours": neither end is a pod of this node. */
 export type FlowVerdict = "allowed" | "denied" | "not ours";
 
-/** What the rules say of the first packet of a flow, as policies are by now. */
+/** Returns the verdict of the rules on the first packet of a flow, by the current policies. */
 export type FlowJudge = (flow: JudgedFlow) => FlowVerdict;
 
-/** @param nodeAddresses the node's own, asked for once for each flow */
+/** @param nodeAddresses the node's own addresses; called once for each flow */
 export function flowJudge(
   live: Pick<LivePolicies, "members" | "locals">,
   options: PolicyOptions,
@@ -39,7 +39,7 @@ export function flowJudge(
     const [source, destination] = [locals.at(flow.source), locals.at(flow.destination)];
     if (source === undefined && destination === undefined) return "not ours";
     const mayLeave = source === undefined || allows(source, "egress", flow);
-    // What the node sends to its pods no policy is asked about (POL-07).
+    // No policy applies to what the node sends to its pods (POL-07).
     const mayEnter =
       destination === undefined ||
       (view.isOwnNode(flow.source) ? destination.wanted !== undefined : allows(destination, "ingress", flow));

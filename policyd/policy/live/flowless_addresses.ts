@@ -3,34 +3,34 @@ import type { Commit } from "../../dataplane/commit.ts";
 import { knownChanges } from "./affected_addresses.ts";
 
 /**
- * The addresses of pods that come and go, which have no flows that could be judged otherwise: the kernel is spared a walk
- * through its whole table for each of them.
+ * The addresses of pods that come and go without flows whose verdict could change. For these the kernel need not walk
+ * through its whole table of flows.
  *
- * Rules drop, and do not label, what is sent from or to an address that is not known yet (POL-09); with an address that
- * goes its flows are forgotten (POD-20). So the commit by which it becomes known or ceases to be concerns no flow, and
- * that one alone: whatever else changes about it is judged. While the table was away anything may have passed.
+ * Rules drop, and do not label, what is sent from or to an unknown address (POL-09), and the flows of an address that
+ * leaves are forgotten (POD-20). So the commit by which an address becomes known, or ceases to be known, concerns no
+ * flow; any other change is checked. While the table was missing, anything may have passed.
  */
 export class FlowlessAddresses {
   readonly #coming = new Map<string, readonly Address[]>();
   readonly #leaving = new Set<Address>();
 
-  /** A pod comes, and of its addresses there are no flows. @param key its attachment's */
+  /** Notes that a pod comes whose addresses have no flows. @param key its attachment's */
   comes(key: string, addresses: readonly Address[]): void {
     this.#coming.set(key, addresses);
   }
 
-  /** A pod goes. @param forgotten those of its addresses whose flows are forgotten when their rules are gone */
+  /** Notes that a pod goes. @param forgotten its addresses whose flows are forgotten when their rules are gone */
   goes(key: string, forgotten: readonly Address[]): void {
-    // One that has not come into force has no rules that could go.
+    // A pod that was never in force has no rules to remove.
     if (this.#coming.delete(key)) return;
     for (const address of forgotten) this.#leaving.add(address);
   }
 
   /**
-   * Takes over that what was told by now is in force.
+   * Notes that the rules for everything reported so far are in force.
    *
-   * @param isClaimed whether that gives an attachment rules
-   * @returns the addresses of which there are no flows that the commit could concern
+   * @param isClaimed whether an attachment has rules now
+   * @returns the addresses without flows that the commit could concern
    */
   settle({ isWhole, differences }: Commit, isClaimed: (key: string) => boolean): ReadonlySet<Address> {
     const flowless = new Set<Address>();

@@ -2,8 +2,8 @@ import type { Pod } from "../../cluster/model.ts";
 import type { JudgedPod, LocalPod } from "./local_pods.ts";
 
 /**
- * A pod that was bound to this node and has no attachment: its ADD is to come, since a kubelet learns of its pods where
- * the daemon does. What its policies need is put in force ahead, so that ADD has little to wait for.
+ * A Pod that is bound to this node but has no attachment: its ADD will follow, since the kubelet learns of its pods
+ * when the daemon does. Whatever its policies need is put in force in advance, so that ADD has little to wait for.
  */
 export interface ForeseenPod extends JudgedPod {
   readonly type: "foreseen";
@@ -12,20 +12,20 @@ export interface ForeseenPod extends JudgedPod {
 }
 
 /**
- * More than a node has pods. Who may create Pods can bind any number of them to a node, which its kubelet then refuses: of those
- * nothing is made ready.
+ * More than the pods of any node. Anybody who may create Pods can bind any number of them to a node, whose kubelet then
+ * refuses them: nothing is prepared for Pods above this number.
  */
 export const MOST_FORESEEN = 256;
 
-/** What a change makes of a foreseen pod. */
+/** The effect of a change on an expected pod. */
 export interface Foresight {
-  /** Its policies may be others. */
+  /** Its policies may have changed. */
   readonly changed?: ForeseenPod;
-  /** It is no longer to come. */
+  /** The pod is not expected any more. */
   readonly gone?: ForeseenPod;
 }
 
-/** The pods whose ADD is to come, one for each Pod. */
+/** The pods whose ADD is expected, one for each Pod. */
 export class ForeseenPods {
   readonly #nodeName: string;
   readonly #pods = new Map<string, ForeseenPod>();
@@ -35,10 +35,10 @@ export class ForeseenPods {
   }
 
   /**
-   * Takes over a Pod, undefined for one that is gone. It is foreseen until an attachment of its name has what it needs in
+   * Records a Pod, undefined for one that is gone. It is expected until the rules of an attachment with its name are in
    * force.
    *
-   * @param attached those of its name
+   * @param attached the attachments with its name
    */
   take(podKey: string, pod: Pod | undefined, attached: ReadonlySet<LocalPod>): Foresight {
     const known = this.#pods.get(podKey);
@@ -52,7 +52,7 @@ export class ForeseenPods {
     return { changed: known };
   }
 
-  /** The one whose Pod an attached pod is, and that nothing of a former life makes another. */
+  /** Returns the expected pod of the same Pod, unless the attached one retains policies from an earlier life. */
   of({ podKey, pod, life }: LocalPod): ForeseenPod | undefined {
     const foreseen = podKey === undefined ? undefined : this.#pods.get(podKey);
     return foreseen?.pod === pod && life?.isUnknown === false && life.retained.size === 0 ? foreseen : undefined;
@@ -62,7 +62,7 @@ export class ForeseenPods {
     return this.#pods.values();
   }
 
-  /** Looks at all of them, which are few. */
+  /** Goes through all of them, which are few. */
   ofNamespace(namespace: string): readonly ForeseenPod[] {
     return [...this.#pods.values()].filter(({ pod }) => pod.namespace === namespace);
   }
@@ -72,7 +72,7 @@ export class ForeseenPods {
   }
 
   #add(pod: Pod): Foresight {
-    // A namespace that ends takes no new pods, so nothing is retained for one.
+    // A namespace that is ending accepts no new pods, so no policies are retained for one.
     const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false };
     const changed: ForeseenPod = { type: "foreseen", podKey: pod.key, life, pod, wanted: undefined };
     this.#pods.set(pod.key, changed);
@@ -82,7 +82,7 @@ export class ForeseenPods {
 
 const NOTHING: Foresight = {};
 
-/** Whether any of them has what it needs in force. */
+/** Whether the rules of any of them are in force. */
 function isAnyClaimed(attached: ReadonlySet<LocalPod>): boolean {
   for (const { claimed } of attached) if (claimed !== undefined) return true;
   return false;

@@ -6,14 +6,14 @@ import { LabelIndex } from "./label_index.ts";
 import type { ReadonlySmallSet } from "./small_set.ts";
 import { SmallSet } from "./small_set.ts";
 
-/** Members that no selector tells apart: pods of one namespace with the same labels, or a node. */
+/** Members that no selector distinguishes: pods of one namespace with the same labels, or a node. */
 export interface Identity {
   /** Undefined for a node. */
   readonly namespace: string | undefined;
   readonly labels: Labels;
-  /** Keys of the active groups that it is in. */
+  /** The keys of its active groups. */
   readonly groups: ReadonlySmallSet<string>;
-  /** Keys of those it stands for, as the caller enters them. */
+  /** The keys of its members, as the caller enters them. */
   readonly members: ReadonlySmallSet<string>;
 }
 
@@ -27,16 +27,16 @@ interface OwnIdentity extends Identity {
 interface NamespaceEntry {
   readonly name: string;
   labels: Labels;
-  /** Whether these are a Namespace's, if only of one that is gone. */
+  /** Whether these are the labels of a Namespace, even of one that is gone. */
   isTold: boolean;
   isObject: boolean;
-  /** Whoever needs its labels though it is gone, and has none of its pods. */
+  /** Holders that need its labels even if it is gone and has no pods left. */
   readonly holders: Set<string>;
   readonly identities: Map<string, OwnIdentity>;
   readonly scopes: Set<Scope>;
 }
 
-/** In which namespaces groups select: one by its name, or those a selector selects. */
+/** The namespaces in which groups select: one by its name, or those that a selector selects. */
 interface Scope {
   readonly key: string;
   readonly namespace: string | undefined;
@@ -57,8 +57,8 @@ interface ActiveNodeGroup {
 }
 
 /**
- * Which pods and nodes the groups have that anybody asks for. A change of a member costs the groups that select in its
- * namespace, one of a namespace those whose scope it enters or leaves, a new group the identities of its namespaces.
+ * The pods and nodes of all groups that are in use. A change of a member costs the groups that select in its namespace,
+ * a change of a namespace those whose scope it enters or leaves, a new group the identities of its namespaces.
  */
 export class GroupIndex {
   readonly #namespaces = new Map<string, NamespaceEntry>();
@@ -69,21 +69,21 @@ export class GroupIndex {
   readonly #members = new Map<string, OwnIdentity>();
   readonly #nodes = new Set<OwnIdentity>();
 
-  /** The labels that selectors of namespaces see. */
+  /** The labels of a namespace as selectors see them. */
   namespaceLabels(name: string): Labels {
     return this.#namespaces.get(name)?.labels ?? nameLabel(name);
   }
 
-  /** Whether those are all that it has: its Namespace was told. */
+  /** Whether these are all of its labels: its Namespace has arrived. */
   isNamespaceTold(name: string): boolean {
     return this.#namespaces.get(name)?.isTold === true;
   }
 
   /**
-   * The labels of a Namespace, undefined for one that is gone: its pods and holders, which it may go before, keep the last
-   * it had (CVE-2024-7598).
+   * Sets the labels of a Namespace, undefined for one that is gone. Its pods and holders may outlive it, and keep its
+   * last labels (CVE-2024-7598).
    *
-   * @returns the identities that are in other groups now
+   * @returns the identities whose groups have changed
    */
   setNamespace(name: string, labels: Labels | undefined): ReadonlySet<Identity> {
     const entry = this.#namespace(name);
@@ -109,18 +109,18 @@ export class GroupIndex {
     return changed;
   }
 
-  /** Has a namespace keep its last labels until {@link release}. */
+  /** Keeps the last labels of a namespace until {@link release}. */
   hold(name: string, holder: string): void {
     this.#namespace(name).holders.add(holder);
   }
 
-  /** Nothing for undefined, which is the namespace of what has no pod. */
+  /** Does nothing for undefined, the namespace of an attachment without a pod. */
   release(name: string | undefined, holder: string): void {
     const entry = name === undefined ? undefined : this.#namespaces.get(name);
     if (entry?.holders.delete(holder) === true) this.#forgetEmpty(entry);
   }
 
-  /** Enters a pod, or takes it over with other labels. @returns whom it is like */
+  /** Adds a pod, or changes its labels. @returns its identity */
   addPod(member: string, namespace: string, labels: Labels): Identity {
     const before = this.#members.get(member);
     const entry = this.#namespace(namespace);
@@ -133,12 +133,12 @@ export class GroupIndex {
     }
     identity.members.add(member);
     this.#members.set(member, identity);
-    // Behind that: a namespace that is gone would forget its labels with the last of its pods.
+    // Only after that: a namespace that is gone would forget its labels with its last pod.
     if (before !== undefined && before !== identity) this.#takeOut(before, member);
     return identity;
   }
 
-  /** Enters a node; one of its name must not be there. */
+  /** Adds a node, whose name must be new. */
   addNode(member: string, labels: Labels): Identity {
     const identity: OwnIdentity = {
       namespace: undefined,
@@ -154,19 +154,19 @@ export class GroupIndex {
     return identity;
   }
 
-  /** Takes out a pod or a node; nothing for one that is not there. */
+  /** Removes a pod or a node; does nothing for an unknown one. */
   remove(member: string): void {
     const identity = this.#members.get(member);
     this.#members.delete(member);
     if (identity !== undefined) this.#takeOut(identity, member);
   }
 
-  /** Undefined for who is not there. */
+  /** Returns undefined for an unknown member. */
   identityOf(member: string): Identity | undefined {
     return this.#members.get(member);
   }
 
-  /** Begins to follow groups: for thousands at once each pod is looked at once, not once for each. */
+  /** Begins to follow groups. For thousands at once, each pod is checked once instead of once for each. */
   activate(groups: readonly (PodGroup | NodeGroup)[]): void {
     const added = new Map<Scope, LabelIndex<ActivePodGroup>>();
     for (const group of groups) if (group.type === "nodes") this.#activateNodes(group);
@@ -174,7 +174,7 @@ export class GroupIndex {
     for (const [group, scope] of this.#scopesOf(pods)) {
       const active: ActivePodGroup = { group, scope, identities: new Set() };
       this.#podGroups.set(group.key, active);
-      // Nearly always all groups of a scope are new, and one index is enough.
+      // Nearly always all groups of a scope are new, and one index suffices.
       const own = added.get(scope) ?? (scope.groups.isEmpty ? scope.groups : groupIndex());
       added.set(scope, own);
       own.add(active);
@@ -187,7 +187,7 @@ export class GroupIndex {
     }
   }
 
-  /** Ends to follow a group. */
+  /** Stops following a group. */
   deactivate({ key }: PodGroup | NodeGroup): void {
     const pods = this.#podGroups.get(key);
     for (const identity of (pods ?? this.#nodeGroups.get(key))?.identities ?? []) identity.groups.delete(key);
@@ -201,12 +201,12 @@ export class GroupIndex {
     for (const entry of scope.namespaces) entry.scopes.delete(scope);
   }
 
-  /** Who is in an active group. */
+  /** The identities in an active group. */
   identitiesOf(key: string): ReadonlySet<Identity> {
     return this.#podGroups.get(key)?.identities ?? this.#nodeGroups.get(key)?.identities ?? new Set();
   }
 
-  /** All pods there are. */
+  /** The identities of all pods. */
   *podIdentities(): Iterable<Identity> {
     for (const { identities } of this.#namespaces.values()) yield* identities.values();
   }
@@ -234,7 +234,7 @@ export class GroupIndex {
     for (const identity of active.identities) identity.groups.add(group.key);
   }
 
-  /** The scope of each group; those that are new have their namespaces. */
+  /** Returns the scope of each group, with the namespaces of new scopes. */
   #scopesOf(groups: readonly PodGroup[]): ReadonlyMap<PodGroup, Scope> {
     const scopes = new Map<PodGroup, Scope>();
     const added = new LabelIndex<Scope>(({ selector }) => selector);
@@ -288,11 +288,11 @@ function hasLabels(labels: Labels): (active: ActiveNodeGroup) => boolean {
   return ({ group }) => isSelected(group.selector, labels);
 }
 
-/** Labels come in the order of their keys, and neither a key nor a value has a line end in it. */
+/** Returns the labels as a string. They are sorted by key, and neither a key nor a value contains a line end. */
 function signatureOf(labels: Labels): string {
   const parts: string[] = [];
   for (const key in labels) parts.push(key, labels[key] ?? "");
-  // In one piece: a text that is added to bit by bit is kept as the bits.
+  // A flat string: a concatenated one keeps its parts in memory.
   return parts.join("\n");
 }
 
@@ -310,7 +310,7 @@ function part(scope: Scope, entry: NamespaceEntry): void {
   entry.scopes.delete(scope);
 }
 
-/** @returns whether it is in the group now */
+/** @returns whether the identity is in the group now */
 function enter({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
   if (group.podSelector !== undefined && !isSelected(group.podSelector, identity.labels)) return false;
   identities.add(identity);
@@ -318,7 +318,7 @@ function enter({ group, identities }: ActivePodGroup, identity: OwnIdentity): bo
   return true;
 }
 
-/** @returns whether it was in the group before */
+/** @returns whether the identity was in the group before */
 function leave({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
   identity.groups.delete(group.key);
   return identities.delete(identity);

@@ -1,15 +1,15 @@
 import type { Labels, LabelSelector } from "../../cluster/model.ts";
 
 /**
- * Things that select by labels, so kept that labels find those that may select them without a look at each: by one label
- * that a selector demands. One that demands none is a candidate always.
+ * Items that select by labels, indexed by one label that each selector demands. So the items that may select given
+ * labels are found without checking each. An item whose selector demands no label is always a candidate.
  */
 export class LabelIndex<T> {
   readonly #selectorOf: (item: T) => LabelSelector | undefined;
   readonly #byLabel = new Map<string, Set<T>>();
   readonly #others = new Set<T>();
 
-  /** @param selectorOf the same for an item at any time; undefined selects everything */
+  /** @param selectorOf must always return the same for an item; undefined selects everything */
   constructor(selectorOf: (item: T) => LabelSelector | undefined) {
     this.#selectorOf = selectorOf;
   }
@@ -36,7 +36,7 @@ export class LabelIndex<T> {
     }
   }
 
-  /** All that may select the labels, each once. */
+  /** Yields each item that may select the labels once. */
   *candidates(labels: Labels): Iterable<T> {
     yield* this.#others;
     if (this.#byLabel.size === 0) return;
@@ -44,7 +44,7 @@ export class LabelIndex<T> {
   }
 }
 
-/** Labels one of which a selector demands, all of one key; undefined where it demands none. */
+/** Returns labels with one key, one of which a selector demands; undefined if it demands none. */
 function demandedBy(selector: LabelSelector | undefined): readonly string[] | undefined {
   if (selector === undefined) return undefined;
   for (const key in selector.matchLabels) return [textOf(key, selector.matchLabels[key])];
@@ -52,7 +52,7 @@ function demandedBy(selector: LabelSelector | undefined): readonly string[] | un
   return listed && [...new Set(listed.values)].map((value) => textOf(listed.key, value));
 }
 
-/** Neither has a line end in it. */
+/** Neither a key nor a value contains a line end. */
 function textOf(key: string, value = ""): string {
   return `${key}\n${value}`;
 }

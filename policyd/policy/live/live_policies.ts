@@ -25,36 +25,36 @@ import type { RoomBounds } from "./set_room.ts";
 import { RetainedPolicies } from "./retained_policies.ts";
 import { WorkQueue } from "./work_queue.ts";
 
-/** What live policies are made of. */
+/** The dependencies of live policies. */
 export interface LiveParts {
   readonly nodeName: string;
   readonly rules: PolicyRules;
   readonly options: PolicyOptions;
   readonly clock: Pick<Clock, "now" | "after">;
-  /** Where the policies of namespaces that end outlive the daemon. */
+  /** Where the policies of ending namespaces outlive the daemon. */
   readonly retained: RetainedStore;
   readonly areNamespacesTold: boolean;
   readonly roomBounds?: RoomBounds;
 }
 
 /**
- * A pod was attached. It takes its turn among the changes of objects: its Pod is the one that was there by then, and not one
- * that others have replaced before.
+ * A pod was attached. It is queued among the changes of objects, so that it gets the Pod of that moment, not one that
+ * changes before it in the queue replace.
  */
 interface Arrival {
   readonly type: "arrival";
   readonly local: LocalPod;
 }
 
-/** A pod of this node, attached or to come. */
+/** A pod of this node, attached or expected. */
 type OwnPod = LocalPod | ForeseenPod;
 
 /**
- * The policies of the pods of this node, as objects and attachments have them by now.
+ * The policies of this node's pods, by the current objects and attachments.
  *
- * What is told is put into queues; {@link step} does one piece of it at a time, each small, after which the rules may be
- * committed: what a chain asks for is there before the chain, and the chain before what goes to it. A pod that waits to
- * come into force goes before all others, with what its policies need.
+ * Changes are queued. {@link step} does one small piece of work at a time, after which the rules may be committed:
+ * whatever a chain uses exists before the chain, and the chain before anything that jumps to it. A pod that waits for
+ * its rules comes before all others, together with what its policies need.
  */
 export class LivePolicies {
   readonly members = new MemberIndex();
@@ -67,15 +67,15 @@ export class LivePolicies {
   readonly #policies: PodPolicies;
   readonly #retained: RetainedPolicies;
   readonly #changes = new ChangeQueue<ObjectChange | Arrival>();
-  /** Local pods whose attachment is among the changes that wait. */
+  /** Local pods whose arrival is still queued. */
   readonly #arriving = new Set<LocalPod>();
-  /** Pods and nodes whose elements may be others. */
+  /** Pods and nodes whose elements may have changed. */
   readonly #toSettle = new WorkQueue<string>();
-  /** Pods whose policies may be others. */
+  /** Pods whose policies may have changed. */
   readonly #toDecide = new WorkQueue<OwnPod>();
-  /** Pods whose profiles are on the way. */
+  /** Pods that wait for the switch to their wanted profiles. */
   readonly #toSwitch = new WorkQueue<OwnPod>();
-  /** The pod whose policies are worked out; what is under way can be begun anew at any time. */
+  /** The pod whose policies are being computed; this work can be restarted at any time. */
   #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
@@ -90,17 +90,17 @@ export class LivePolicies {
     this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
   }
 
-  /** Objects changed. */
+  /** Queues changes of objects. */
   change(changes: readonly ObjectChange[]): void {
     this.#changes.add(changes);
   }
 
-  /** All objects have been told once: from now on pods are judged. */
+  /** Notes that all objects have arrived once: policies are computed from now on. */
   start(): void {
     this.#isStarted = true;
   }
 
-  /** A pod is attached, or was before; one of its names is replaced. */
+  /** Adds a pod that is attached now or was before; it replaces one with the same name. */
   attach(attachment: PolicedAttachment): void {
     const { pod } = attachment;
     const key = attachmentKey(attachment);
@@ -116,7 +116,7 @@ export class LivePolicies {
     this.#decideLater(local);
   }
 
-  /** A pod is gone; nothing for one that is not there. */
+  /** Removes a pod; does nothing for an unknown one. */
   detach(name: AttachmentName): void {
     const local = this.locals.get(attachmentKey(name));
     if (local === undefined) return;
@@ -126,9 +126,9 @@ export class LivePolicies {
   }
 
   /**
-   * Does one piece of what there is to do, the most urgent first.
+   * Does one piece of the outstanding work, the most urgent first.
    *
-   * @returns whether anything was done
+   * @returns whether there was any work
    */
   step(): boolean {
     const change = this.#changes.take();
@@ -150,12 +150,12 @@ export class LivePolicies {
     );
   }
 
-  /** Whether what policies make of an attachment is wanted of the kernel. @param key the attachment's */
+  /** Whether the rules of an attachment are claimed. @param key the attachment's */
   isClaimed(key: string): boolean {
     return this.locals.get(key)?.claimed !== undefined;
   }
 
-  /** What an attachment that may send and receive nothing waits for, in words. @param key the attachment's */
+  /** Returns why an attachment may send and receive nothing; undefined if it may. @param key the attachment's */
   awaits(key: string): string | undefined {
     const local = this.locals.get(key);
     if (local === undefined || local.claimed !== undefined) return undefined;
@@ -170,7 +170,7 @@ export class LivePolicies {
     return `policyd does not know its Namespace ${local.pod.namespace} yet, by whose labels policies may select`;
   }
 
-  /** What the sets of groups hold, for the metrics. */
+  /** The numbers of the sets of groups, for the metrics. */
   setTotals(): ReturnType<MemberSets["totals"]> {
     return this.#sets.totals();
   }
@@ -181,7 +181,7 @@ export class LivePolicies {
     return this.#lists.of(local?.life ?? { namespace, retained: new Map(), isUnknown: false });
   }
 
-  /** What is wrong now, for the status. */
+  /** The present problems, for the status. */
   problems(): readonly string[] {
     const problems = [...this.profiles.problems()];
     for (const { key, podKey, attachment } of this.locals.values()) {
@@ -208,7 +208,7 @@ export class LivePolicies {
           this.#decideLater(local);
         }
         this.#foresee(key);
-        // Behind those who have the addresses now: a set that denies them is at no time without them.
+        // After the members that have the addresses now: a set that denies these addresses is never without them.
         this.#settleChanged(members);
         break;
       }
@@ -258,7 +258,7 @@ export class LivePolicies {
     return [...this.locals.ofNamespace(namespace), ...this.#foreseen.ofNamespace(namespace)];
   }
 
-  /** Asks those anew whom one of two versions of a policy selects, and those of whom that cannot be told. */
+  /** Queues the pods that one of the versions of a policy selects, and those whose labels are not known. */
   #decideSelected(
     locals: Iterable<OwnPod>,
     ...versions: readonly (NetworkPolicy | ClusterNetworkPolicy | undefined)[]
@@ -272,7 +272,7 @@ export class LivePolicies {
     }
   }
 
-  /** Somebody waits for a pod that has nothing in force yet. */
+  /** Queues a pod, urgently if it has nothing in force yet: somebody waits for it. */
   #decideLater(local: OwnPod): void {
     this.#toDecide.add(local, local.type === "attached" && local.claimed === undefined);
   }
@@ -292,7 +292,7 @@ export class LivePolicies {
     this.#toSwitch.delete(local);
   }
 
-  /** Has what a Pod's policies need in force from when its ADD is to come until its attachment has it. */
+  /** Keeps what a Pod's policies need in force while its ADD is expected and until its attachment has rules. */
   #foresee(podKey: string): void {
     const { changed, gone } = this.#foreseen.take(podKey, this.members.pod(podKey), this.locals.ofPod(podKey));
     if (changed !== undefined) this.#decideLater(changed);
@@ -301,7 +301,7 @@ export class LivePolicies {
     this.#verdicts.close(gone);
   }
 
-  /** What was made ready for it, it holds by itself then. */
+  /** After the switch, an attached pod holds what was prepared for it. */
   #switch(local: OwnPod): void {
     this.#verdicts.switch(local);
     this.#foreseeAnew(local);
@@ -312,7 +312,7 @@ export class LivePolicies {
     this.#foreseeAnew(local);
   }
 
-  /** An attached pod may be one that is to come again, or no longer be one. */
+  /** Updates whether the Pod of an attached pod is expected: it may be again, or no longer. */
   #foreseeAnew(local: OwnPod): void {
     if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
   }
@@ -322,8 +322,9 @@ export class LivePolicies {
   }
 
   /**
-   * An address that goes from one to another goes to him first, so that a set that denies both is at no time without it; and
-   * from the other before anybody comes into force with it. Neither waits for members that were to be settled before.
+   * Queues members whose addresses have changed. An address that moves is first added to its new member, so that a set
+   * that denies both is never without it. It is removed from the old member before any pod gets rules with it. Both go
+   * before the members that are queued already.
    */
   #settleChanged(keys: ReadonlySet<string>): void {
     const isMove = keys.size > 1;
@@ -333,7 +334,7 @@ export class LivePolicies {
     }
   }
 
-  /** Takes over the Pod of an attachment, if it is there. */
+  /** Records the Pod of an attachment, if it exists. */
   #takePod(local: LocalPod): void {
     const pod = local.podKey === undefined ? undefined : this.members.pod(local.podKey);
     const own = pod !== undefined && isPodOf(local.attachment, pod) ? pod : undefined;
@@ -344,7 +345,7 @@ export class LivePolicies {
   #beginDeciding(local: OwnPod, isUrgent: boolean): void {
     const decided = local.type === "attached" ? this.#decidedAhead(local) : undefined;
     if (decided !== undefined) return this.#want(local, decided, isUrgent);
-    // An urgent one does not wait for another, which then is begun anew: what was compiled of its policies is kept.
+    // An urgent pod interrupts the work on another, which is restarted later: its compiled policies are retained.
     if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
     this.#deciding = { local, isUrgent, work: this.#policies.ahead(local) };
     this.#goOnDeciding(isUrgent);
@@ -367,7 +368,7 @@ export class LivePolicies {
     this.#want(local, profiles, isUrgent);
   }
 
-  /** What was decided of a pod while its ADD was to come; undefined where that may be another by now. */
+  /** Returns the profiles computed while the pod's ADD was expected; undefined if they may have changed. */
   #decidedAhead(local: LocalPod): ProfilesByDirection | undefined {
     const foreseen = this.#foreseen.of(local);
     if (foreseen?.wanted === undefined || this.#toDecide.has(foreseen)) return undefined;

@@ -5,46 +5,46 @@ import type { Pod } from "../../cluster/model.ts";
 import type { ActiveProfile } from "./active_profiles.ts";
 import type { NamespaceLife } from "./retained_policies.ts";
 
-/** The profiles of a pod; undefined where no policy has a say in the direction. */
+/** The profiles of a pod; undefined if no policy applies in the direction. */
 export interface PodProfiles {
   readonly egress: ActiveProfile | undefined;
   readonly ingress: ActiveProfile | undefined;
 }
 
-/** What policies are worked out for. */
+/** A pod whose policies are computed. */
 export interface JudgedPod {
-  /** Its Pod's key; undefined for what is attached without a pod, which no policy can select. */
+  /** The key of its Pod; undefined for an attachment without a pod, which no policy can select. */
   readonly podKey: string | undefined;
-  /** Undefined where it has no pod. */
+  /** Undefined if it has no pod. */
   readonly life: NamespaceLife | undefined;
-  /** Its Pod, when that is gone the last there was; undefined before there was one. */
+  /** Its Pod, or the last one if that is gone; undefined before there was one. */
   pod: Pod | undefined;
-  /** What it is to be judged by; undefined while that cannot be told, and before it was asked. */
+  /** The profiles that should apply to it; undefined while they are not known or not computed yet. */
   wanted: PodProfiles | undefined;
 }
 
-/** What policies ask of an attachment. */
+/** The fields of an attachment that policies need. */
 export type PolicedAttachment = Pick<AttachmentRecord, "network" | "containerId" | "ifname" | "pod" | "addresses">;
 
-/** A pod attached to this node, and what is made of it. */
+/** A pod attached to this node, and its state. */
 export interface LocalPod extends JudgedPod {
   readonly type: "attached";
-  /** Of the attachment. */
+  /** The key of the attachment. */
   readonly key: string;
   readonly attachment: PolicedAttachment;
   readonly addresses: readonly Address[];
-  /** What its elements say; undefined while it may send and receive nothing. */
+  /** The profiles to which its elements lead; undefined while it may send and receive nothing. */
   claimed: PodProfiles | undefined;
 }
 
-/** The pods of this node, found by what changes about them. */
+/** The pods of this node, indexed by everything that may change about them. */
 export class LocalPods {
   readonly #pods = new Map<string, LocalPod>();
   readonly #byPod = new Map<string, Set<LocalPod>>();
   readonly #byNamespace = new Map<string, Set<LocalPod>>();
   readonly #byAddress = new Map<Address, Set<LocalPod>>();
 
-  /** Adds an attachment; one of its names must not be there. */
+  /** Adds an attachment, whose name must be new. */
   add(attachment: PolicedAttachment, life: NamespaceLife | undefined): LocalPod {
     const { pod } = attachment;
     const local: LocalPod = {
@@ -90,7 +90,7 @@ export class LocalPods {
     return this.#byNamespace.get(namespace) ?? NONE;
   }
 
-  /** Who has an address; of several, as two networks may give it, the first by its attachment's key. */
+  /** Returns the pod that has an address. If two networks give it, the first by its attachment's key. */
   at(address: Address): LocalPod | undefined {
     const [first, ...others] = this.#byAddress.get(address) ?? NONE;
     return others.reduce((least, one) => (least === undefined || one.key < least.key ? one : least), first);
@@ -99,7 +99,7 @@ export class LocalPods {
 
 const NONE: ReadonlySet<LocalPod> = new Set();
 
-/** Whether a Pod is the one that was attached: a name may be another pod's by now. Files give no uid. */
+/** Whether a Pod is the one that was attached: its name may belong to another by now. Files give no uid. */
 export function isPodOf({ pod }: PolicedAttachment, { uid, staticUid }: Pod): boolean {
   return pod !== undefined && (pod.uid === "" || uid === "" || pod.uid === uid || pod.uid === staticUid);
 }

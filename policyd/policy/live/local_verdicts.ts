@@ -8,11 +8,11 @@ import type { ForeseenPod } from "./foreseen_pods.ts";
 import type { JudgedPod, LocalPod, PodProfiles } from "./local_pods.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
-/** Which profiles judge the pods of this node: those on the way, and those their elements go to. */
+/** Assigns profiles to the pods of this node: those being prepared, and those to which the pods' elements lead. */
 export class LocalVerdicts {
   readonly #rules: PolicyRules;
   readonly #profiles: ActiveProfiles;
-  /** Gets the members of sets that nobody wants any more. */
+  /** Gets the members of sets that nobody holds any more. */
   readonly #released: ToSettle;
 
   constructor(rules: PolicyRules, profiles: ActiveProfiles, released: ToSettle) {
@@ -21,7 +21,7 @@ export class LocalVerdicts {
     this.#released = released;
   }
 
-  /** Wants profiles for a pod; until {@link switch} what it has stays. @param toSettle gets what their sets lack */
+  /** Holds profiles for a pod, which apply from {@link switch} on. @param toSettle gets the members their sets lack */
   want(local: JudgedPod, profiles: ProfilesByDirection, toSettle: ToSettle): void {
     const hold = (direction: Direction): ActiveProfile | undefined => {
       const profile = profiles[direction];
@@ -32,7 +32,7 @@ export class LocalVerdicts {
     this.#release(before);
   }
 
-  /** Has the profiles that are wanted for a pod in force, whose sets are filled by now, and the pod judged by them if it is there. */
+  /** Puts the wanted profiles of a pod in force, whose sets are filled by now, and applies them to it if attached. */
   switch(local: LocalPod | ForeseenPod): void {
     const { wanted } = local;
     if (wanted === undefined) return;
@@ -40,7 +40,7 @@ export class LocalVerdicts {
     if (local.type === "attached") this.#claim(local, wanted);
   }
 
-  /** Has a pod send and receive nothing. */
+  /** Lets a pod send and receive nothing. */
   close(local: LocalPod | ForeseenPod): void {
     if (local.type === "attached") this.#claim(local, undefined);
     this.#release(local.wanted);
@@ -60,7 +60,7 @@ export class LocalVerdicts {
   }
 }
 
-/** All elements of a pod that may send and receive; it has a verdict in each direction, also where no policy selects it. */
+/** Returns all elements of a pod. It has a verdict in each direction, even if no policy selects it. */
 function elementsOf(addresses: readonly Address[], profiles: PodProfiles): readonly Claim[] {
   const verdicts = DIRECTIONS.flatMap((direction) =>
     addresses.map((address) => verdictElement(direction, address, profiles[direction]?.chain)),

@@ -7,32 +7,32 @@ import type { Identity } from "./group_index.ts";
 import { GroupIndex } from "./group_index.ts";
 import type { Member } from "./member_sets.ts";
 
-/** Who has an address. */
+/** The pod or node that has an address. */
 export type AddressHolder =
   | { readonly type: "pod"; readonly pod: Pod }
   | { readonly type: "node"; readonly name: string };
 
 /**
- * The pods and nodes of the cluster: whose each address is, and who is in which group. Pods of the host's network and
- * finished ones are no members (POL-54, POL-57).
+ * The pods and nodes of the cluster: which of them each address belongs to, and which groups each is in. Pods of the
+ * host's network and finished pods are not members (POL-54, POL-57).
  */
 export class MemberIndex {
   readonly groups = new GroupIndex();
   readonly #owners = new AddressOwners();
   readonly #pods = new Map<string, Pod>();
-  /** The last Pods of attachments whose own is gone, or is another one by now; they are members by themselves. */
+  /** The last Pods of attachments whose own Pod is gone or replaced; they are members of their own. */
   readonly #kept = new Map<string, Pod>();
 
-  /** The Pod of a key. */
+  /** The Pod with a key. */
   pod(key: string): Pod | undefined {
     return this.#pods.get(key);
   }
 
   /**
-   * Takes over a Pod, undefined for one that is gone.
+   * Records a Pod, undefined for one that is gone.
    *
-   * @returns the keys of the members whose elements may be others, those first who have got addresses; one alone where no
-   *   address has gone from one to another
+   * @returns the keys of the members whose elements may have changed, first those that gained addresses; a single one
+   *   if no address moved to another member
    */
   setPod(key: string, pod: Pod | undefined): ReadonlySet<string> {
     const member = podMember(key);
@@ -47,7 +47,7 @@ export class MemberIndex {
     return new Set([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);
   }
 
-  /** As {@link setPod}. */
+  /** Like {@link setPod}, for a node. */
   setNode(name: string, node: Node | undefined): ReadonlySet<string> {
     const member = nodeMember(name);
     this.groups.remove(member);
@@ -57,7 +57,7 @@ export class MemberIndex {
     return new Set([...this.#owners.replace(member, claim), member]);
   }
 
-  /** Takes over a Namespace. @returns who is in other groups now, and the keys of those members */
+  /** Records a Namespace. @returns the identities whose groups have changed, and the keys of their members */
   setNamespace(
     name: string,
     namespace: Namespace | undefined,
@@ -67,12 +67,11 @@ export class MemberIndex {
   }
 
   /**
-   * Takes over whose the addresses of an attachment are, undefined for one that is gone. A Pod that is no longer there
+   * Records to which pod the addresses of an attachment belong, undefined for one that is gone. A Pod that was deleted
    * stays a peer for as long as it is attached: it may still run (POL-58).
    *
    * @param key the attachment's
-   * @param pod its Pod, the last there was; undefined where none is known: then the addresses are nobody's, and no other
-   *   pod's either
+   * @param pod its last Pod; undefined when none is known: then the addresses belong to nobody, not even to another pod
    * @returns as {@link setPod}
    */
   setAttachment(key: string, addresses: readonly Address[] | undefined, pod: Pod | undefined): ReadonlySet<string> {
@@ -84,25 +83,25 @@ export class MemberIndex {
     return new Set([...this.#owners.replace(source, claim), source]);
   }
 
-  /** A member as its elements are made; undefined for one that is none. */
+  /** Returns a member with all that its elements depend on; undefined if there is none with this key. */
   member(key: string): Member | undefined {
     const identity = this.groups.identityOf(key);
     if (identity === undefined) return undefined;
     return { identity, addresses: this.#owners.addressesOf(key), ports: this.#podOf(key)?.ports ?? [] };
   }
 
-  /** None for a Node that is not there. */
+  /** Returns no labels for a Node that does not exist. */
   nodeLabels(name: string): Labels {
     return this.groups.identityOf(nodeMember(name))?.labels ?? NO_LABELS;
   }
 
-  /** The member at an address. */
+  /** The member that has an address. */
   memberAt(address: Address): Member | undefined {
     const owner = this.#owners.ownerOf(address);
     return owner === undefined ? undefined : this.member(owner);
   }
 
-  /** Whose an address is; undefined outside of the cluster. */
+  /** The holder of an address; undefined outside the cluster. */
   holderOf(address: Address): AddressHolder | undefined {
     const owner = this.#owners.ownerOf(address);
     if (owner === undefined) return undefined;
@@ -131,7 +130,7 @@ const POD = "Pod ";
 const NODE = "Node ";
 const ATTACHMENT = "attachment ";
 
-/** In one piece, as there is one for each pod of the cluster: a text that is put together from texts is kept as those. */
+/** Joins to a flat string: a concatenated one keeps its parts in memory, and each pod of the cluster has one. */
 function podMember(key: string): string {
   return [POD, key].join("");
 }
@@ -148,7 +147,7 @@ function isFinished({ phase }: Pod): boolean {
   return phase === "Succeeded" || phase === "Failed";
 }
 
-/** What a Pod says of its addresses: those of one of the host's network are its node's. */
+/** Returns the addresses that a Pod claims: those of a pod of the host's network belong to its node. */
 function claimOf(pod: Pod, owner: string): Parameters<AddressOwners["replace"]>[1] {
   const { addresses, hostNetwork, nodeName, phase, isTerminating } = pod;
   if (!hostNetwork) {

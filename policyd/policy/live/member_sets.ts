@@ -14,45 +14,45 @@ import type { PolicyRules } from "./policy_rules.ts";
 import type { RoomBounds } from "./set_room.ts";
 import { SetRoom } from "./set_room.ts";
 
-/** A pod or a node as sets have it. */
+/** A pod or a node as a member of sets. */
 export interface Member {
   readonly identity: Identity;
-  /** Each once. */
+  /** Without duplicates. */
   readonly addresses: readonly Address[];
-  /** None for a node. */
+  /** Empty for a node. */
   readonly ports: readonly ContainerPort[];
 }
 
-/** What a member's elements were made of: one for all sets that it is in. */
+/** The state from which a member's elements were computed, one for all sets that it is in. */
 interface Claimed {
   readonly sets: readonly SourcesOfSet[];
   readonly addresses: readonly Address[];
   readonly ports: readonly ContainerPort[];
 }
 
-/** What a set means for members of an identity. */
+/** The sources of a set that apply to the members of an identity. */
 interface SourcesOfSet {
   readonly active: ActiveSet;
   readonly sources: readonly MemberSource[];
 }
 
-/** How much the sets hold. */
+/** The content of the sets, in numbers. */
 export interface SetTotals {
   readonly sets: number;
-  /** Each counted in every set it is in. */
+  /** Each member is counted in every set it is in. */
   readonly members: number;
   /** Pairs of a member's address and a port, each counted in every set it is in. */
   readonly elements: number;
-  /** How many sets have no elements since they would have too many (POL-93). */
+  /** The number of sets that have no elements because they would have too many (POL-93). */
   readonly closed: number;
 }
 
-/** Of most members of a large cluster. */
+/** The sets of most members of a large cluster. */
 const NOTHING: readonly never[] = [];
 
 /**
- * The sets of the kernel that follow what is in the cluster: those somebody holds, with the elements of all their
- * members. What it returns are the members to {@link settle}, which may be done in any number of turns.
+ * The kernel's sets that follow the objects of the cluster: those that somebody holds, with the elements of all their
+ * members. Its methods return the members to {@link settle}, which may be done in any number of turns.
  */
 export class MemberSets {
   readonly #rules: PolicyRules;
@@ -62,16 +62,16 @@ export class MemberSets {
   readonly #users = new Map<string, Set<ActiveSet>>();
   /** The held sets with sources of every pod, by the names of ports. */
   readonly #byName = new Map<string, Set<ActiveSet>>();
-  /** What the groups of an identity mean for it; made when it is asked for. */
+  /** The sources that apply to an identity because of its groups, computed on request. */
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
   readonly #claimed = new Map<string, Claimed>();
   readonly #room: SetRoom;
-  /** The held sets without elements, since they would have too many (POL-93). */
+  /** The held sets without elements, because they would have too many (POL-93). */
   readonly #closed = new Set<ActiveSet>();
   #closings = 0;
   readonly #toSettle: (members: ReadonlySet<string>) => void;
 
-  /** @param toSettle gets the members whose elements have to go because a set is too large */
+  /** @param toSettle gets the members whose elements must be removed because a set is too large */
   constructor(
     rules: PolicyRules,
     groups: GroupIndex,
@@ -84,7 +84,7 @@ export class MemberSets {
     this.#room = new SetRoom(bounds);
   }
 
-  /** Returns how much the sets hold now. */
+  /** Returns the current content of the sets, in numbers. */
   totals(): SetTotals {
     let members = 0;
     for (const { claims } of this.#sets.values()) members += claims;
@@ -92,9 +92,9 @@ export class MemberSets {
   }
 
   /**
-   * Wants a set; the same one is wanted as often as it is held.
+   * Adds a holder to a set. The set exists until each of its holders releases it.
    *
-   * @param owner the namespace for whose pods it is
+   * @param owner the namespace whose pods need the set
    */
   hold(set: MemberSet, owner: string): void {
     const active = this.#sets.get(set.name) ?? this.#newSet(set);
@@ -106,7 +106,7 @@ export class MemberSets {
     this.#forgetSources([active]);
   }
 
-  /** Returns the held sets that have no elements since they would have too many (POL-93). */
+  /** Returns the held sets that have no elements because they would have too many (POL-93). */
   *closed(): Iterable<MemberSet> {
     for (const { set } of this.#closed) yield set;
   }
@@ -116,19 +116,19 @@ export class MemberSets {
     return this.#closings;
   }
 
-  /** The keys of the members that are to be settled before held sets are {@link filled}; none when they are. */
+  /** Returns the keys of the members to be settled before held sets are {@link filled}; empty when they are. */
   missing(names: readonly string[]): ReadonlySet<string> {
     const sets = names.map((name) => this.#sets.get(name)).filter((active) => active !== undefined);
     return this.#membersOf(sets.filter(({ isFilled }) => !isFilled));
   }
 
-  /** All members of a held set have been settled. */
+  /** Notes that all members of a held set have been settled. */
   filled(name: string): void {
     const active = this.#sets.get(name);
     if (active !== undefined) active.isFilled = true;
   }
 
-  /** Wants sets once less, each of them, as they were held. @returns the keys of the members that are to be settled */
+  /** Removes one holder from each of these sets. @returns the keys of the members that are to be settled */
   release(held: readonly Pick<MemberSet, "name" | "isAllowing">[], owner: string): ReadonlySet<string> {
     const sets: ActiveSet[] = [];
     for (const { name, isAllowing } of held) {
@@ -158,12 +158,12 @@ export class MemberSets {
     return members;
   }
 
-  /** An identity is in other groups than before. */
+  /** Notes that the groups of an identity have changed. */
   groupsChanged(identity: Identity): void {
     this.#known.delete(identity);
   }
 
-  /** Makes the elements of a member what it is by now; undefined for one that is gone. */
+  /** Updates the elements of a member to its present state; undefined for one that is gone. */
   settle(key: string, member: Member | undefined): void {
     const isThere = member !== undefined && member.addresses.length > 0;
     const wanted = isThere ? this.#wantedBy(member) : NOTHING;
@@ -188,7 +188,7 @@ export class MemberSets {
     this.#closeIfOverfull(grown);
   }
 
-  /** Takes all elements out of a set that is too large: pods that it would have allowed are not allowed. */
+  /** Removes all elements from a set that is too large: pods that the set would have allowed are not allowed. */
   #closeIfOverfull(grown: readonly ActiveSet[]): void {
     const overfull = this.#room.overfull(grown);
     if (overfull === undefined) return;
@@ -197,7 +197,7 @@ export class MemberSets {
     this.#toSettle(this.#membersOf([overfull]));
   }
 
-  /** Has a closed set filled again, which somebody needs as a whole. */
+  /** Has a closed set filled again, because somebody needs it complete. */
   #open(active: ActiveSet): void {
     this.#markClosed(active, false);
     active.isFilled = false;
@@ -212,7 +212,7 @@ export class MemberSets {
     this.#closings++;
   }
 
-  /** How many elements a set has at least when it is filled, but for those by ports' names, which are counted when they are there. */
+  /** Returns how many elements a filled set has at least; those of named ports are counted when they exist. */
   #expected({ set }: ActiveSet): number {
     let elements = 0;
     for (const { group, ports } of set.sources) {
@@ -224,7 +224,7 @@ export class MemberSets {
     return elements;
   }
 
-  /** Takes a member's elements out of the sets it is no longer wanted in. */
+  /** Removes a member's elements from the sets to which it does not belong any more. */
   #leave(key: string, before: Claimed | undefined, wanted: readonly SourcesOfSet[]): void {
     const wantedSets = new Set(wanted.map(({ active }) => active));
     for (const { active, sources } of before?.sets ?? NOTHING) {
@@ -254,7 +254,7 @@ export class MemberSets {
     const known = this.#known.get(identity);
     if (known !== undefined) return known;
     const found = new Map<ActiveSet, readonly MemberSource[]>();
-    // Most identities are in one group of a set, whose own list is then theirs.
+    // Most identities are in one group of a set, and then share the list of that group.
     const add = (active: ActiveSet, sources: readonly MemberSource[]): void => {
       const before = found.get(active);
       found.set(active, before === undefined ? sources : [...before, ...sources]);
@@ -280,7 +280,7 @@ export class MemberSets {
     for (const identity of this.#identitiesOf(sets)) this.#known.delete(identity);
   }
 
-  /** Who may have elements in one of the sets: of every pod all there are, since which ports it has is looked at then. */
+  /** Returns the members that may have elements in the sets. A set of every pod concerns all: settling checks ports. */
   #membersOf(sets: readonly ActiveSet[]): ReadonlySet<string> {
     const members = new Set<string>();
     const isOfEveryPod = sets.some(({ ofNames }) => ofNames.length > 0);
@@ -291,7 +291,7 @@ export class MemberSets {
     return members;
   }
 
-  /** Who is in the groups of sets. */
+  /** The identities in the groups of these sets. */
   *#identitiesOf(sets: readonly ActiveSet[]): Iterable<Identity> {
     for (const { groups } of sets) for (const { key } of groups) yield* this.#groups.identitiesOf(key);
   }
@@ -317,7 +317,7 @@ export class MemberSets {
     this.#groups.deactivate(group);
   }
 
-  /** A set goes when nobody wants it and no member has elements in it. */
+  /** Removes a set that nobody holds and in which no member has elements. */
   #forgetEmpty(active: ActiveSet): void {
     if (active.holders > 0 || active.claims > 0 || this.#sets.get(active.set.name) !== active) return;
     this.#sets.delete(active.set.name);
@@ -342,7 +342,7 @@ function elementsOf(
   return [...claims.values()];
 }
 
-/** How many elements a member has in a set, those that several sources give counted as often. */
+/** Returns how many elements a member has in a set. An element that several sources give counts for each. */
 function sizeOf(sources: readonly MemberSource[], member: Pick<Member, "addresses" | "ports"> | undefined): number {
   if (member === undefined) return 0;
   let each = 0;

@@ -13,11 +13,11 @@ export interface PodPoliciesParts {
   readonly lists: PolicyLists;
   readonly members: MemberIndex;
   readonly profiles: Pick<ActiveProfiles, "prepare">;
-  /** Each pod's Namespace is told sooner or later, as by an API server; files may leave them out (POL-24). */
+  /** Each pod's Namespace arrives sooner or later, as from an API server; files may leave Namespaces out (POL-24). */
   readonly areNamespacesTold: boolean;
 }
 
-/** What policies make of each pod of this node, as objects are by now. */
+/** Computes which policies apply to each pod of this node, from the current objects. */
 export class PodPolicies {
   readonly #parts: PodPoliciesParts;
 
@@ -30,7 +30,7 @@ export class PodPolicies {
     return pod === undefined || !this.#hasLabels(pod) ? undefined : this.#selectable(pod);
   }
 
-  /** The profiles it is to be judged by; undefined while that cannot be told. */
+  /** The profiles that should apply to the pod; undefined while they are not known. */
   profilesOf(local: JudgedPod): ProfilesByDirection | undefined {
     const { lists } = this.#parts;
     const { life, pod } = local;
@@ -49,8 +49,8 @@ export class PodPolicies {
   }
 
   /**
-   * Does most of the work of {@link profilesOf}, and of holding these profiles, bit by bit: what changes meanwhile is done
-   * when they are asked for.
+   * Does most of the work of {@link profilesOf}, and of holding these profiles, in slices. Whatever changes meanwhile
+   * is computed when the profiles are requested.
    */
   *ahead(local: JudgedPod): Slices<void> {
     const { lists, profiles } = this.#parts;

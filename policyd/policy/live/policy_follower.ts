@@ -1,21 +1,21 @@
 import type { AffectedAddresses } from "./affected_addresses.ts";
 
-/** By the rules that are in force these flows may be judged otherwise than before. */
+/** The flows whose verdict may have changed with the rules that are now in force. */
 export interface ChangedVerdicts {
   readonly addresses: AffectedAddresses;
-  /** Those of them of which there may be flows already. */
+  /** The addresses among them that may have flows already. */
   readonly withFlows: AffectedAddresses;
 }
 
-/** What depends on the verdicts of policies. */
+/** A part that depends on the verdicts of policies. */
 export interface PolicyFollower {
-  /** All policies are known, and the rules may be written when this settles. It never fails. */
+  /** Called when all policies are known; the rules may be written when this settles. It never fails. */
   prepare?(): Promise<void>;
-  /** The kernel has all rules that follow from what was told by now. */
+  /** Called when the kernel has all rules that follow from the changes so far. */
   rulesInForce?(): void;
-  /** Told of changes that concern somebody. */
+  /** Called with changes that concern some address. */
   verdictsChanged(changed: ChangedVerdicts): void;
-  /** What is wrong now, for the status. */
+  /** The present problems, for the status. */
   problems?(): readonly string[];
   stop(): void;
 }

@@ -10,12 +10,12 @@ export interface Selection {
   readonly clusterPolicies: readonly ClusterNetworkPolicy[];
 }
 
-/** The policies there are, by where they select. */
+/** The existing policies, by where they select. */
 export class PolicyLists {
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
   readonly #clusterPolicies = new Map<string, ClusterNetworkPolicy>();
 
-  /** Undefined for one that is gone. @returns the one before */
+  /** Records a policy, undefined for one that is gone. @returns its previous version */
   setNetworkPolicy(key: string, policy: NetworkPolicy | undefined): NetworkPolicy | undefined {
     const namespace = key.slice(0, key.indexOf("/"));
     const policies = this.#byNamespace.get(namespace) ?? new Map<string, NetworkPolicy>();
@@ -27,7 +27,7 @@ export class PolicyLists {
     return before;
   }
 
-  /** As {@link setNetworkPolicy}. */
+  /** Like {@link setNetworkPolicy}. */
   setClusterPolicy(key: string, policy: ClusterNetworkPolicy | undefined): ClusterNetworkPolicy | undefined {
     const before = this.#clusterPolicies.get(key);
     if (policy === undefined) this.#clusterPolicies.delete(key);
@@ -47,7 +47,7 @@ export class PolicyLists {
     return false;
   }
 
-  /** Whether any policy could select a pod of whom nothing but its namespace is known. */
+  /** Whether any policy could select a pod of which only the namespace is known. */
   couldSelect({ namespace, retained }: NamespaceLife): boolean {
     return this.#clusterPolicies.size > 0 || retained.size > 0 || this.#byNamespace.has(namespace);
   }
@@ -57,7 +57,7 @@ export class PolicyLists {
     return this.#byNamespace.get(namespace)?.values() ?? [];
   }
 
-  /** All policies that may select a pod, those it keeps among them. */
+  /** All policies that may select a pod, including those it retains. */
   of({ namespace, retained }: NamespaceLife): Selection {
     const there = this.#byNamespace.get(namespace);
     const kept = [...retained.values()].filter(({ key }) => there?.has(key) !== true);
@@ -67,7 +67,7 @@ export class PolicyLists {
     };
   }
 
-  /** Those of {@link of} that do select it. */
+  /** The policies of {@link of} that do select the pod. */
   selectionOf(pod: SelectablePod, life: NamespaceLife): Selection {
     const { networkPolicies, clusterPolicies } = this.of(life);
     const selects = (policy: NetworkPolicy | ClusterNetworkPolicy): boolean => subjectSelects(policy, pod);

@@ -3,24 +3,24 @@ import type { ProvidedObjects } from "../../dataplane/desired_objects.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 
-/** The table of policies, as owners fill it. What is asked for in one turn of the event loop is one batch. */
+/** The table of policies, filled by owners. All changes of one turn of the event loop are one batch. */
 export interface PolicyRules {
-  /** Sets the elements an owner wants. */
+  /** Sets the elements that an owner claims. */
   claim(owner: string, claims: readonly Claim[]): void;
-  /** Sets the sets and chains an owner wants, whose names are hashes of their content. */
+  /** Sets the sets and chains that an owner provides, whose names are hashes of their content. */
   provide(owner: string, objects: Pick<ProvidedObjects, "sets" | "chains">): void;
 }
 
 /**
- * The table in a ruleset. Policies do not wait for `minSyncPeriod`.
+ * Returns the table in a ruleset. Policies do not wait for `minSyncPeriod`.
  *
- * @param told is called each time that somebody wants something
+ * @param told is called on each claim and each change of provided objects
  */
 export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">, told: () => void): PolicyRules {
   return {
     claim: (owner, claims) => {
       told();
-      // In one piece: a text that is put together from texts is kept as those, and there is one for each member of each set.
+      // A flat string, since there is one for each member of each set: a concatenated string keeps its parts in memory.
       ruleset.claim(["policy", owner].join(" "), claims, "urgent");
     },
     provide: (owner, objects) => {

@@ -4,29 +4,29 @@ import type { Profile } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";
 import type { AddressHolder } from "./member_index.ts";
 
-/** A profile that pods of this node are judged by. */
+/** A profile that applies to pods of this node. */
 export interface ProfileUse {
   readonly profile: Profile;
-  /** Keys of the pods, in order. */
+  /** The keys of the pods, sorted. */
   readonly pods: readonly string[];
 }
 
-/** What there is behind the numbers of the rules. No answer but the first takes longer in a larger cluster. */
+/** The objects that the numbers in the rules stand for. Only the first answer takes longer in a larger cluster. */
 export interface PolicyView {
-  /** Undefined for a profile that no pod of this node has; looks at all pods of the node. @param key the profile's */
+  /** Goes through all pods of the node. @param key the profile's @returns undefined for a profile that no pod has */
   profileUse(key: string): ProfileUse | undefined;
-  /** Whom the sets take an address for; undefined outside of the cluster. */
+  /** The holder of an address as the sets have it; undefined outside the cluster. */
   holderOf(address: Address): AddressHolder | undefined;
   nodeLabels(name: string): Labels;
   namespaceLabels(name: string): Labels;
-  /** All policies that may select a pod, those it keeps of a namespace that ends among them. */
+  /** All policies that may select a pod, including those retained from a namespace that is ending. */
   policiesFor(pod: Pick<Pod, "namespace" | "key">): {
     readonly networkPolicies: readonly NetworkPolicy[];
     readonly clusterPolicies: readonly ClusterNetworkPolicy[];
   };
 }
 
-/** The view of what is live. */
+/** Returns a view of live policies. */
 export function policyView(live: Pick<LivePolicies, "members" | "locals" | "profiles" | "policiesFor">): PolicyView {
   const { members, locals, profiles } = live;
   return {

@@ -5,20 +5,20 @@ import { packedNamespace, packPolicy, unpackPolicy } from "../retained/packed_po
 import type { RetainedStore } from "../retained/retained_files.ts";
 
 /**
- * The end of a namespace may be seen so much later than the deletion of what is in it. Each kind is followed by itself: one
- * that is away may wait 30 s to ask again, as long for an answer, and as long again where the server wants it so.
+ * How long after the deletion of its content the end of a namespace may be seen. Each kind has its own watch: after an
+ * interruption it may wait 30 s to reconnect, as long for an answer, and as long again if the server asks for it.
  */
 const SEEN_LATE_MILLISECONDS = 120_000;
 
-/** With this number of deleted policies small ones are packed, too. */
+/** From this number of deleted policies on, small ones are packed, too. */
 const MANY = 256;
 
 /** A namespace from its creation to the end of its last pod. */
 export interface NamespaceLife {
   readonly namespace: string;
-  /** The policies that were deleted since they went with the namespace, by key: its pods keep them. */
+  /** The policies that were deleted together with the namespace, by key: its pods keep them. */
   readonly retained: ReadonlyMap<string, NetworkPolicy>;
-  /** It was ending, or gone, before this daemon began, and nobody knows what its pods keep. */
+  /** It was ending, or gone, before this daemon started, and nobody knows which policies its pods keep. */
   readonly isUnknown: boolean;
 }
 
@@ -27,9 +27,9 @@ interface OwnLife extends NamespaceLife {
   isUnknown: boolean;
   /** "ending" until its object is gone. */
   phase: "active" | "ending" | "gone";
-  /** Attachments, by key. */
+  /** The keys of attachments. */
   readonly pods: Set<string>;
-  /** What it is saved by; undefined while it is not. */
+  /** The number under which it is saved; undefined while it is not. */
   number: number | undefined;
 }
 
@@ -41,35 +41,36 @@ interface Deletion {
 export interface RetainedParts {
   readonly clock: Pick<Clock, "now" | "after">;
   readonly store: RetainedStore;
-  /** The policies of a namespace that are there. */
+  /** The existing policies of a namespace. */
   readonly policiesIn: (namespace: string) => Iterable<NetworkPolicy>;
 }
 
 /**
- * The policies that went with their namespace: in whatever order the API server deletes what is in a namespace, its pods
- * stay isolated until they are gone (CVE-2024-7598). Who deletes a policy from a namespace that stays gets what he asked
- * for at once.
+ * Retains the policies that are deleted together with their namespace: in whatever order the API server deletes the
+ * content of a namespace, its pods stay isolated until they are gone (CVE-2024-7598). A policy that is deleted from a
+ * namespace that stays ends at once.
  *
- * From when a namespace with pods begins to end, its policies are saved for the next daemon. One that finds a namespace
- * ending of which nothing is saved cannot know what has gone already, and leaves its pods closed. Where some of what was
- * saved cannot be read, it may have been of any pod that is there in a namespace that is not: such pods stay closed, too.
+ * When a namespace with pods begins to end, its policies are saved for the next daemon. A daemon that finds an ending
+ * namespace of which nothing is saved cannot know which policies are gone already, and leaves its pods closed. If some
+ * saved policies cannot be read, they may belong to any attached pod whose namespace does not exist: such pods stay
+ * closed, too.
  */
 export class RetainedPolicies {
   readonly #parts: RetainedParts;
   readonly #lives = new Map<string, OwnLife>();
   readonly #own = new Map<NamespaceLife, OwnLife>();
-  /** Of attachments that an earlier daemon has saved. */
+  /** By attachments that an earlier daemon has saved. */
   readonly #saved = new Map<string, OwnLife>();
-  /** What was deleted shortly ago from namespaces that did not end, the oldest first. */
+  /** Recently deleted policies of namespaces that were not ending, the oldest first. */
   readonly #recent = new Map<string, Deletion>();
-  /** The namespaces that are there; followed until all objects were told, and only where not all that was saved is read. */
+  /** The existing namespaces; recorded until all objects have arrived, and only if some saved files are unreadable. */
   readonly #there: Set<string> | undefined;
-  /** Of the namespaces that are there. */
+  /** The uids of the existing namespaces. */
   readonly #uids = new Map<string, string>();
-  /** Attachments whose policies may be among what could not be read. */
+  /** Attachments whose policies may be among those that could not be read. */
   #doubtful: ReadonlySet<string> = new Set();
   #hasBegun = false;
-  /** Whether a timer is to forget the oldest. */
+  /** Whether the timer that forgets the oldest is set. */
   #isWaiting = false;
   #lastNumber: number;
 
@@ -93,14 +94,14 @@ export class RetainedPolicies {
     }
   }
 
-  /** All objects have been told once: whatever ends from now on, this daemon sees. */
+  /** Begins when all objects have arrived once: this daemon sees whatever ends from now on. */
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
-    // Files without any Namespace say nothing about one that is missing (POL-24).
+    // Files without any Namespace do not show that one is missing (POL-24).
     const isDoubted = this.#there !== undefined && this.#there.size > 0;
     if (this.#saved.size === 0 && !isDoubted) return;
-    // What an earlier daemon has saved may have gone meanwhile.
+    // Attachments that an earlier daemon has saved may be gone by now.
     const present = this.#parts.store.attachments();
     if (isDoubted) {
       this.#doubtful = new Set([...present].filter((key) => !this.#saved.has(key)));
@@ -113,11 +114,11 @@ export class RetainedPolicies {
   }
 
   /**
-   * A pod of the namespace comes, those that were there before as well; a daemon with much to read has them come before
-   * {@link begin}. One that is told again is in the life it was in, though that may have ended.
+   * Adds a pod to the present life of its namespace, also one that was attached before; a daemon with much to read adds
+   * pods before {@link begin}. A pod that is added again stays in its life, though that may have ended.
    *
    * @param key its attachment's
-   * @param before what it was part of until now
+   * @param before the life that it was part of until now
    * @returns the life it is part of until {@link leave}
    */
   enter(namespace: string, key: string, before?: NamespaceLife): NamespaceLife {
@@ -132,13 +133,13 @@ export class RetainedPolicies {
     return life;
   }
 
-  /** A pod goes; nothing for one that has no namespace. */
+  /** Removes a pod from its life; does nothing for a pod without a namespace. */
   leave(life: NamespaceLife | undefined, key: string): void {
     const own = life && this.#own.get(life);
     if (own !== undefined) this.#remove(own, key);
   }
 
-  /** A Namespace as it is now; undefined for one that is gone. @returns whether this changes what its pods keep */
+  /** Records a Namespace, undefined for one that is gone. @returns whether this changes which policies its pods keep */
   namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
     if (!this.#hasBegun && namespace !== undefined) this.#there?.add(name);
     if (!this.#hasBegun && namespace === undefined) this.#there?.delete(name);
@@ -149,7 +150,7 @@ export class RetainedPolicies {
     return (namespace?.isTerminating !== false && this.#end(name, namespace)) || isMore;
   }
 
-  /** Whether it is another one than its name had before, whose end nobody may have seen. */
+  /** Whether this is a new namespace with the name of an earlier one, whose end may not have been seen. */
   #isNext(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
     if (namespace === undefined) return false;
     const hasEnd = (this.#lives.get(name)?.phase ?? "active") !== "active";
@@ -159,10 +160,10 @@ export class RetainedPolicies {
   }
 
   /**
-   * The pods of the next namespace of a name begin without what those of the former keep: its policies whose end was seen, and
-   * the others as well, of which it may be seen later.
+   * Separates the pods of a former namespace from those of a new one with its name. The former pods keep its policies
+   * whose deletion was seen, and also the others, whose deletion may be seen later.
    *
-   * @returns whether they keep more than before
+   * @returns whether the former pods keep more policies than before
    */
   #replace(name: string): boolean {
     const life = this.#lives.get(name);
@@ -176,7 +177,7 @@ export class RetainedPolicies {
     return life.retained.size > before;
   }
 
-  /** The namespace of a name ends, or is gone. @returns as {@link namespaceChanged} */
+  /** Notes that a namespace is ending or gone. @returns as {@link namespaceChanged} */
   #end(name: string, namespace: Pick<Namespace, "isTerminating"> | undefined): boolean {
     const life = this.#life(name);
     const isNew = life.phase === "active";
@@ -202,7 +203,7 @@ export class RetainedPolicies {
     this.#forgetOld();
   }
 
-  /** What is there need not be retained. */
+  /** Records an existing policy, which need not be retained. */
   policySet({ namespace, key }: Pick<NetworkPolicy, "namespace" | "key">): void {
     this.#recent.delete(key);
     const life = this.#lives.get(namespace);
@@ -211,7 +212,7 @@ export class RetainedPolicies {
     if (life.phase === "ending") this.#save(life);
   }
 
-  /** The number of deleted policies that may yet turn out to have gone with their namespace. */
+  /** The number of deleted policies that may yet prove to have gone with their namespace. */
   get recentCount(): number {
     return this.#recent.size;
   }
@@ -231,12 +232,12 @@ export class RetainedPolicies {
     return { ...newLife(namespace), phase: "gone", isUnknown: true };
   }
 
-  /** What a pod of a namespace that is not there keeps may be among what could not be read. */
+  /** Whether the policies of a pod, whose namespace does not exist, may be among those that could not be read. */
   #isLost(namespace: string, key: string): boolean {
     return this.#doubtful.has(key) && this.#there?.has(namespace) === false;
   }
 
-  /** For pods that have come before it was known of whom to doubt it; nothing was decided about them by then. */
+  /** Gives up a life whose pods were added before it was known that they are doubtful; they have no rules yet. */
   #doubt(life: OwnLife): void {
     const { namespace, pods, phase } = life;
     if (phase !== "active" || ![...pods].some((key) => this.#isLost(namespace, key))) return;
@@ -253,7 +254,7 @@ export class RetainedPolicies {
     return life;
   }
 
-  /** Saves what the pods of a life keep; of a namespace that is there again nothing is its former pods'. */
+  /** Saves the policies that the pods of a life keep. Policies of a new namespace with its name are not among them. */
   #save(life: OwnLife): void {
     if (!this.#hasBegun || life.phase === "active" || life.isUnknown || life.pods.size === 0) return;
     const { namespace, retained, pods } = life;
@@ -273,7 +274,7 @@ export class RetainedPolicies {
     this.#forgetEmpty(life);
   }
 
-  /** Pods may still come to a namespace that is about to end. */
+  /** Forgets a life without pods, but remembers a namespace that is ending: pods may still be added to it. */
   #forgetEmpty(life: OwnLife): void {
     if (life.pods.size > 0) return;
     if (life.number !== undefined) this.#parts.store.remove(life.number);
@@ -290,7 +291,7 @@ export class RetainedPolicies {
     }
   }
 
-  /** Without it the last ones would stay until the next deletion, which may be weeks away. */
+  /** Sets a timer. Without it, the last ones would stay until the next deletion, which may be weeks away. */
   #forgetLater(milliseconds: number): void {
     if (this.#isWaiting) return;
     this.#isWaiting = true;

@@ -1,15 +1,15 @@
 import type { ActiveSet } from "./active_set.ts";
 
 /**
- * The most elements that one set of NetworkPolicies may have: a pair of a pod's address and a port each. They take some 50 MB of
+ * The most elements of one set of NetworkPolicies, each a pair of a pod's address and a port. They take some 50 MB of
  * the daemon's memory.
  */
 export const MOST_SET_ELEMENTS = 131_072;
 
-/** Likewise, of all such sets of a node together. */
+/** The most elements of all such sets of a node together. */
 export const MOST_ELEMENTS = 524_288;
 
-/** The bounds of {@link SetRoom}; tests have smaller ones. */
+/** The bounds of {@link SetRoom}; tests use smaller ones. */
 export interface RoomBounds {
   readonly set: number;
   readonly all: number;
@@ -18,11 +18,11 @@ export interface RoomBounds {
 const BOUNDS: RoomBounds = { set: MOST_SET_ELEMENTS, all: MOST_ELEMENTS };
 
 /**
- * How much room the sets of NetworkPolicies take, and which one has to go without elements where that is too much (POL-93).
+ * Counts the room that the sets of NetworkPolicies take, and chooses the set to be emptied if it is too much (POL-93).
  *
- * The number of pairs that one policy may come to is bounded (POL-73), but each pair has as many elements as its selector selects pods:
- * one policy of a tenant could take gigabytes on each node that has a pod of it. The largest user gives: a set above its own bound, or, where
- * all together are too many, the largest set of the namespace whose sets are the largest.
+ * The pairs of one policy are bounded (POL-73), but each pair has as many elements as its selector selects pods: one
+ * policy of a tenant could take gigabytes on each node that runs a pod of it. The largest user gives: a set above its
+ * own bound or, if all together have too many elements, the largest set of the namespace whose sets are the largest.
  */
 export class SetRoom {
   readonly #bounds: RoomBounds;
@@ -33,7 +33,7 @@ export class SetRoom {
     this.#bounds = bounds;
   }
 
-  /** How many elements all sets have together. */
+  /** The number of elements in all sets together. */
   get total(): number {
     return this.#total;
   }
@@ -43,7 +43,7 @@ export class SetRoom {
     return elements > this.#bounds.set;
   }
 
-  /** Adds a number of elements to a set's size; a negative one takes them away. */
+  /** Adds a number of elements, which may be negative, to a set's size. */
   change(active: ActiveSet, elements: number): void {
     if (elements === 0) return;
     const size = (this.#sizes.get(active) ?? 0) + elements;
@@ -52,7 +52,7 @@ export class SetRoom {
     this.#total += elements;
   }
 
-  /** Returns the set that is to be emptied next, now that this one may have grown; undefined where there is room. */
+  /** Returns the set to be emptied next, after these may have grown; undefined when there is room. */
   overfull(grown: Iterable<ActiveSet>): ActiveSet | undefined {
     for (const active of grown) {
       if (isOpen(active) && this.isTooLarge(this.#sizes.get(active) ?? 0)) return active;
@@ -65,7 +65,7 @@ export class SetRoom {
       sum += size;
       for (const owner of owners.keys()) sums.set(owner, (sums.get(owner) ?? 0) + size);
     }
-    // The rest is on its way out, or is needed by trusted policies.
+    // The remaining elements are being removed, or trusted policies need them.
     if (sum <= this.#bounds.all) return undefined;
     const [largest] = [...sums].reduce((best, one) => (one[1] > best[1] ? one : best), ["", 0]);
     return open
@@ -77,7 +77,7 @@ export class SetRoom {
   }
 }
 
-/** Whether a set may still be emptied: nothing but what NetworkPolicies allow asks it. */
+/** Whether a set may still be emptied: only rules that allow, of NetworkPolicies, use it. */
 function isOpen({ isClosed, wholeHolders }: ActiveSet): boolean {
   return !isClosed && wholeHolders === 0;
 }

@@ -1,4 +1,4 @@
-/** Up to so many values a list is searched faster than a set, and takes half of the memory. */
+/** Up to this number of values, a list is searched faster than a Set and takes half of the memory. */
 const FEW = 4;
 
 const NONE: readonly never[] = [];
@@ -9,14 +9,14 @@ export interface ReadonlySmallSet<T> extends Iterable<T> {
 }
 
 /**
- * A set of texts that nearly always has one or a few: an empty Set of JavaScript takes 150 bytes, and a node has two for each
- * pod of the cluster.
+ * A set of strings that nearly always has one or a few: an empty JavaScript Set takes 150 bytes, and a node has two of
+ * these sets for each pod of the cluster.
  */
 export class SmallSet<T extends string> implements ReadonlySmallSet<T> {
-  /** One by itself, a few in a list, more in a Set. */
+  /** A single value itself, a few values in a list, more in a Set. */
   #values: T | readonly T[] | Set<T>;
 
-  /** @param values each once */
+  /** @param values without duplicates */
   constructor(values: readonly T[] = NONE) {
     this.#values = packed(values);
   }
@@ -38,7 +38,7 @@ export class SmallSet<T extends string> implements ReadonlySmallSet<T> {
     else if (!this.has(value)) this.#values = packed([...this, value]);
   }
 
-  /** @returns whether it was there */
+  /** @returns whether the value was there */
   delete(value: T): boolean {
     if (this.#values instanceof Set) return this.#values.delete(value);
     if (!this.has(value)) return false;
@@ -46,14 +46,14 @@ export class SmallSet<T extends string> implements ReadonlySmallSet<T> {
     return true;
   }
 
-  /** In the order in which they were added. */
+  /** Iterates in the order in which the values were added. */
   [Symbol.iterator](): Iterator<T> {
     const values = this.#values;
     return (typeof values === "string" ? [values] : values)[Symbol.iterator]();
   }
 }
 
-/** A list that was added to has room for more: it is kept as long as it is. */
+/** Returns the smallest form of the values. A list that has grown has spare room, so it is copied. */
 function packed<T extends string>(values: readonly T[]): T | readonly T[] | Set<T> {
   const [first] = values;
   if (first === undefined) return NONE;

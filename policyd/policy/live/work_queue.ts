@@ -1,9 +1,9 @@
-/** Things to do once each, the urgent ones first, else in the order in which they came. */
+/** A queue of distinct items: urgent ones first, otherwise in the order in which they were added. */
 export class WorkQueue<T> {
   readonly #urgent = new Row<T>();
   readonly #others = new Row<T>();
 
-  /** Adds what is not there yet; what becomes urgent waits no longer for the others. */
+  /** Adds an item unless it is queued already. One that becomes urgent moves ahead of the others. */
   add(item: T, isUrgent = false): void {
     if (isUrgent) {
       this.#others.delete(item);
@@ -24,18 +24,18 @@ export class WorkQueue<T> {
     return this.#urgent.size + this.#others.size;
   }
 
-  /** Takes the first out of the queue; undefined when there is none. */
+  /** Removes the first item; undefined when there is none. */
   take(): T | undefined {
     return this.#urgent.take() ?? this.#others.take();
   }
 
-  /** As {@link take}, of the urgent ones alone. */
+  /** Like {@link take}, for urgent items only. */
   takeUrgent(): T | undefined {
     return this.#urgent.take();
   }
 }
 
-/** Its iterator goes on where it was: one that begins anew passes over all places that were taken before. */
+/** Its iterator continues from its last place: a new one would pass over all places that were taken before. */
 class Row<T> {
   readonly #items = new Set<T>();
   #place = this.#items.values();
