@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readObjects } from "../documents.ts";
 import { member } from "./member.ts";
 
-/** The places where distributions have the kubelet's kubeconfig; a node has one of them. */
+/** The paths of the kubelet's kubeconfig in several distributions; a node has one of them. */
 export const KUBELET_KUBECONFIGS: readonly string[] = [
   // kubeadm, kind, and most others.
   "/etc/kubernetes/kubelet.conf",
@@ -16,16 +16,16 @@ export const KUBELET_KUBECONFIGS: readonly string[] = [
   "/var/snap/microk8s/current/credentials/kubelet.config",
 ];
 
-/** The variable that every pod gets. */
+/** The environment variable that every pod gets. */
 const VARIABLE = "KUBERNETES_SERVICE_HOST";
 
-/** Where it may stand under which address the API server is. */
+/** The places where the address of the API server may be found. */
 export interface AddressPlaces {
-  /** Of the configuration. */
+  /** The configuration's field. */
   readonly apiServer: URL | undefined;
-  /** The kubelet's kubeconfig of the configuration; undefined for the first of {@link KUBELET_KUBECONFIGS} that is there. */
+  /** The configured kubeconfig of the kubelet; undefined to use the first existing {@link KUBELET_KUBECONFIGS}. */
   readonly kubeletKubeconfig: string | undefined;
-  /** The text of a file; undefined where there is none. @throws DrawbridgeError when it cannot be read */
+  /** Returns the text of a file; undefined where it does not exist. @throws DrawbridgeError when it cannot be read */
   readonly readText: (path: string) => string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
@@ -36,16 +36,16 @@ export interface FoundAddress {
   readonly origin:
     | { readonly type: "configuration" }
     | { readonly type: "kubelet"; readonly path: string }
-    /** The ClusterIP of the Service `kubernetes`; `missing` are the kubeconfigs that were looked for. */
+    /** The ClusterIP of the Service `kubernetes`; `missing` are the paths where no kubeconfig was found. */
     | { readonly type: "variable"; readonly missing: readonly string[] };
 }
 
 /**
- * Finds the API server's address (SVC-25): the configuration's, else the one that the node's kubelet uses, else the variables
- * that every pod gets. Those name the ClusterIP of the Service `kubernetes`, which is of no use on a node where nobody but us
- * makes it work.
+ * Finds the API server's address (SVC-25): the configuration's, else the one that the node's kubelet uses, else the one
+ * in the variables that every pod gets. Those name the ClusterIP of the Service `kubernetes`, which does not help on a
+ * node where only Drawbridge serves Services.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION naming all three where none says it
+ * @throws DrawbridgeError ERR_CONFIGURATION naming all three places where none has an address
  */
 export function apiAddress({ apiServer, kubeletKubeconfig, readText, environment }: AddressPlaces): FoundAddress {
   if (apiServer !== undefined) return { url: apiServer, origin: { type: "configuration" } };
@@ -64,7 +64,7 @@ export function apiAddress({ apiServer, kubeletKubeconfig, readText, environment
   );
 }
 
-/** How the log reports an address: where it was found, and what to do where that is the last resort. */
+/** Returns the log's text about an address: where it was found, and what to do if that is the last resort. */
 export function foundText({ url, origin }: FoundAddress): string {
   switch (origin.type) {
     case "configuration":
@@ -80,14 +80,14 @@ export function foundText({ url, origin }: FoundAddress): string {
   }
 }
 
-/** What a text is as the address of an API server; undefined for anything but http(s) with a host. */
+/** Parses the address of an API server; undefined for anything but http(s) with a host. */
 export function tryUrl(text: string): URL | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
   return isWeb && url.username === "" && url.search === "" && url.hash === "" ? url : undefined;
 }
 
-/** The server of the current context, or of the only cluster. Nothing else of the file is looked at. */
+/** Returns the server of the current context, or of the only cluster. Nothing else in the file is used. */
 function serverOf(path: string, text: string): URL {
   const [config] = attempt(path, () => [...readObjects(text, path)]);
   const clusters = listOf(member(config, "clusters"));
@@ -110,7 +110,7 @@ function attempt<T>(path: string, read: () => T): T {
     return read();
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
-    // Not its message: it may quote the text, which has secrets in it.
+    // The error's message is left out: it may quote the text, which contains secrets.
     throw new DrawbridgeError("ERR_CONFIGURATION", `${path}: no YAML; expected a kubeconfig: give apiServer instead`);
   }
 }

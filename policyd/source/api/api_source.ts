@@ -11,7 +11,7 @@ import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "./resources.ts
 import type { Serving } from "./serving.ts";
 import { REQUIRED } from "./serving.ts";
 
-/** A kind that is followed, and what of it is in force. */
+/** A kind that is followed, and its objects in force. */
 interface FollowedKind {
   readonly resource: Resource;
   readonly collection: Collection;
@@ -27,13 +27,13 @@ const UNSEEN =
 const DISPENSABLE: Serving = { type: "dispensable", versions: [0] };
 
 /**
- * The objects of an API server, followed as they change.
+ * Follows the objects of an API server.
  *
- * While the server is away everything stays as it was, and it is asked again until it answers. An object of the server
- * counts as far as the gate takes it; one it refuses stays in its last good version.
+ * While the server is unavailable all known objects stay, and requests are retried until it answers. Each object passes
+ * the gate; one that the gate refuses stays in its last good version.
  *
- * ClusterNetworkPolicies may come, change their version and go with their definition, which is followed beside them. Without
- * the right to see it they are followed by what their own list says.
+ * ClusterNetworkPolicies may come, change their version and go with their CustomResourceDefinition, which is followed
+ * as well. Without the right to read the definition, the answers to their own list decide.
  */
 export class ApiSource implements ObjectSource {
   readonly #parts: ReflectorParts;
@@ -75,7 +75,7 @@ export class ApiSource implements ObjectSource {
 
   start(sink: ObjectSink): void {
     this.#sink = sink;
-    // The definition first: a server that answers in order has said then which version to ask for.
+    // The definition comes first: if the server answers in order, its versions are known before the first list.
     this.#definitions.start();
     for (const { reflector } of this.#kinds) reflector.start();
   }
@@ -92,7 +92,7 @@ export class ApiSource implements ObjectSource {
     return [...this.#troubles(), ...this.#kinds.flatMap(({ collection }) => collection.problems())];
   }
 
-  /** For how many seconds what is known of each kind may have been old, by the name RBAC has for it. */
+  /** Returns for how many seconds the objects of each kind may have been out of date, by the kind's name in RBAC. */
   staleness(): ReadonlyMap<string, number> {
     return new Map(this.#kinds.map(({ resource, reflector }) => [resource.name, reflector.staleness / 1000]));
   }
@@ -131,7 +131,7 @@ export class ApiSource implements ObjectSource {
   #servingOf({ kind, isOptional }: Resource): Serving {
     if (!isOptional) return REQUIRED;
     if (kind !== "ClusterNetworkPolicy") return OPTIONAL;
-    // No answer about the definition is expected while the server cannot be asked for it.
+    // While requests for the definition fail, no answer about it is expected.
     return this.#definition.serving(this.#definitions.trouble === undefined);
   }
 
@@ -174,7 +174,7 @@ export class ApiSource implements ObjectSource {
     sink.noticed(`${kind}: the API server serves it as ${version}${instead}; what it has is in force`);
   }
 
-  /** Without repetitions: a server that is away is away for all kinds. */
+  /** Returns each trouble once: a server that is unavailable is so for all kinds. */
   #troubles(): ReadonlySet<string> {
     const texts = this.#reflectors.flatMap(({ trouble }) => trouble ?? []);
     return new Set([...texts, ...(this.#definition.problem === undefined ? [] : [this.#definition.problem])]);

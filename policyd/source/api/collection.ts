@@ -6,9 +6,9 @@ import type { ObjectChange } from "../object_source.ts";
 import type { Interner } from "./interner.ts";
 import type { Resource } from "./resources.ts";
 
-/** What was judged of an object since the last call of {@link Collection.takeChanges}. */
+/** The gate's result for an object of a list or a watch. */
 interface Judged {
-  /** Undefined for one that was refused: its last good version stays. */
+  /** Undefined for a refused object, whose last good version stays. */
   readonly object: ClusterObject | undefined;
   readonly problems: readonly string[];
 }
@@ -16,28 +16,27 @@ interface Judged {
 /** A problem of one object, in words. */
 export interface ObjectProblem {
   readonly text: string;
-  /** Undefined where the object does not say which it is. */
+  /** Undefined where the object has no usable name. */
   readonly key: string | undefined;
 }
 
-/** Stands for what has no name of its own, and for no other object: no name is empty. */
+/** The key of problems of nameless objects. No object has it, since no name is empty. */
 const NAMELESS = "";
 
 /**
- * The objects of one kind in force, and what changes about them. Of the server's objects only what the gate leaves of
- * them is kept.
+ * Holds the objects of one kind that are in force, and their changes. It stores only what the gate leaves of an object.
  *
- * A list takes effect whole: until it is complete what was known before stays.
+ * A list takes effect as a whole: until it is complete the objects known before stay.
  */
 export class Collection {
   readonly #resource: Pick<Resource, "kind" | "apiVersion">;
   readonly #interner: Interner;
   readonly #objects = new Map<string, ClusterObject>();
   readonly #problems = new Map<string, readonly string[]>();
-  /** What a list has had so far; undefined when none is being read. */
+  /** The objects of the list in progress; undefined when no list is being read. */
   #list: Map<string, Judged> | undefined;
   #newProblems: ObjectProblem[] = [];
-  /** What was told last of the objects that were touched since. */
+  /** The version last reported of each object that was touched since. */
   readonly #touched = new Map<string, ClusterObject | undefined>();
 
   constructor(resource: Pick<Resource, "kind" | "apiVersion">, interner: Interner) {
@@ -45,12 +44,12 @@ export class Collection {
     this.#interner = interner;
   }
 
-  /** A list begins. */
+  /** Begins a list. */
   begin(): void {
     this.#list = new Map();
   }
 
-  /** The list is whole: what was not in it is gone. */
+  /** Ends a list: removes the objects that were not in it. */
   complete(): void {
     const list = this.#list ?? new Map<string, Judged>();
     this.#list = undefined;
@@ -58,24 +57,24 @@ export class Collection {
     for (const [key, judged] of list) this.#settle(key, judged);
   }
 
-  /** An object as it is now, from a list or a watch. */
+  /** Adds or replaces an object, from a list or a watch. */
   put(value: unknown): void {
     const { key, object, problems } = this.#judge(value);
-    // Compared as they come: a long list that is whole must not hold up everything else.
+    // Compare now, so that the end of a long list does not block the thread.
     const known = this.#objects.get(key);
     const judged = { object: isDeepStrictEqual(object, known) ? known : object, problems };
     if (this.#list === undefined) this.#settle(key, judged);
     else this.#list.set(key, judged);
   }
 
-  /** An object that is gone, in its last version. */
+  /** Removes an object, which is given in its last version. */
   remove(value: unknown): void {
     const { key } = this.#judge(value);
     if (this.#list === undefined) this.#remove(key);
     else this.#list.delete(key);
   }
 
-  /** What changed since the last call: each object once, and none that is what it was when it was last told. */
+  /** Returns the changes since the last call: each object once, and only if it differs from what was last reported. */
   takeChanges(): readonly ObjectChange[] {
     const { kind } = this.#resource;
     const changes: ObjectChange[] = [];
@@ -91,7 +90,7 @@ export class Collection {
     return changes;
   }
 
-  /** An object as it is now. */
+  /** Returns the version of an object that is in force. */
   find(key: string): ClusterObject | undefined {
     return this.#objects.get(key);
   }
@@ -100,14 +99,14 @@ export class Collection {
     return this.#objects.size;
   }
 
-  /** The problems that have come up since the last call. */
+  /** Returns the problems that are new since the last call. */
   takeNewProblems(): readonly ObjectProblem[] {
     const problems = this.#newProblems;
     this.#newProblems = [];
     return problems;
   }
 
-  /** Every problem there is now. */
+  /** Returns all current problems. */
   problems(): readonly string[] {
     return [...this.#problems.values()].flat();
   }

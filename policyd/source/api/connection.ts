@@ -1,23 +1,23 @@
 import type { Cancel } from "../../clock.ts";
 
-/** Who hears what comes of a request: an answer, then data, then its end; or a failure at any time, which is the last. */
+/** Receives the answer to a request, then its data, then its end; or a failure at any time, which is the last call. */
 export interface AnswerHandler {
   answered(status: number, retryAfter: number | undefined): void;
   data(chunk: Uint8Array): void;
   ended(): void;
-  /** @param reason for people, without secrets and the same each time */
+  /** @param reason for people, without secrets, the same text for the same failure */
   failed(reason: string): void;
 }
 
-/** The API server, as it can be asked. */
+/** Sends requests to the API server. */
 export interface ApiConnection {
-  /** Its address as messages have it, without a user or a password; what it was last. */
+  /** The server's last known address for messages, without a user or a password. */
   readonly name: string;
   /**
    * Begins a GET request.
    *
    * @param path with its query, below the server's address
-   * @returns what ends it: after that nothing is told any more
+   * @returns a function that cancels the request; after that the handler is not called any more
    */
   get(path: string, handler: AnswerHandler): Cancel;
 }

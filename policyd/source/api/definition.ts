@@ -5,23 +5,23 @@ import type { Listed, Resource } from "./resources.ts";
 import { versionsOf } from "./resources.ts";
 import type { Serving } from "./serving.ts";
 
-/** No definition has nearly as many versions or conditions. */
+/** The largest number of versions and of conditions read: real definitions have far fewer. */
 const MOST_READ = 100;
 
 /** The content of a definition. */
 type Definition =
   | { readonly type: "served" | "withheld"; readonly versions: readonly number[]; readonly isEstablished: boolean }
   | { readonly type: "gone" }
-  /** It cannot be followed, or not be understood. */
+  /** The definition cannot be read, or not be understood. */
   | { readonly type: "unknown" };
 
 const UNKNOWN: Definition = { type: "unknown" };
 const GONE: Definition = { type: "gone" };
 
 /**
- * Whether a server has a kind, and in which versions, by the CustomResourceDefinition that defines it.
+ * Determines whether a server has a kind, and in which versions, from the kind's CustomResourceDefinition.
  *
- * A definition is served once its names are accepted, as the API server judges it (apiextensions-apiserver,
+ * A definition is served once its names are accepted: the API server applies the same rule (apiextensions-apiserver,
  * customresource_handler.go).
  */
 export class KindDefinition implements ReflectedObjects {
@@ -30,15 +30,15 @@ export class KindDefinition implements ReflectedObjects {
   readonly #versions: readonly string[];
   readonly #changed: () => void;
   readonly #refused: () => void;
-  /** Undefined until the server has said anything. */
+  /** Undefined before the first answer. */
   #definition: Definition | undefined;
-  /** The definition that a list has had so far; undefined when no list is being read. */
+  /** The definition found by the list in progress; undefined when no list is being read. */
   #list: Definition | undefined;
   #hasChanged = false;
 
   /**
    * @param changed called when {@link serving} has changed
-   * @param refused called when there is no right to see the definition, each time that this begins
+   * @param refused called when the right to read the definition is missing, once each time that this begins
    */
   constructor(listed: Listed, resource: Resource, changed: () => void, refused: () => void) {
     this.#listed = listed;
@@ -48,7 +48,7 @@ export class KindDefinition implements ReflectedObjects {
     this.#refused = refused;
   }
 
-  /** @param isExpected whether the server may still say what it has not said so far */
+  /** @param isExpected whether an answer about the definition may still come */
   serving(isExpected: boolean): Serving {
     const all = this.#versions.map((_, index) => index);
     const { type } = this.#definition ?? { type: isExpected ? "pending" : "unknown" };
@@ -56,7 +56,7 @@ export class KindDefinition implements ReflectedObjects {
     return { type, versions };
   }
 
-  /** Why a kind that is defined cannot be read; undefined without such a reason. */
+  /** The reason why a defined kind cannot be read; undefined without one. */
   get problem(): string | undefined {
     const definition = this.#definition;
     if (definition?.type !== "withheld" || !definition.isEstablished) return undefined;

@@ -1,33 +1,33 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../log/line.ts";
 
-/** Why a request came to nothing, or to no more. */
+/** The reason why a request failed or ended. */
 export type Failure =
-  /** The server said no, by its status or, in a watch, by an event. */
+  /** The server refused, by the status of its answer or, in a watch, by an event. */
   | {
       readonly type: "refused";
       readonly status: number;
-      /** Its own words; empty without any. */
+      /** The server's own message; empty without one. */
       readonly words: string;
-      /** For how many seconds it wants to be left alone. */
+      /** The seconds for which the server wants no request. */
       readonly retryAfter: number | undefined;
       readonly isEvent: boolean;
     }
-  /** No answer, or one that broke off or makes no sense. */
+  /** There was no answer, or one that broke off or cannot be understood. */
   | { readonly type: "broken"; readonly reason: string }
-  /** Nothing came for too long: the other end may be gone without a word. */
+  /** Nothing came for too long: the connection may be dead. */
   | { readonly type: "silent" }
-  /** It ended in order. */
+  /** The answer ended without an error. */
   | { readonly type: "closed" };
 
-/** Of what the server says about it. */
+/** The largest number of characters of the server's message that are reported. */
 const LONGEST_WORDS = 300;
 
 export function broken(reason: string): Failure {
   return { type: "broken", reason };
 }
 
-/** What `read` returns, or that the answer makes no sense. @throws what is not of our family: it is a bug */
+/** Returns the result of `read`, or a failure for its DrawbridgeError. @throws any other error, which is a bug */
 export function attempt<T>(read: () => T): T | Failure {
   try {
     return read();
@@ -38,11 +38,11 @@ export function attempt<T>(read: () => T): T | Failure {
 }
 
 /**
- * A failure for people: who, what, and the way out.
+ * Describes a failure for people: the server, the cause, and the way out.
  *
- * @param server its address
- * @param resource which objects, by the name RBAC has for them
- * @returns the same text for all resources where the failure is about none
+ * @param server the server's address
+ * @param resource the resource's name in RBAC
+ * @returns the same text for all resources where the failure does not concern a single one
  */
 export function failureText(failure: Failure, server: string, resource: string): string {
   switch (failure.type) {

@@ -5,15 +5,15 @@ import type { AnswerHandler, ApiConnection } from "./connection.ts";
 import { apiRequest, baseOf, isOfCertificates } from "./http_request.ts";
 import type { Credentials } from "./kubeconfig.ts";
 
-/** After so long without a packet the kernel asks whether the other end is still there, and gives up 10 s later. */
+/** Milliseconds without a packet after which the kernel sends TCP keepalives; it gives up 10 s later. */
 const KEEP_ALIVE = 15_000;
 
-/** The API server over the network, of this thread's network namespace. */
+/** Sends requests to the API server from this thread's network namespace. */
 export class HttpConnection implements ApiConnection {
   #name = "API server";
   readonly #credentials: () => Promise<Credentials>;
 
-  /** @param credentials asked before each request: tokens rotate, addresses change */
+  /** @param credentials called before each request: tokens rotate and addresses change */
   constructor(credentials: () => Promise<Credentials>) {
     this.#credentials = credentials;
   }
@@ -25,7 +25,7 @@ export class HttpConnection implements ApiConnection {
   get(path: string, handler: AnswerHandler): Cancel {
     let request: ClientRequest | undefined;
     let isOver = false;
-    /** Tells, unless it was cancelled or the last has been told. */
+    /** Calls the handler, unless the request was cancelled or the last call was made. */
     const tell = (action: () => void, isLast: boolean): void => {
       if (isOver) return;
       isOver = isLast;
@@ -44,7 +44,7 @@ export class HttpConnection implements ApiConnection {
         if (isOver) return;
         request = this.#begin(credentials, path).on("response", onResponse).on("error", fail).end();
       } catch (error) {
-        // Credentials that cannot be had, or a token that is no header.
+        // The credentials are unavailable, or the token is not a valid header.
         fail(error);
       }
     };
@@ -63,16 +63,16 @@ export class HttpConnection implements ApiConnection {
   }
 }
 
-/** In seconds; undefined where it is a date or missing. */
+/** Returns the Retry-After header in seconds; undefined where it is a date or missing. */
 export function retryAfterOf({ headers }: IncomingMessage): number | undefined {
   const seconds = Number(headers["retry-after"] ?? Number.NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
 }
 
 /**
- * Why a request failed, for people and without its secrets.
+ * Returns the reason why a request failed, for people and without secrets.
  *
- * @throws what is neither of our family nor an error of the system: it is a bug
+ * @throws anything that is not an Error, which is a bug
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof DrawbridgeError) return error.message;

@@ -4,21 +4,22 @@ import https from "node:https";
 import { VERSION } from "../../version.ts";
 import type { Credentials } from "./kubeconfig.ts";
 
-/** What a body is, by the method it is sent with. */
+/** The content type of a body, by the method that sends it. */
 const CONTENT_TYPES = { POST: "application/json", PATCH: "application/strategic-merge-patch+json" } as const;
 
 export type WriteMethod = keyof typeof CONTENT_TYPES;
 
-/** The address below which a server has its paths, without a slash at its end. */
+/** Returns the base URL of a server, without a trailing slash. */
 export function baseOf(server: URL): string {
   return `${server.origin}${server.pathname.replace(/\/+$/, "")}`;
 }
 
 /**
- * A request to the API server, which is yet to be ended. Redirects are not followed: they would take the credentials along.
+ * Opens a request to the API server; the caller ends it. Redirects are not followed: they would carry the credentials
+ * to another server.
  *
- * @param program as which it asks
- * @param method any but GET for a body of JSON that it is to be ended with
+ * @param program the name in the User-Agent
+ * @param method for any method but GET, end the request with a JSON body
  */
 export function apiRequest(
   { server, options }: Credentials,
@@ -42,7 +43,7 @@ export function apiRequest(
   });
 }
 
-/** Whether an error's code says that the two ends do not believe each other's certificates. */
+/** Whether an error's code says that one end does not accept the other's certificate. */
 export function isOfCertificates(code: string): boolean {
   return /CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code);
 }

@@ -1,11 +1,11 @@
 import type { ClusterObject, ContainerPort, EndpointPort, Labels, ServicePort } from "../../cluster/model.ts";
 
-/** Of each sort; after that many the next ones are shared among themselves. */
+/** The largest number of values in a pool; a full pool starts over, and later values are shared among themselves. */
 const MOST = 65_536;
 
 /**
- * Lets equal parts of many objects be one: the pods of a Deployment have the same labels and ports, and each names its node
- * and its namespace.
+ * Shares equal parts of many objects, to save memory: the pods of a Deployment have the same labels and ports, and each
+ * names its node and its namespace.
  */
 export class Interner {
   readonly #texts = new Pool<string>((text) => text);
@@ -14,7 +14,7 @@ export class Interner {
   readonly #servicePorts = new Pool<readonly ServicePort[]>(JSON.stringify);
   readonly #endpointPorts = new Pool<readonly EndpointPort[]>(JSON.stringify);
 
-  /** An equal object. */
+  /** Returns an equal object with shared parts. */
   intern(object: ClusterObject): ClusterObject {
     switch (object.kind) {
       case "Pod":
@@ -60,17 +60,17 @@ export class Interner {
 
 const NOTHING: readonly never[] = Object.freeze([]);
 
-/** A list that takes no more room than it needs: one that was added to has some for 16 more. All empty ones are one. */
+/** Returns a copy without spare room: a list that was appended to has room for 16 more. All empty lists are one. */
 function exact<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? NOTHING : Object.freeze(list.slice());
 }
 
-/** Values of which equal ones are one. */
+/** A pool in which equal values share one instance. */
 class Pool<T> {
   readonly #known = new Map<string, T>();
   readonly #keyOf: (value: T) => string;
 
-  /** @param keyOf equal for equal values and for no others */
+  /** @param keyOf returns equal keys for equal values only */
   constructor(keyOf: (value: T) => string) {
     this.#keyOf = keyOf;
   }

@@ -4,26 +4,27 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../log/line.ts";
 
-/** What client-node says where it finds no kubeconfig at all. */
+/** The server that client-node returns when it finds no kubeconfig at all. */
 const FALLBACK_SERVER = "http://localhost:8080";
 
-/** As whom the API server is asked. */
+/** The choice of a kubeconfig and of a context in it. */
 export interface KubeconfigChoice {
-  /** A kubeconfig; undefined for what kubectl takes: KUBECONFIG, ~/.kube/config, a pod's service account. */
+  /** A path; undefined for kubectl's choice: KUBECONFIG, ~/.kube/config, a pod's service account. */
   readonly kubeconfig: string | undefined;
   /** One of the kubeconfig's contexts; undefined for its current one. */
   readonly context: string | undefined;
 }
 
-/** Where the API server is, and how to ask it. */
+/** The address of the API server, and the credentials for requests. */
 export interface Credentials {
   readonly server: URL;
-  /** Authorization, certificates, proxy; of client-node. */
+  /** Authorization, certificates and proxy, from client-node. */
   readonly options: Omit<RequestOptions, "headers"> & { readonly headers: OutgoingHttpHeaders };
 }
 
 /**
- * What a kubeconfig says of one context. The library is read now, and only now: nobody else waits for it, or has it in memory.
+ * Returns the credentials of one context of a kubeconfig. The library is imported only here: no other caller waits for
+ * it or has it in memory.
  *
  * @throws DrawbridgeError ERR_INPUT for a kubeconfig that cannot be used; secrets are not in the message
  */
@@ -52,7 +53,7 @@ export async function credentialsOf({ kubeconfig, context }: KubeconfigChoice): 
 }
 
 /**
- * The namespace of a context, which is `default` where it names none.
+ * Returns the namespace of a context, which is `default` where it names none.
  *
  * @throws DrawbridgeError ERR_INPUT for a kubeconfig without such a context
  */
@@ -69,7 +70,7 @@ async function loadConfig({
   const library = await import("@kubernetes/client-node");
   const name = kubeconfig ?? "kubeconfig";
   const config = new library.KubeConfig();
-  // Of several files in KUBECONFIG the first says which context is current, as kubectl has it.
+  // Among several files in KUBECONFIG the first one determines the current context, as for kubectl.
   attempt(name, () => (kubeconfig === undefined ? config.loadFromDefault({}, true) : config.loadFromFile(kubeconfig)));
   if (context !== undefined) config.setCurrentContext(context);
   return { config, name };
@@ -101,8 +102,8 @@ function unusable(kubeconfig: string, reason: string, cause?: unknown): Drawbrid
 }
 
 /**
- * Without secrets: the YAML library puts the lines around a mistake below its first, and what a program for credentials
- * prints is quoted where it is no JSON.
+ * Returns the first line of an error's message, without secrets: the YAML library quotes the lines around a mistake
+ * after its first line, and a SyntaxError quotes the output of a credential program that is not JSON.
  */
 function firstLine(error: unknown): string {
   if (error instanceof SyntaxError) return "the program for its credentials prints no JSON";

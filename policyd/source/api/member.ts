@@ -1,4 +1,4 @@
-/** The own member, or element, of an unknown value by its path; undefined where there is none. */
+/** Returns the own member, or element, of an unknown value by its path; undefined where it does not exist. */
 export function member(value: unknown, ...path: readonly (string | number)[]): unknown {
   let current = value;
   for (const name of path) {

@@ -4,15 +4,15 @@ import { JsonScanner, parseJson, unreadable } from "../json_scanner.ts";
 import { member } from "./member.ts";
 import type { Listed } from "./resources.ts";
 
-/** What stands around the items of a part of a list. */
+/** The metadata of a page of a list. */
 export interface PageEnd {
-  /** What asks for the next part; empty behind the last. */
+  /** The continue token for the next page; empty after the last. */
   readonly next: string;
-  /** Of the whole list; empty where the server gives none. */
+  /** The version of the whole list; empty where the server gives none. */
   readonly resourceVersion: string;
 }
 
-/** Reads one part of a list as it arrives; of its items only one is a tree at a time. */
+/** Reads one page of a list as it arrives, and has only one parsed item in memory at a time. */
 export class PageReader {
   readonly #resource: Pick<Listed, "kind" | "apiVersion">;
   readonly #scanner = new JsonScanner();
@@ -23,9 +23,9 @@ export class PageReader {
   }
 
   /**
-   * The items that end in this chunk; the list's kind and apiVersion are put into them.
+   * Yields the items that end in this chunk, with the list's kind and apiVersion put into them.
    *
-   * @throws DrawbridgeError ERR_OBJECT for what is no JSON, or more than one list
+   * @throws DrawbridgeError ERR_OBJECT for invalid JSON, or for more than one list
    */
   *push(chunk: Uint8Array): Generator {
     for (const piece of this.#scanner.push(chunk)) {
@@ -45,7 +45,7 @@ export class PageReader {
       const found = list === undefined ? "something else" : `${list.kind}List of ${String(list.apiVersion)}`;
       throw new DrawbridgeError("ERR_OBJECT", `${found}; expected a ${kind}List of ${apiVersion}`);
     }
-    // The scanner cuts out the items of one list; of a second there would be no trace.
+    // The scanner cuts out the items of only one list; those of a second would be lost without a trace.
     if (list.items.length > 0) throw new DrawbridgeError("ERR_OBJECT", "items: expected one list of them");
     return { next: textOf(this.#frame, "continue"), resourceVersion: textOf(this.#frame, "resourceVersion") };
   }

@@ -6,22 +6,23 @@ import { OK } from "./reading.ts";
 import type { Listed } from "./resources.ts";
 import { WatchLines } from "./watch_lines.ts";
 
-/** What came of a probe: whether the server is well, and for how many seconds it wants to be left alone. */
+/** The result of a probe: whether the server is healthy, and for how many seconds it wants no further request. */
 export interface ProbeResult {
   readonly isWell: boolean;
   readonly retryAfter: number | undefined;
 }
 
-/** A watch that is refused by an event is refused at once. */
+/** Milliseconds after which a watch counts as accepted: a refusal by an event comes at once. */
 const WATCH_HOLDS = 200;
-/** A server with much to do lets requests queue: one that answers by then is slow and not ill. */
+/** The longest wait in milliseconds. A busy server queues requests: one that answers by then is slow, not unhealthy. */
 const PATIENCE = 10_000;
 
 /**
- * Asks a server for as little as shows that it lists and that watches hold: one object, and a watch from there.
+ * Checks with the smallest requests that a server lists and that watches hold: a list of one object, and a watch from
+ * there.
  *
- * @param done told once, after ten seconds at the latest
- * @returns what ends it: after that nothing is told
+ * @param done called once, after ten seconds at the latest
+ * @returns a function that cancels the probe; after that `done` is not called
  */
 export function probe(
   connection: ApiConnection,

@@ -6,16 +6,16 @@ import { WatchLines, wordsOf } from "./watch_lines.ts";
 
 export const OK = 200;
 
-/** One answer as it is read. */
+/** One request, and its answer while it is read. */
 export interface Reading {
   cancel: Cancel;
   status: number;
   retryAfter: number | undefined;
-  /** When it was asked for, by the clock. */
+  /** The clock's time of the request. */
   readonly begun: number;
-  /** Whether it was asked for before without an answer: it is waited for, however slow the server is. */
+  /** Whether it repeats a request without an answer; then it is not repeated again, however slow the server is. */
   isRepeated: boolean;
-  /** When the server answered, by the clock. */
+  /** The clock's time of the answer. */
   since: number | undefined;
   readonly page: PageReader | undefined;
   readonly lines: WatchLines;
@@ -24,7 +24,7 @@ export interface Reading {
   silence: Cancel;
 }
 
-/** One that nothing is known of yet. */
+/** Returns a reading without an answer. */
 export function newReading(begun: number, quiet: number, page: PageReader | undefined): Reading {
   return {
     cancel: () => {},
@@ -41,14 +41,14 @@ export function newReading(begun: number, quiet: number, page: PageReader | unde
   };
 }
 
-/** What the server has refused with; undefined where it has not, or has not answered. */
+/** Returns the server's refusal; undefined where it has not refused or not answered. */
 export function refusalOf({ status, retryAfter, refusal }: Reading): Failure | undefined {
   if (status === OK || status === 0) return undefined;
   let words = "";
   try {
     words = wordsOf(JSON.parse(Buffer.concat(refusal).toString("utf8")));
   } catch {
-    // What proxies and a server that is starting say is no Status object.
+    // Proxies, and a server that is starting, do not send a Status object.
   }
   return { type: "refused", status, words, retryAfter, isEvent: false };
 }

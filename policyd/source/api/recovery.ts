@@ -4,13 +4,13 @@ import { probe } from "./probe.ts";
 import { NAMESPACES } from "./resources.ts";
 import { LIST_SPREAD, retryAfterMilliseconds } from "./state.ts";
 
-/** Who may be behind with a server that is away. */
+/** A reader of the server, which may be out of date while the server is unavailable. */
 export interface Follower {
-  /** From when on it may ask, by the clock, if only the server were well; undefined while it is not behind. */
+  /** The clock's time from which it may retry if the server is healthy; undefined while it is up to date. */
   readonly earliest: number | undefined;
-  /** Ends its wait: for a watch at once; a list, which costs the server more, is asked for after so many milliseconds. */
+  /** Ends its wait: requests a watch at once, and a list, which costs the server more, after `milliseconds`. */
   hurry(milliseconds: number): void;
-  /** Asks once more for a watch that was asked for before then and has no answer. */
+  /** Requests a watch once more if its request is from before the given time and has no answer. */
   repeat(before: number): void;
 }
 
@@ -20,33 +20,33 @@ export interface RecoveryParts {
   readonly random: () => number;
 }
 
-/** From one probe to the next, give or take a tenth: 5,000 nodes send 5,000 a second to a server that is ill. */
+/** Milliseconds between two probes, give or take a tenth: 5,000 nodes send 5,000 a second to an unhealthy server. */
 const PERIOD = 1000;
-/** Ill for so long it is asked more seldom: 5,000 nodes send 1,000 a second. */
+/** A server that is unhealthy for longer than this gets fewer probes: 5,000 nodes send 1,000 a second. */
 const LONG_ILLNESS = 15 * 60_000;
 const LONG_PERIOD = 5000;
 
 /**
- * Finds out that a server is back. While somebody is behind, it is asked about once a second by one cheap request for all; when
- * that succeeds after it failed, all who are behind go on. So they may wait long, to spare a server that is ill, and are still
- * up to date within two seconds when it is well.
+ * Detects that a server is healthy again. While a follower is out of date, one cheap probe for all of them is sent
+ * about once a second; when a probe succeeds after one has failed, all followers go on. So their back-off may be long,
+ * which spares an unhealthy server, and they are still up to date within two seconds once it is healthy.
  *
- * The first probe comes at a random moment of the period: so nodes that lost the server together find it again apart, and
- * their lists spread over one and a half seconds, or over more after a long illness.
+ * The first probe is sent at a random moment of the period. So nodes that lost the server together do not find it again
+ * at the same moment, and their lists spread over one and a half seconds, or over more after a long outage.
  *
- * A probe that succeeds is the last until somebody fails anew. Where none had failed the trouble is of a kind of its own, and
- * only its own waits count.
+ * A probe that succeeds is the last one until a follower fails again. If no probe failed before it, the trouble is not
+ * the server's health, and only the followers' own back-off counts.
  */
 export class Recovery {
   readonly #parts: RecoveryParts;
   readonly #followers: readonly Follower[];
-  /** Until the next look; undefined while it is not known that somebody is behind. */
+  /** Cancels the next check; undefined while no follower is known to be out of date. */
   #next: Cancel | undefined;
-  /** What ends each probe that is under way: the next does not wait for a slow one. */
+  /** Cancels each probe in progress; there may be several, since a new one does not wait for a slow one. */
   readonly #probes = new Set<Cancel>();
   #illSince = 0;
   #hasFailed = false;
-  /** The server wants to be left alone until then. */
+  /** The clock's time until which the server wants no request. */
   #earliest = 0;
 
   constructor(parts: RecoveryParts, followers: readonly Follower[]) {
@@ -54,7 +54,7 @@ export class Recovery {
     this.#followers = followers;
   }
 
-  /** Somebody may be behind now. */
+  /** Begins to probe if a follower is out of date. Call it whenever one may be. */
   check(): void {
     if (this.#next !== undefined || this.#askableFrom() === undefined) return;
     const { clock, random } = this.#parts;
@@ -70,7 +70,7 @@ export class Recovery {
     this.#probes.clear();
   }
 
-  /** From when on it is of use to ask; undefined where nobody is behind. */
+  /** Returns the clock's time from which a probe is useful; undefined while no follower is out of date. */
   #askableFrom(): number | undefined {
     const times = this.#followers.flatMap(({ earliest }) => earliest ?? []);
     return times.length === 0 ? undefined : Math.max(this.#earliest, Math.min(...times));

@@ -11,58 +11,58 @@ import type { ReflectorAction, ReflectorEvent, ReflectorState } from "./state.ts
 import { advance, INITIAL } from "./state.ts";
 import type { WatchEvent, WatchLines } from "./watch_lines.ts";
 
-/** A server that is well begins to answer at once, also to a watch, and sends a list without pauses. */
+/** A healthy server begins to answer at once, also to a watch, and sends a list without long pauses. */
 const ANSWER_SILENCE = 30_000;
-/** Without an answer for so long it may not be. */
+/** Milliseconds without an answer after which the server may be unhealthy. */
 const LATE = 2000;
-/** Of what a server says when it refuses. */
+/** The largest number of bytes read from the body of a refusal. */
 const LONGEST_REFUSAL = 16 * 1024;
 
-/** What a reflector works with. */
+/** The parts of a reflector that all kinds share. */
 export interface ReflectorParts {
   readonly connection: ApiConnection;
   readonly clock: Clock;
-  /** From 0 up to 1. */
+  /** Returns numbers from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** Where the objects that a reflector reads go. A list takes effect as a whole, with {@link ReflectedObjects.complete}. */
+/** Receives the objects that a reflector reads. A list takes effect as a whole, when it is complete. */
 export interface ReflectedObjects {
-  /** A list begins: what was taken for an earlier one is forgotten. */
+  /** Begins a list, and forgets an earlier one that is not complete. */
   begin(): void;
-  /** The list is whole: what was not in it is gone. */
+  /** Ends a list: objects that were not in it are gone. */
   complete(): void;
-  /** The server has no such list, or does not show it. */
+  /** Notes that the server has no such list, or does not show it. */
   without(failure: Failure): void;
-  /** An object as it is now, from a list or a watch. */
+  /** Adds or replaces an object, from a list or a watch. */
   put(value: unknown): void;
-  /** An object that is gone, in its last version. */
+  /** Removes an object, which is given in its last version. */
   remove(value: unknown): void;
-  /** Passes on the changes that have come so far. */
+  /** Passes on the changes so far. */
   flush(): void;
 }
 
 /** The subject of a reflector. */
 export interface Followed {
-  /** One list in each of its versions, the newest first; at least one. */
+  /** The list in each version of the kind, the newest first; at least one. */
   readonly versions: readonly Listed[];
   readonly objects: ReflectedObjects;
-  /** How the server serves it, as far as that is known now. */
+  /** Returns what is currently known about how the server serves it. */
   readonly serving: () => Serving;
-  /** {@link Reflector.isListed}, {@link Reflector.trouble}, `earliest` or `servedVersion` may have changed. */
+  /** Called when `isListed`, `trouble`, `earliest` or `servedVersion` of the {@link Reflector} may have changed. */
   readonly moved: () => void;
 }
 
 /** A wait for the next attempt. */
 interface Waiting {
   readonly cancel: Cancel;
-  /** From when on it may end because the server is well again, by the clock; undefined if never. */
+  /** The clock's time from which it may end because the server is healthy again; undefined if it may not. */
   readonly earliest: number | undefined;
 }
 
 /**
- * Follows the objects of one kind, in the newest version that is served: a list, then a watch from there, for ever.
- * {@link advance} says what is done, and when.
+ * Follows the objects of one kind, in the newest version that is served: a list, then a watch from there, forever.
+ * {@link advance} decides all steps; this class carries them out.
  */
 export class Reflector {
   readonly #parts: ReflectorParts;
@@ -71,7 +71,7 @@ export class Reflector {
   #reading: Reading | undefined;
   #wait: Waiting | undefined;
   #trouble: Failure | undefined;
-  /** Since when what is known may be old; undefined while the server tells of every change. */
+  /** The clock's time since which the objects may be out of date; undefined while a watch holds. */
   #staleSince: number | undefined;
 
   constructor(followed: Followed, parts: ReflectorParts) {
@@ -89,36 +89,37 @@ export class Reflector {
     this.#drop();
   }
 
-  /** Whether there was a whole list. */
+  /** Whether a whole list has been read. */
   get isListed(): boolean {
     return this.#state.isListed;
   }
 
-  /** What keeps it from the server; undefined when nothing does. */
+  /** The failure that keeps it from the server, in words; undefined without one. */
   get trouble(): string | undefined {
     const { connection } = this.#parts;
     return this.#trouble === undefined ? undefined : failureText(this.#trouble, connection.name, this.#current.name);
   }
 
-  /** The apiVersion in which the server serves the objects that are in force; undefined while it has none of the kind. */
+  /** The apiVersion of the objects in force; undefined while the server does not have the kind. */
   get servedVersion(): string | undefined {
     const { servedVersion } = this.#state;
     return servedVersion === undefined ? undefined : this.#followed.versions[servedVersion]?.apiVersion;
   }
 
-  /** Looks again at how the server serves the kind, which has changed. */
+  /** Applies a change of how the server serves the kind. */
   redefine(): void {
     this.#on({ type: "redefined" });
   }
 
-  /** For how many milliseconds what is known may have been old; 0 while the server tells of every change. */
+  /** The milliseconds for which the objects may have been out of date; 0 while a watch holds. */
   get staleness(): number {
     return this.#staleSince === undefined ? 0 : this.#parts.clock.now() - this.#staleSince;
   }
 
   /**
-   * From when on it may ask, by the clock, if only the server were well: a wait may end then, or an answer is late. Undefined
-   * where nothing is behind, and for a wait that has nothing to do with how well the server is.
+   * The clock's time from which it may retry if the server is healthy: the earliest end of a wait, or the moment when
+   * an answer is late. Undefined while the objects are up to date, and for a wait that does not depend on the server's
+   * health.
    */
   get earliest(): number | undefined {
     const reading = this.#reading;
@@ -127,9 +128,9 @@ export class Reflector {
   }
 
   /**
-   * The server is well again after it was not: ends a wait that is about that, not before the server wants to be asked.
+   * Shortens a wait that depends on the server's health, since the server is healthy again; Retry-After still counts.
    *
-   * @param milliseconds after which a list is asked for; a watch is at once
+   * @param milliseconds the wait before a list; a watch is requested at once
    */
   hurry(milliseconds: number): void {
     const earliest = this.#reading === undefined ? this.#wait?.earliest : undefined;
@@ -140,8 +141,8 @@ export class Reflector {
   }
 
   /**
-   * The server is well: asks once more for a watch that was asked for before then and has no answer, which may be lost. A list
-   * may be slow, and costs the server much: it is waited for.
+   * Requests a watch once more if its request is from before the given time and has no answer: the server is healthy,
+   * so the answer may be lost. A list is not requested again, since it may be slow and costs the server much.
    */
   repeat(before: number): void {
     const reading = this.#reading;
@@ -151,7 +152,7 @@ export class Reflector {
     if (this.#reading !== undefined) this.#reading.isRepeated = true;
   }
 
-  /** In the version that is asked for. */
+  /** The list in the version that is requested. */
   get #current(): Listed {
     const { versions } = this.#followed;
     const listed = versions[this.#state.version] ?? versions[0];
@@ -230,7 +231,7 @@ export class Reflector {
     };
   }
 
-  /** Waits for the next sign of life: for long only where nothing new is nothing to tell. */
+  /** Restarts the timeout for the next data. It is long only for a watch, which sends nothing without changes. */
   #listen(reading: Reading): void {
     const isQuiet = reading.status === OK && this.#state.phase === "watching";
     const fail = (): void => this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
@@ -252,7 +253,7 @@ export class Reflector {
       return;
     }
     const { page, lines } = reading;
-    // What came before the nonsense is not used either: it is asked for once more.
+    // After invalid data, the valid part of the same chunk is not used either: the next attempt reads it again.
     const failure = page === undefined ? this.#watched(reading, lines, chunk) : this.#listed(page, chunk);
     this.#followed.objects.flush();
     if (failure !== undefined) this.#fail(reading, failure);

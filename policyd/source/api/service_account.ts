@@ -6,7 +6,7 @@ import type { Credentials } from "./kubeconfig.ts";
 export class ServiceAccount {
   readonly #directory: string;
   readonly #readText: (path: string) => string | undefined;
-  /** Holds connections, so it is kept as long as the authority is the same. */
+  /** Holds connections, so it is reused as long as the certificate authority is the same. */
   #agent: { readonly ca: string; readonly agent: https.Agent } | undefined;
 
   constructor(directory: string, readText: (path: string) => string | undefined) {
@@ -15,13 +15,13 @@ export class ServiceAccount {
   }
 
   /**
-   * How to ask this server. The token is read anew each time: the kubelet replaces it long before it ends.
+   * Returns the credentials for a server. Each call reads the token: the kubelet replaces it long before it expires.
    *
    * @throws DrawbridgeError ERR_CONFIGURATION naming the file that is missing
    */
   credentials(server: URL): Credentials {
     const Authorization = `Bearer ${this.#file("token").trim()}`;
-    // Who can listen has the token then.
+    // Without TLS anyone on the path could read the token.
     if (server.protocol !== "https:")
       throw new DrawbridgeError("ERR_CONFIGURATION", `${server.origin}: expected https`);
     const ca = this.#file("ca.crt");

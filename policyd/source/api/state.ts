@@ -2,64 +2,64 @@ import type { Failure } from "./failure.ts";
 import type { Serving } from "./serving.ts";
 import { newestOf } from "./serving.ts";
 
-/** Where following one kind of objects stands. */
+/** The state of following one kind of objects. */
 export interface ReflectorState {
   /**
-   * "waiting" for the next attempt; "listing" page by page; "streaming" a list as the beginning of a watch; "watching".
+   * "waiting" for the next attempt; "listing" page by page; "streaming" the list that begins a watch; "watching".
    */
   readonly phase: "waiting" | "listing" | "streaming" | "watching";
-  /** What the next attempt does. */
+  /** The kind of the next attempt. */
   readonly next: "list" | "watch";
-  /** Whether the server may have watch-list: until it has shown that it has not. */
+  /** Whether the server may support watch-list; false once it has shown that it does not. */
   readonly hasWatchList: boolean;
-  /** From where a watch goes on; empty before there is a whole list. */
+  /** The version from which a watch goes on; empty before a whole list has been read. */
   readonly resourceVersion: string;
-  /** Of the list that is being read; empty at its beginning. */
+  /** The token for the next page of the list in progress; empty at its beginning. */
   readonly continueToken: string;
-  /** Attempts in a row that did not come to anything. */
+  /** Failed attempts in a row. */
   readonly failures: number;
-  /** How often in a row the server had no such list; at ABSENCES_THAT_COUNT it is known to have none. */
+  /** Attempts in a row that found no such list; at ABSENCES_THAT_COUNT the server is known not to have it. */
   readonly absences: number;
-  /** How often in a row the server had no such list although it says that it serves it, or has not said yet whether it does. */
+  /** Attempts in a row that found no such list while the definition says otherwise, or is still expected. */
   readonly lags: number;
-  /** The version that is asked for, by its index. */
+  /** The index of the version that is requested. */
   readonly version: number;
-  /** The version that the objects in force were last read in; undefined while the server has none of the kind. */
+  /** The index of the version in which the last list was read; undefined while the server does not have the kind. */
   readonly servedVersion: number | undefined;
-  /** Whether there was a whole list. */
+  /** Whether a whole list has been read. */
   readonly isListed: boolean;
 }
 
 export type ReflectorEvent =
   /** The wait is over. */
   | { readonly type: "due" }
-  /** The server has taken the request. */
+  /** The server has accepted the request. */
   | { readonly type: "answered" }
-  /** A page of a list is whole. */
+  /** A page of a list has been read. */
   | { readonly type: "page"; readonly next: string; readonly resourceVersion: string }
-  /** The bookmark behind the list that begins a watch. */
+  /** The bookmark after the list that begins a watch has been read. */
   | { readonly type: "initialEnd"; readonly resourceVersion: string }
-  /** The server is well again: the next failure is taken for the first. */
+  /** The server is healthy again: the next failure counts as the first. */
   | { readonly type: "recovered" }
   /** {@link Serving} has changed. */
   | { readonly type: "redefined" }
-  /** A watch has told of everything up to here. */
+  /** A watch has reported all changes up to this version. */
   | { readonly type: "progress"; readonly resourceVersion: string }
-  /** The attempt is over. `lasted` is how long the server was listened to, in milliseconds. */
+  /** The attempt is over. `lasted` is the time since the server's answer, in milliseconds. */
   | { readonly type: "failed"; readonly failure: Failure; readonly lasted: number };
 
 export type ReflectorAction =
-  /** Asks below the path of the list. `quiet` is for how many milliseconds a watch may say nothing. */
+  /** Sends a request to the list's path. A watch may be silent for `quiet` milliseconds. */
   | { readonly type: "request"; readonly query: string; readonly quiet: number }
-  /** `earliest` is after how many of them it may end because the server is well again; undefined if never. */
+  /** After `earliest` milliseconds the wait may end because the server is healthy again; if undefined it may not. */
   | { readonly type: "wait"; readonly milliseconds: number; readonly earliest: number | undefined }
-  /** A list begins: what was taken for an earlier one is forgotten. */
+  /** A list begins, and an earlier one that is not complete is forgotten. */
   | { readonly type: "begin" }
-  /** The list is whole: what was not in it is gone. */
+  /** The list is complete: objects that were not in it are gone. */
   | { readonly type: "complete" }
   /** The server has no such list, or does not show it: there are no objects. */
   | { readonly type: "without"; readonly failure: Failure }
-  /** What goes wrong, and that nothing does any more. */
+  /** A failure to report, and its end. */
   | { readonly type: "trouble"; readonly failure: Failure }
   | { readonly type: "well" };
 
@@ -82,55 +82,56 @@ export const INITIAL: ReflectorState = Object.freeze({
   isListed: false,
 });
 
-/** As client-go pages. */
+/** client-go's page size. */
 const PAGE_SIZE = 500;
-/** client-go's back-off: doubled from there, with jitter, so that not all nodes come at the same moment. */
+/** client-go's back-off: it doubles from the shortest wait, with jitter, so that nodes retry at different moments. */
 const SHORTEST_WAIT = 800;
 const LONGEST_WAIT = 30_000;
-/** Over how many milliseconds the lists of all nodes spread. */
+/** Milliseconds over which the lists of all nodes spread. */
 export const LIST_SPREAD = 500;
-/** A kind that a server does not have is asked for seldom: 5,000 nodes do it 100 times a second. */
+/** Milliseconds between requests for a kind that the server does not have: 5,000 nodes make about 100 a second. */
 const ABSENT_WAIT = 60_000;
-/** An API server that is starting may not know a kind yet: what is known of it goes when it says so again and again. */
+/** A starting API server may not know a kind yet: known objects go only after this number of 404s in a row. */
 const ABSENCES_THAT_COUNT = 3;
 const ABSENCE_WAIT = 10_000;
-/** A server that says that it serves a kind may serve it only moments later; one of several servers may take longer. */
+/** A kind may be served only moments after its definition says so; one of several servers may take longer. */
 const LAG_WAIT = 500;
 const SHORT_LAGS = 20;
 const LONG_LAG_WAIT = 10_000;
 const TOLD_LAGS = 6;
-/** Another version that is served is tried after this number of them. */
+/** After this number of lags the next served version is tried. */
 const LAGS_OF_A_VERSION = 4;
-/** How long what defines a kind is waited for where the kind itself is not there. */
+/** The wait, and the number of waits, for a definition when the kind itself was not found. */
 const PENDING_WAIT = 200;
 const MOST_PENDING = 25;
-/** How long a watch is asked for, in seconds, as client-go asks: longer ones are closed by proxies. */
+/** The requested duration of a watch in seconds, as in client-go: proxies close longer ones. */
 const SHORTEST_WATCH = 300;
 const WATCH_SPREAD = 300;
-/** What a server that ends its watches may come too late. */
+/** Milliseconds by which a server may end a watch late. */
 const WATCH_MARGIN = 30_000;
-/** A watch that held so long was a good one; another that ends is not opened anew without a wait. */
+/** A watch that lasted this long counts as healthy and is followed by another at once; a shorter one needs a wait. */
 const HEALTHY = 5000;
-/** What says that the parameters of watch-list are unknown: API servers before 1.32 answer 422 (KEP-3157). */
+/** Statuses for unknown parameters of watch-list: API servers before 1.32 answer 422 (KEP-3157). */
 const NOT_UNDERSTOOD = new Set([400, 405, 406, 415, 422]);
-/** Who asks, or how often, is refused: not from where. */
+/** Statuses about the credentials or the request rate: the resource version is not refused. */
 const KEEPS_PLACE = new Set([401, 403, 429]);
-/** What "too large resource version" is told by. */
+/** The status of the error "too large resource version". */
 const TIMED_OUT = 504;
 const FAILURES_OF_A_PLACE = 4;
 const TOLD_FAILURES = 3;
 
 /**
- * What follows from an event: the whole of how a kind of objects is followed, without doing any of it.
+ * Returns the state and the actions that follow from an event. It contains all decisions about following a kind, and
+ * carries out none of them.
  *
- * It never gives up. A watch goes on where it was; what it cannot go on from (410, or any refusal that is not about the
- * server's state of health) leads to a new list. Lists are asked for without a resource version: a daemon must not go back
- * in time to what a server behind the others knows.
+ * It never gives up. A watch goes on from its last version; a refusal of that version (410, or any other that is not
+ * about the server's health) leads to a new list. Lists are requested without a resource version: a daemon must not go
+ * back in time to the state of a server that lags.
  *
- * Of several versions of a kind the newest one that is served is followed. The known objects stay in force until
- * the list in another version is whole, as for every list.
+ * The newest served version of a kind is followed. The known objects stay in force until the list in another version is
+ * complete, as for every list.
  *
- * @param random from 0 up to 1, the same distribution each time
+ * @param random returns numbers from 0 up to 1, evenly distributed
  */
 export function advance(state: ReflectorState, event: ReflectorEvent, serving: Serving, random: () => number): Step {
   switch (event.type) {
@@ -160,7 +161,7 @@ export function advance(state: ReflectorState, event: ReflectorEvent, serving: S
   }
 }
 
-/** With the newest version where the server serves one that is newer than that of the state, or not that one. */
+/** Switches to the newest served version if a watch would use another, or a list one that is not served. */
 function chosen(state: ReflectorState, serving: Serving): ReflectorState {
   const isRight =
     serving.type !== "served" ||
@@ -168,7 +169,7 @@ function chosen(state: ReflectorState, serving: Serving): ReflectorState {
   return isRight ? state : { ...state, ...LOST, version: newestOf(serving), lags: 0 };
 }
 
-/** Asks at once where what was found out before does not hold any more. */
+/** Returns a new attempt, at once, if the state no longer fits how the server serves the kind. */
 function redefined(state: ReflectorState, serving: Serving, random: () => number): Step {
   const wasMissing = state.absences > 0 || state.lags > 0;
   const version = newestOf(serving);
@@ -211,7 +212,7 @@ function queryOf(parameters: Readonly<Record<string, string>>): string {
   return new URLSearchParams(parameters).toString();
 }
 
-/** The last page is read: the watch begins where the list was made. */
+/** Ends a list after its last page: the watch begins at the list's version. */
 function completed(state: ReflectorState, random: () => number): Step {
   const { state: after, actions } = request({ ...listed(state), phase: "watching" }, random);
   return { state: after, actions: [{ type: "complete" }, { type: "well" }, ...actions] };
@@ -222,7 +223,7 @@ function listed(state: ReflectorState): ReflectorState {
   return { ...state, ...found, next: "watch", continueToken: "", isListed: true };
 }
 
-/** During the list that begins a watch nothing may be gone on from: it would leave out the rest of the list. */
+/** Notes the version of a watch. One within a streamed list does not count: it would skip the rest of the list. */
 function progressed(state: ReflectorState, resourceVersion: string): Step {
   return { state: state.phase === "watching" ? { ...state, resourceVersion } : state, actions: [] };
 }
@@ -234,12 +235,12 @@ function failed(state: ReflectorState, failure: Failure, lasted: number, serving
   }
   if (isMissing(failure, serving)) return missing(waiting, failure, serving, random);
   const wasHealthy = state.phase === "watching" && lasted >= HEALTHY;
-  // What a server does to all watches, every some minutes.
+  // Servers end every watch after some minutes.
   if (wasHealthy && failure.type === "closed") return attempt(chosen({ ...waiting, failures: 0 }, serving), random);
   const failures = (wasHealthy ? 0 : state.failures) + 1;
   const place = needsList(failure, failures) ? { ...LOST, version: newestOf(serving) } : placeAfter(state);
   const wait = waitOf(state.phase, failure, failures, random);
-  // That a watch ends is nothing to tell of; that no new one can be had, or none that lasts, is.
+  // The end of a watch is not reported, but that no new one is possible, or none that lasts, is.
   const isTold = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
   const absences = state.absences === ABSENCES_THAT_COUNT ? state.absences : 0;
   return {
@@ -252,19 +253,19 @@ type Place = Pick<ReflectorState, "next" | "resourceVersion" | "continueToken">;
 
 const LOST: Place = { next: "list", resourceVersion: "", continueToken: "" };
 
-/** Where the next attempt goes on: a watch at its last event, a list at its next page, a list that begins a watch nowhere. */
+/** Returns where the next attempt goes on: a watch at its last event, a list at its page. Streamed lists start over. */
 function placeAfter({ phase, resourceVersion, continueToken }: ReflectorState): Place {
   if (phase === "watching") return { next: "watch", resourceVersion, continueToken: "" };
   return phase === "listing" ? { ...LOST, continueToken } : LOST;
 }
 
-/** Whether a failure says that the server has no such list, or has none for us of what we can do without. */
+/** Whether a failure means that the server has no such list, or does not show us one that we can do without. */
 function isMissing(failure: Failure, serving: Serving): boolean {
   if (failure.type !== "refused" || serving.type === "required") return false;
   return failure.status === 404 || (failure.status === 403 && serving.type === "dispensable");
 }
 
-/** The step after a version was not there: the next one is asked for; after the last it depends on what is known. */
+/** Returns the step after a version was not found: requests the next one; after the last, the known serving decides. */
 function missing(state: ReflectorState, failure: Failure, serving: Serving, random: () => number): Step {
   if (serving.type === "served") return lagging(state, failure, serving, random);
   const next = serving.versions[serving.versions.indexOf(state.version) + 1];
@@ -273,7 +274,7 @@ function missing(state: ReflectorState, failure: Failure, serving: Serving, rand
   if (serving.type === "pending" && state.lags < MOST_PENDING) {
     return { state: { ...after, lags: state.lags + 1 }, actions: [wholeWait(jittered(PENDING_WAIT, random))] };
   }
-  // The objects are there and cannot be read: what is known of them stays.
+  // The objects exist and cannot be read: the known ones stay.
   if (serving.type === "withheld" && state.isListed) {
     return { state: { ...after, failures: 0, lags: 1 }, actions: [wholeWait(jittered(ABSENT_WAIT, random))] };
   }
@@ -281,7 +282,7 @@ function missing(state: ReflectorState, failure: Failure, serving: Serving, rand
   return absent(after, failure, isCertain, random);
 }
 
-/** The server says that it serves the list, and does not: it is asked again soon, and nothing follows from it. */
+/** Handles a 404 for a list that the definition says is served: retries soon, and keeps all objects. */
 function lagging(state: ReflectorState, failure: Failure, serving: Serving, random: () => number): Step {
   const lags = state.lags + 1;
   const next = serving.versions[serving.versions.indexOf(state.version) + 1] ?? newestOf(serving);
@@ -293,7 +294,7 @@ function lagging(state: ReflectorState, failure: Failure, serving: Serving, rand
   };
 }
 
-/** A server that has none of an optional kind: there are no objects, unless some are known and it may be a slip. */
+/** Handles an optional kind that the server lacks: known objects go only when that is certain or repeated. */
 function absent(state: ReflectorState, failure: Failure, isCertain: boolean, random: () => number): Step {
   const isFinal = isCertain || !state.isListed;
   const absences = isFinal ? ABSENCES_THAT_COUNT : Math.min(state.absences + 1, ABSENCES_THAT_COUNT);
@@ -307,18 +308,20 @@ function absent(state: ReflectorState, failure: Failure, isCertain: boolean, ran
   };
 }
 
-/** Whether it shows that the server does not send lists as the beginning of a watch. */
+/** Whether a failure shows that the server does not support watch-list. */
 function hasNoWatchList(failure: Failure): boolean {
-  // Found with etcd before 3.4.31: "the required storage feature RequestWatchProgress is disabled", by an event with 500.
+  // Found with etcd before 3.4.31: "the required storage feature RequestWatchProgress is disabled", by an event with
+  // 500.
   if (failure.type === "refused")
     return NOT_UNDERSTOOD.has(failure.status) || (failure.isEvent && failure.status >= 500);
-  // It takes the request for a plain watch: then the end of the list is never told.
+  // A server that takes the request for a plain watch never reports the end of the list.
   return failure.type === "silent" || failure.type === "closed";
 }
 
 /**
- * Whether going on from where we were is of no use. A server that is only ill, or does not know us now, may still have it;
- * one that goes on refusing in a watch, or by 504, may have lost what we have seen: an etcd that was restored.
+ * Whether the next attempt has to list again. A server that is only unhealthy, or does not accept our credentials now,
+ * may still have our resource version. One that keeps refusing in a watch, or with 504, may have lost it, as after a
+ * restore of etcd.
  */
 function needsList(failure: Failure, failures: number): boolean {
   if (failure.type !== "refused") return false;
@@ -333,7 +336,7 @@ function waitOf(
   failures: number,
   random: () => number,
 ): ReflectorAction {
-  // A server that was restarted has forgotten all places: then all nodes list, not late, and not at the same moment.
+  // A restarted server has lost all resource versions, so all nodes list again: soon, but not at the same moment.
   if (phase === "watching" && failures === 1 && needsList(failure, failures)) return wholeWait(LIST_SPREAD * random());
   const backOff = jittered(Math.min(LONGEST_WAIT, SHORTEST_WAIT * 2 ** Math.min(failures - 1, 10)), random);
   const wanted = failure.type === "refused" ? failure.retryAfter : undefined;
@@ -342,17 +345,17 @@ function waitOf(
   return { type: "wait", milliseconds: Math.max(backOff, earliest + random() * SHORTEST_WAIT), earliest };
 }
 
-/** For how long a server is left alone that asks for so many seconds. */
+/** Returns the milliseconds to wait after a Retry-After of a number of seconds. */
 export function retryAfterMilliseconds(seconds: number): number {
   return Math.min(seconds * 1000, LONGEST_WAIT);
 }
 
-/** One that does not end earlier because the server is well. */
+/** Returns a wait that does not end early when the server is healthy. */
 function wholeWait(milliseconds: number): ReflectorAction {
   return { type: "wait", milliseconds, earliest: undefined };
 }
 
-/** From half of it to the whole. */
+/** Returns a random part of a time, from half of it to the whole. */
 function jittered(milliseconds: number, random: () => number): number {
   return milliseconds * (0.5 + random() / 2);
 }

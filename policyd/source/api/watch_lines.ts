@@ -4,9 +4,9 @@ import { member } from "./member.ts";
 
 /** One line of a watch. */
 export type WatchEvent =
-  /** ADDED or MODIFIED, which a client cannot rely on being told apart. */
+  /** ADDED and MODIFIED are both "set", since a client cannot rely on the difference. */
   | { readonly type: "set" | "delete"; readonly object: unknown; readonly resourceVersion: string }
-  /** Everything up to this version has been told; `endsList` of the one behind a list that began the watch. */
+  /** All changes up to this version were sent; `endsList` marks the bookmark that ends a streamed list. */
   | { readonly type: "bookmark"; readonly resourceVersion: string; readonly endsList: boolean }
   | {
       readonly type: "error";
@@ -22,20 +22,20 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 const INTERNAL_ERROR = 500;
 const NOTHING = Buffer.alloc(0);
 
-/** Cuts the answer to a watch into its events as it arrives. */
+/** Splits the answer to a watch into its events as it arrives. */
 export class WatchLines {
   #begun: Buffer[] = [];
   #length = 0;
 
-  /** The bytes of a line whose end has not arrived. */
+  /** The number of bytes of a line whose end has not arrived. */
   get pending(): number {
     return this.#length;
   }
 
   /**
-   * The events whose lines end in this chunk, one tree at a time.
+   * Yields the events whose lines end in this chunk, parsed one at a time.
    *
-   * @throws DrawbridgeError ERR_OBJECT for a line that is no event or too long
+   * @throws DrawbridgeError ERR_OBJECT for a line that is not an event or too long
    */
   *push(chunk: Uint8Array): Generator<WatchEvent> {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
@@ -91,7 +91,7 @@ function readEvent(line: string): WatchEvent {
   }
 }
 
-/** What a Status object says in words; empty for anything else. */
+/** Returns the message of a Status object; empty for anything else. */
 export function wordsOf(status: unknown): string {
   const message = member(status, "message");
   return typeof message === "string" ? message : "";
@@ -105,7 +105,7 @@ function parse(line: string): unknown {
   }
 }
 
-/** A watch that went on from an event without a version would go on from anywhere. */
+/** Returns an event's version. It is required: a watch that went on without one could begin anywhere. */
 function versionOf(object: unknown): string {
   const version = member(object, "metadata", "resourceVersion");
   if (typeof version === "string" && version !== "") return version;
