@@ -6,21 +6,21 @@ import { workloadText } from "../cluster/workload_name.ts";
 import type { AddressHolder } from "../policy/live/member_index.ts";
 import type { FlowEnd, FlowRow } from "./row.ts";
 
-/** An end of a flow at the moment at which it is seen. */
+/** An end of a flow as of the moment it is seen. */
 export interface SeenEnd {
-  /** Tells ends apart; all addresses of a block outside are one. */
+  /** Identifies the end; all addresses of one outside block share a key. */
   readonly key: string;
   readonly end: FlowEnd;
   /** Whether it is a pod of this node. */
   readonly isLocal: boolean;
 }
 
-/** The prefix lengths of the blocks by which addresses outside are put together. */
+/** Prefix lengths of the blocks that outside addresses are grouped by. */
 const BLOCK_BITS = { 4: 24, 6: 64 } as const;
-/** Nodes whose ends are remembered, and addresses outside. */
+/** Number of nodes, and of outside addresses, whose ends are cached. */
 const MOST_REMEMBERED = 4096;
 
-/** The names of flows' ends, by who has their addresses now. */
+/** Names the ends of flows by the current holders of their addresses. */
 export class FlowEnds {
   readonly #nodeName: string;
   readonly #holderOf: (address: Address) => AddressHolder | undefined;
@@ -33,7 +33,7 @@ export class FlowEnds {
     this.#holderOf = holderOf;
   }
 
-  /** Returns the end that an address is now. */
+  /** Returns the end that currently has an address. */
   at(address: Address): SeenEnd {
     const holder = this.#holderOf(address);
     if (holder === undefined) return this.#outsideAt(address);
@@ -49,7 +49,7 @@ export class FlowEnds {
 
   #nodeAt(name: string): SeenEnd {
     return remembered(this.#nodes, name, () =>
-      // A flow of this node is in its ledger only where the other end is one of its pods.
+      // This node's flows are in its ledger only where the other end is one of its pods.
       seenEnd(name === this.#nodeName ? { type: "own node" } : { type: "node", name }, false),
     );
   }
@@ -80,19 +80,19 @@ function keyOf(end: FlowEnd): string {
   return formatCidr({ ...block, address: networkAddress(block) });
 }
 
-/** Returns one text for all rows about the same two ends, protocol, port and verdict. */
+/** Returns a key that is equal for all rows with the same ends, protocol, port and verdict. */
 export function rowKey({ from, to, protocol, port, verdict }: FlowRow): string {
   return [keyOf(from), keyOf(to), protocol, port ?? 0, verdict].join(" ");
 }
 
-/** Returns one end for two with the same key: of two outside the smallest prefix that holds both. */
+/** Returns one end for two with the same key; for two outside ends, the smallest prefix that contains both. */
 export function joinedEnd(known: FlowEnd, seen: FlowEnd): FlowEnd {
   if (known.type !== "outside" || seen.type !== "outside") return known;
   const range = joinedRange(known.range, seen.range);
   return range === known.range ? known : { type: "outside", range };
 }
 
-/** Returns the smallest prefix that holds two of one family. */
+/** Returns the smallest prefix that contains two prefixes of one family. */
 function joinedRange(a: Cidr, b: Cidr): Cidr {
   if (a.prefixLength === b.prefixLength && a.address === b.address) return a;
   let prefixLength = Math.min(a.prefixLength, b.prefixLength);

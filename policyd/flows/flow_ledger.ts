@@ -22,7 +22,7 @@ export interface FlowLedgerParts {
   readonly ledger: Ledger;
   readonly ends: FlowEnds;
   readonly place: LedgerPlace;
-  /** Goes through the table of connections. @throws DrawbridgeError (by the promise) as the kernel refuses */
+  /** Walks the conntrack table. @throws DrawbridgeError (rejects) when the kernel refuses */
   readonly visitTable: (see: (message: ReceivedMessage) => void) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -31,28 +31,28 @@ export interface FlowLedgerParts {
 /** The size of a ledger, and its losses. */
 export interface FlowLedgerCounts extends LedgerLosses {
   readonly size: number;
-  /** Times the kernel had no room for more events. */
+  /** Number of times that the kernel had no room for more events. */
   readonly overruns: number;
 }
 
-/** A crash loses what has changed since the last writing. */
+/** Interval between writes; a crash loses the changes since the last one. */
 const INTERVAL_MILLISECONDS = 60_000;
 const RETRY_MILLISECONDS = 30_000;
-/** After this number of files with changes, or as soon as they have more rows than the ledger and than these, all rows are written. */
+/** All rows are written after this many change files, or when these have more rows than the ledger and FEW_ROWS. */
 const MOST_CHANGES = 60;
 const FEW_ROWS = 1000;
-/** Rows of which the text is made between two turns of the event loop. */
+/** Rows formatted between two turns of the event loop. */
 const ROWS_AT_ONCE = 200;
-/** A few ten thousand events: a second of a busy node. */
+/** Room for some ten thousand events, which is a second of a busy node. */
 const RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024;
 const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
 
 /**
- * Counts the connections of this node's pods in a {@link Ledger}, by the kernel's events of connections that begin and end, and keeps it
- * in files.
+ * Counts the connections of this node's pods in a {@link Ledger}, by the kernel's events for new and destroyed
+ * connections, and stores it in files.
  *
- * After a loss of events the table of connections is read: those that exist are awaited again. How many began and ended meanwhile nobody
- * knows.
+ * After a loss of events it reads the conntrack table, so that the ends of existing connections are counted again.
+ * Connections that began and ended meanwhile stay uncounted.
  */
 export class FlowLedger implements Dataplane {
   readonly #parts: FlowLedgerParts;
@@ -60,7 +60,7 @@ export class FlowLedger implements Dataplane {
   #overruns = 0;
   #last = 0;
   #changes = 0;
-  /** Rows in the files with changes. */
+  /** Rows in the change files. */
   #changedRows = 0;
   #needsAll = false;
   #writing: Promise<void> | undefined;
@@ -89,14 +89,14 @@ export class FlowLedger implements Dataplane {
 
   async unregister(): Promise<void> {}
 
-  /** Reads what an earlier daemon has written, and counts from here on. */
+  /** Reads the files of an earlier daemon, and then starts to count. */
   async start(events: KernelEvents): Promise<void> {
     await this.#load();
     this.#plan();
     await this.#subscription.start(events);
   }
 
-  /** Writes the last changes, and counts no more. */
+  /** Writes the last changes and stops counting. */
   async stop(): Promise<void> {
     this.#timer?.();
     this.#subscription.stop();
@@ -104,7 +104,7 @@ export class FlowLedger implements Dataplane {
     this.#isStopped = true;
   }
 
-  /** Counts a packet that was logged. @param reason undefined where it is not known */
+  /** Counts a logged packet. @param reason undefined where it is unknown */
   denied(flow: LoggedFlow, reason: string | undefined): void {
     const { ends, ledger, clock } = this.#parts;
     const [from, to] = [ends.at(flow.source), ends.at(flow.destination)];
@@ -114,9 +114,9 @@ export class FlowLedger implements Dataplane {
     ledger.denied(seen, VERDICTS[flow.origin.outcome], text, clock.time());
   }
 
-  /** Settles when all that was seen is in the files. @throws DrawbridgeError ERR_STORE (by the promise) */
+  /** Resolves when everything seen is in the files. @throws DrawbridgeError ERR_STORE (rejects) */
   async write(): Promise<void> {
-    // One that is under way may have begun before what was seen last.
+    // A write in progress may have begun before the latest change.
     await this.#writing?.catch(() => {});
     this.#writing ??= this.#writeNow().finally(() => {
       this.#writing = undefined;
@@ -137,7 +137,7 @@ export class FlowLedger implements Dataplane {
     return { ...ledger.losses(), size: ledger.size, overruns: this.#overruns };
   }
 
-  /** Other things have their turns meanwhile: a full ledger takes most of a second. */
+  /** Loads the files in slices, since a full ledger takes most of a second. */
   async #load(): Promise<void> {
     const { ledger, place, logger } = this.#parts;
     try {
@@ -166,7 +166,7 @@ export class FlowLedger implements Dataplane {
     if (flow !== undefined) this.#parts.ledger.begun(event.id, flow, time);
   }
 
-  /** Undefined where no end is a pod of this node: nodes have each flow of theirs once. */
+  /** Returns undefined where no end is a pod of this node, so that each node records only its own flows. */
   #flowOf({ source, server, protocol, port }: FlowEvent): SeenFlow | undefined {
     const { ends } = this.#parts;
     const [from, to] = [ends.at(source), ends.at(server)];
@@ -226,7 +226,7 @@ export class FlowLedger implements Dataplane {
     const isMuch = this.#changes >= MOST_CHANGES || this.#changedRows > Math.max(FEW_ROWS, ledger.size);
     const needsAll = this.#needsAll || isMuch;
     if (changed.length === 0 && !needsAll) return;
-    // Changes that are not written now are missing in every later file.
+    // Set until the write succeeds: changes that it loses would be missing in every later change file.
     this.#needsAll = true;
     if (needsAll) {
       writeAll(place, ++this.#last, await this.#allText());
@@ -240,7 +240,7 @@ export class FlowLedger implements Dataplane {
     this.#needsAll = false;
   }
 
-  /** All rows as a file has them; they may change between two turns, and are in the next changes then. */
+  /** Returns all rows in the file format. A row that changes between two turns is also in the next change file. */
   async #allText(): Promise<string> {
     const rows = [...this.#parts.ledger.rows()];
     let text = "";
@@ -255,7 +255,7 @@ export class FlowLedger implements Dataplane {
   }
 }
 
-/** Does work with other things in between. @returns (by the promise), @throws as it does */
+/** Runs work in slices between turns of the event loop. @returns (resolves to) its result; @throws what it throws */
 async function inTurns<T>(work: Slices<T>): Promise<T> {
   for (;;) {
     const step = work.next();
@@ -264,7 +264,7 @@ async function inTurns<T>(work: Slices<T>): Promise<T> {
   }
 }
 
-/** Undefined also for what cannot be read: it is as if it had been lost. */
+/** Returns undefined for a message that cannot be parsed, which is then treated as lost. */
 function readable<T>(read: () => T): T | undefined {
   try {
     return read();

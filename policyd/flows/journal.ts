@@ -4,9 +4,9 @@ import { formatCidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import type { FlowEnd, FlowRow } from "./row.ts";
 import { FLOW_VERDICTS } from "./row.ts";
 
-/** A line of a ledger is shorter: names have at most 253 characters each, and reasons are cut. */
+/** No line of a ledger is longer: a name has at most 253 characters, and reasons are truncated. */
 export const LONGEST_LINE = 8192;
-/** Characters of a reason. */
+/** Maximum characters of a reason. */
 export const LONGEST_REASON = 1000;
 
 const LONGEST_NAME = 1024;
@@ -35,12 +35,12 @@ const rowSchema = v.object({
   reason: v.optional(v.pipe(v.string(), v.maxLength(LONGEST_REASON + 1))),
 });
 
-/** Returns a row as a line of JSON, with its line end: what the daemon keeps, and what `node flows -o jsonl` prints. */
+/** Returns a row as a line of JSON with its line end, as in the daemon's files and in `node flows -o jsonl`. */
 export function rowLine(row: FlowRow): string {
   return `${JSON.stringify(rowObject(row))}\n`;
 }
 
-/** The object of {@link rowLine}. */
+/** Returns the object of {@link rowLine}. */
 export function rowObject(row: FlowRow): object {
   const { from, to, protocol, port, verdict, observedAt, firstSeen, lastSeen, count: times, open, bytes, reason } = row;
   const seen = { firstSeen: new Date(firstSeen).toISOString(), lastSeen: new Date(lastSeen).toISOString() };
@@ -60,9 +60,9 @@ export function rowObject(row: FlowRow): object {
 }
 
 /**
- * Reads a line of {@link rowLine}, with or without its end.
+ * Parses a line of {@link rowLine}, with or without its line end.
  *
- * @throws DrawbridgeError ERR_INPUT with the field and what was expected
+ * @throws DrawbridgeError ERR_INPUT with the field and the expected value
  */
 export function parseRow(line: string): FlowRow {
   const { from, to, firstSeen, lastSeen, port, reason, ...rest } = parsed(line);

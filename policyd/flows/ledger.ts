@@ -14,48 +14,48 @@ export interface SeenFlow {
   readonly port: number;
 }
 
-/** How much a ledger holds. */
+/** The capacity of a ledger. */
 export interface LedgerLimits {
   readonly rows: number;
-  /** Of the rows as they are written. */
+  /** Bytes of the written rows. */
   readonly bytes: number;
-  /** Connections whose end is awaited. */
+  /** Number of connections whose end is awaited. */
   readonly connections: number;
 }
 
-/** Above the largest table of connections that nodes have by default, 262,144 entries; a row is written in some 300 bytes. */
+/** Above the largest default size of the conntrack table, 262,144 entries. A written row takes some 300 bytes. */
 export const LEDGER_LIMITS: LedgerLimits = { rows: 50_000, bytes: 20_000_000, connections: 300_000 };
 
-/** The bytes of a written row beside its ends and its reason. */
+/** Bytes of a written row without its ends and reason. */
 const ROW_BYTES = 220;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface HeldRow extends Mutable<FlowRow> {
   readonly key: string;
-  /** The key of the end that is observed: the workload of this node that the row counts for. */
+  /** The key of the observed end: the workload of this node that the row counts for. */
   readonly owner: string;
   isHeld: boolean;
 }
 
 /** The losses of a ledger so far. */
 export interface LedgerLosses {
-  /** Rows that made room for others. */
+  /** Rows removed to make room for others. */
   readonly rows: number;
-  /** Connections whose end nobody awaited, since too many existed: their bytes are not counted. */
+  /** Connections whose end is not awaited, since too many existed: their bytes are not counted. */
   readonly connections: number;
 }
 
 /**
- * The flows of a node's pods: a row for each pair of ends, protocol and port.
+ * The flows of a node's pods: a row for each pair of ends, protocol, port and verdict.
  *
- * When it is full, the workload with the most rows loses the one of them that was seen longest ago: who talks to everybody pushes out
- * nobody else's. A connection is known by its number from its beginning to its end, so that its bytes count for the ends that it began
- * between, whoever has their addresses by then.
+ * When it is full, the workload with the most rows loses its least recently seen row, so a workload that talks to
+ * everybody displaces no other's rows. A connection is tracked by its conntrack id from begin to end, so its bytes
+ * count for the ends that it began between, even when their addresses have new holders.
  */
 export class Ledger {
   readonly #limits: LedgerLimits;
-  /** By owner and key; those that were seen longest ago first. */
+  /** By owner and key, least recently seen first. */
   readonly #owners = new Map<string, Map<string, HeldRow>>();
   readonly #connections = new Map<number, HeldRow>();
   readonly #changed = new Set<HeldRow>();
@@ -77,7 +77,7 @@ export class Ledger {
     return { rows: this.#lostRows, connections: this.#lostConnections };
   }
 
-  /** Counts a connection that has begun; nothing for one that is known. @param id its number in the table of connections */
+  /** Counts a new connection, unless it is already known. @param id its number in the conntrack table */
   begun(id: number, flow: SeenFlow, time: number): void {
     if (this.#connections.has(id)) return;
     const row = this.#seen(flow, "allowed", time);
@@ -85,7 +85,7 @@ export class Ledger {
     this.#await(id, row);
   }
 
-  /** Takes over a connection that exists: it counts only where no row was there before, whose count has it already. */
+  /** Adds an existing connection. It counts only in a new row: an earlier row has counted it already. */
   listed(id: number, flow: SeenFlow, time: number): void {
     if (this.#connections.has(id)) return;
     const row = this.#seen(flow, "allowed", time);
@@ -93,7 +93,7 @@ export class Ledger {
     this.#await(id, row);
   }
 
-  /** Counts the end of a connection; nothing for one whose beginning is not known. */
+  /** Counts the end of a connection, unless its beginning is unknown. */
   ended(id: number, bytes: number, time: number): void {
     const row = this.#connections.get(id);
     if (row === undefined) return;
@@ -103,7 +103,7 @@ export class Ledger {
     this.#touch(row, time);
   }
 
-  /** Counts a packet that policies drop, or would drop. @param reason undefined where it is not known yet: what is known stays */
+  /** Counts a packet that policies drop or would drop. @param reason undefined if unknown: a known one stays */
   denied(flow: SeenFlow, verdict: Exclude<FlowVerdict, "allowed">, reason: string | undefined, time: number): void {
     const row = this.#seen(flow, verdict, time);
     row.count++;
@@ -113,7 +113,7 @@ export class Ledger {
     this.#makeRoom();
   }
 
-  /** Forgets which connections exist: the table of connections is read from here on. */
+  /** Forgets the known connections, before the conntrack table is read again. */
   forgetConnections(): void {
     for (const row of this.#connections.values()) {
       row.open = 0;
@@ -122,9 +122,9 @@ export class Ledger {
     this.#connections.clear();
   }
 
-  /** Takes over rows that were written; none of their connections is known. */
+  /** Loads written rows; none of their connections is known. */
   *load(rows: Iterable<FlowRow>): Slices<void> {
-    // Rows of one end share it, as they did when they were seen.
+    // Rows with the same end share one object, as before they were written.
     const ends = new Map<string, SeenEnd>();
     const sharedEnd = (end: FlowEnd, isLocal: boolean): SeenEnd => {
       const key = `${endText(end)} ${isLocal}`;
@@ -148,7 +148,7 @@ export class Ledger {
     for (const rows of this.#owners.values()) yield* rows.values();
   }
 
-  /** Returns the rows that have changed since this was called last. */
+  /** Returns the rows that have changed since the previous call. */
   takeChanged(): readonly FlowRow[] {
     const rows = [...this.#changed];
     this.#changed.clear();
@@ -164,7 +164,7 @@ export class Ledger {
     row.open++;
   }
 
-  /** Returns the row of a flow as the one that was seen last. */
+  /** Returns the row of a flow, and marks it as the most recently seen. */
   #seen(flow: SeenFlow, verdict: FlowVerdict, time: number): HeldRow {
     const { from, to, protocol, port } = flow;
     const observedAt = from.isLocal ? "from" : "to";
@@ -189,12 +189,12 @@ export class Ledger {
     return row;
   }
 
-  /** Makes a row the one of its owner that was seen last. */
+  /** Marks a row as its owner's most recently seen. */
   #touch(row: HeldRow, time: number): void {
     row.lastSeen = Math.max(row.lastSeen, time);
     const rows = this.#owners.get(row.owner);
     if (!row.isHeld || rows === undefined) return;
-    // A map keeps the order in which its keys were added.
+    // A map iterates in insertion order.
     rows.delete(row.key);
     rows.set(row.key, row);
     this.#changed.add(row);

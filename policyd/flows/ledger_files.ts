@@ -9,36 +9,36 @@ import type { FlowRow } from "./row.ts";
 /** The files of a ledger. */
 export interface LedgerPlace {
   readonly files: Pick<StoreFileSystem, "makeDirectory" | "createFile" | "rename" | "unlink" | "readDirectory">;
-  /** The text of a file; undefined where there is none. @throws DrawbridgeError when it cannot be read or is too long */
+  /** Returns a file's text; undefined for a missing one. @throws DrawbridgeError when it is unreadable or too long */
   readonly read: (path: string, limit: number) => string | undefined;
   readonly directory: string;
 }
 
 /** The content of the files of a ledger. */
 export interface WrittenLedger {
-  /** Each as it was written last, in that order. */
+  /** Each row as last written, in the order of these writes. */
   readonly rows: readonly FlowRow[];
-  /** A sentence for each file that cannot be used as a whole. */
+  /** A sentence for each file that is not used. */
   readonly problems: readonly string[];
   /** The number of the last file; 0 without any. */
   readonly last: number;
 }
 
 const VERSION = 1;
-/** A ledger at its largest, and its end. */
+/** Size limit of a file, above the largest ledger. */
 const LARGEST_FILE = 64 * 1024 * 1024;
 const NAME = /^(all|changes)-([1-9]\d{0,14})\.jsonl$/;
 
-/** Returns whether a name is that of a file of a ledger, or of one that was not written to its end. */
+/** Returns whether a name is that of a ledger file, complete or not. */
 export function isLedgerFile(name: string): boolean {
   return NAME.test(name.replace(/\.new$/, ""));
 }
 
 /**
- * Returns what the files of a ledger have: the newest one with all rows, and those with changes after it.
+ * Reads a ledger: the newest file with all rows, and the change files after it.
  *
- * A file ends with a line that says how many rows it has. One that does not, as after a loss of power, is reported and left out: it had
- * the changes of one interval.
+ * A file ends with a line that states its number of rows. A file without this line, as after a power failure, is
+ * reported and left out; it had the changes of one interval.
  */
 export function* readLedger({ files, read, directory }: LedgerPlace): Slices<WrittenLedger> {
   const problems: string[] = [];
@@ -59,7 +59,7 @@ export function* readLedger({ files, read, directory }: LedgerPlace): Slices<Wri
       const own = yield* rowsIn(read(`${directory}/${name}`, LARGEST_FILE) ?? "");
       yield* each(own, (row) => {
         const key = `${row.observedAt} ${rowKey(row)}`;
-        // Those that were seen last come last.
+        // Moves the row to the end, as the latest one.
         rows.delete(key);
         rows.set(key, row);
       });
@@ -76,7 +76,7 @@ export function writeChanges(place: LedgerPlace, number: number, rows: readonly 
   write(place, `changes-${number}.jsonl`, textOf(rows));
 }
 
-/** Writes all rows, after which the files before are not needed and go. @throws DrawbridgeError ERR_STORE */
+/** Writes all rows and removes the earlier files, now obsolete. @throws DrawbridgeError ERR_STORE */
 export function writeAll(place: LedgerPlace, number: number, text: string): void {
   const { files, directory } = place;
   write(place, `all-${number}.jsonl`, text);
@@ -86,12 +86,12 @@ export function writeAll(place: LedgerPlace, number: number, text: string): void
   }
 }
 
-/** Returns rows as a file has them. */
+/** Returns rows in the file format. */
 export function textOf(rows: readonly FlowRow[]): string {
   return `${rows.map(rowLine).join("")}${endLine(rows.length)}`;
 }
 
-/** Returns the last line of a file with some rows. */
+/** Returns the last line of a file with this number of rows. */
 export function endLine(rows: number): string {
   return `${JSON.stringify({ version: VERSION, rows })}\n`;
 }

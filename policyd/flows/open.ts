@@ -15,7 +15,7 @@ import { FlowEnds } from "./flow_ends.ts";
 import { FlowLedger } from "./flow_ledger.ts";
 import { Ledger } from "./ledger.ts";
 
-/** The parts of the machine that a ledger needs. */
+/** The parts of the machine that {@link openFlowLedger} needs. */
 export interface FlowLedgerMachine {
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
   readonly clock: Clock;
@@ -23,10 +23,10 @@ export interface FlowLedgerMachine {
   readonly originals: OriginalSettingsPlace;
 }
 
-/** With it on, connections count their packets and bytes. */
+/** Makes connections count their packets and bytes. */
 const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
 
-/** Returns the ledger of this node's flows, which counts from its start on; undefined where the configuration wants none. */
+/** Returns the ledger of this node's flows, which counts from its start; undefined where it is not configured. */
 export function openFlowLedger(
   { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
   policies: Pick<PolicyDataplane, "view"> | undefined,
@@ -53,7 +53,7 @@ export function openFlowLedger(
   });
 }
 
-/** Sets accounting once, when rules are in force: with them nf_conntrack is there. An earlier daemon's goes where it is not wanted. */
+/** Sets accounting once rules are in force, as nf_conntrack is loaded then; if off, undoes an earlier daemon's. */
 function setAccounting(isOn: boolean, machine: FlowLedgerMachine, ruleset: Pick<Ruleset, "follow">): void {
   const { syscalls, clock, logger, originals } = machine;
   const sysctl = procSysctl(syscalls);
