@@ -5,19 +5,19 @@ import { Pace, SETTLE_MILLISECONDS } from "../routes/pace.ts";
 import type { Doubt } from "./relevance.ts";
 
 /**
- * The subject of all that a bridge has: itself, its addresses, routes and neighbours depend on each other, and one harm may take several
- * of them.
+ * The subject of everything that belongs to a bridge: the bridge, its addresses, routes and neighbours depend on each
+ * other, and one fault may affect several of them.
  */
 export const BRIDGE = "bridge";
 
-/** Milliseconds without a repair after which a subject is forgotten: its next repair happens at once again. */
+/** Milliseconds without a repair after which a subject is forgotten, so its next repair is immediate again. */
 const CALM = 10_000;
 
-/** The parts of one bridge that are to be looked at, and when: a subject that another program keeps changing waits longer each time. */
+/** The dirty parts of one bridge and when to check them; parts that another program keeps changing wait longer. */
 export class Doubts {
   readonly #clock: Clock;
   readonly #due = new Map<string, { readonly at: number; readonly scope: Scope }>();
-  /** By subject and part: changes of different things of one bridge are not a contest. */
+  /** By subject and part: changes to different parts of one bridge are not a contest. */
   readonly #paces = new Map<
     string,
     { readonly subject: string; readonly pace: Pace; changedAt: number; isOften: boolean }
@@ -27,7 +27,7 @@ export class Doubts {
     this.#clock = clock;
   }
 
-  /** A doubted part is looked at soon, or later where it was repaired again and again. */
+  /** Schedules a check of a part: soon, or later where it was repaired repeatedly. */
   add(doubt: Doubt): void {
     const subject = doubt.kind === "port" ? doubt.name : BRIDGE;
     const known = this.#due.get(subject);
@@ -38,14 +38,14 @@ export class Doubts {
     });
   }
 
-  /** Milliseconds until something is due; undefined where nothing is. */
+  /** Milliseconds until a check is due; undefined where none is scheduled. */
   get wait(): number | undefined {
     let earliest: number | undefined;
     for (const { at } of this.#due.values()) earliest = Math.min(at, earliest ?? at);
     return earliest === undefined ? undefined : Math.max(0, earliest - this.#clock.now());
   }
 
-  /** The parts that are due now, as one look; undefined where nothing is. */
+  /** Returns the parts that are due now, as one scope; undefined where none are. */
   take(): Scope | undefined {
     const now = this.#clock.now();
     const due = [...this.#due].filter(([, { at }]) => at <= now);
@@ -54,13 +54,13 @@ export class Doubts {
     return due.map(([, { scope }]) => scope).reduce(unionOfScopes);
   }
 
-  /** Whether a subject is left as it is for a moment, as another program has undone its repairs again and again. */
+  /** Whether repairs of a subject pause, because another program has undone them repeatedly. */
   isHeld(subject: string): boolean {
     const now = this.#clock.now();
     return this.#of(subject).some(({ pace, changedAt, isOften }) => isOften && now < changedAt + pace.pause);
   }
 
-  /** A part of a subject had to be repaired. */
+  /** Records a repair of a subject's part. */
   repaired(subject: string, part: Part): void {
     const key = `${subject} ${part}`;
     const entry = this.#paces.get(key) ?? { subject, pace: new Pace(this.#clock), changedAt: 0, isOften: false };
@@ -69,7 +69,7 @@ export class Doubts {
     this.#paces.set(key, entry);
   }
 
-  /** The subjects that another program keeps changing. */
+  /** Returns the subjects that another program keeps changing. */
   contested(): ReadonlySet<string> {
     const now = this.#clock.now();
     for (const [key, { changedAt }] of this.#paces) if (now - changedAt > CALM) this.#paces.delete(key);

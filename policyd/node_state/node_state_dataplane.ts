@@ -26,19 +26,19 @@ import type { NodeStateReport } from "./report.ts";
 import { NODE_STATE } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
 
-/** Milliseconds between two readings of the bridges' settings of which the kernel sends no notification: some ten microseconds each. */
+/** Milliseconds between reads of settings without kernel notifications; each takes some ten microseconds. */
 const SETTINGS_PERIOD = 500;
-/** Readings of those after which the administrator's settings are read without a notification, too: they are only reported. */
+/** Number of these reads after which the administrator's settings, which are only reported, are read as well. */
 const READINGS_BETWEEN = 10;
 /**
- * Sync periods after which all ports are looked at though the kernel has notified of nothing: with 250 pods a look takes some 20 ms. The
- * bridge itself is looked at after each period, and so are the ports where something is left to repair.
+ * Sync periods after which all ports are checked without a notification: with 250 pods that takes some 20 ms. The
+ * bridge itself is checked in each period, and the ports as well while something remains to be repaired.
  */
 const QUIET_PERIODS = 10;
-/** Milliseconds after which a subscription that was refused is tried again. */
+/** Milliseconds until a refused subscription is retried. */
 const SUBSCRIPTION_RETRY = 5000;
 
-/** Filters are asked for port by port, and the kernel notifies of every change of theirs. */
+/** Excludes filters, which take one request for each port; the kernel notifies of all their changes. */
 const BY_LISTS: Scope = { ...EVERYTHING, hasFilters: false };
 const ONLY_BRIDGE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
 
@@ -62,37 +62,39 @@ export interface NodeStateParts {
   readonly clock: Clock;
   readonly report: NodeStateReport;
   readonly attachments: Pick<AttachmentRegistry, "values">;
-  /** The links of the node's default routes, as last read. */
+  /** Returns the links of the node's default routes, as last read. */
   readonly uplinks: () => readonly string[];
-  /** Whether nothing of a bridge may be changed, since pods of another plugin are on it (FOREIGN-02). */
+  /** Whether a bridge must not be changed, since pods of another plugin are on it (FOREIGN-02). */
   readonly isForbidden?: (bridge: string) => boolean;
-  /** Milliseconds between two looks at everything. */
+  /** Milliseconds between two complete checks. */
   readonly syncPeriod: number;
-  /** Hears of links, too, and that notifications were lost. */
+  /** Receives the messages about links too, and is called when notifications were lost. */
   readonly links?: Pick<EndedSandboxes, "take" | "lookAgain">;
 }
 
-/** One bridge with pods on it, as last looked at. */
+/** A bridge with pods, as of the last check. */
 interface Watched {
   readonly doubts: Doubts;
   known: KnownBridge;
-  /** Whether nothing is left to repair or to report. */
+  /** Whether nothing remains to be repaired or reported. */
   isRight: boolean;
-  /** Whether it was left as it is at the last look. */
+  /** Whether the last check left it unchanged on purpose. */
   isSpared: boolean;
 }
 
 /**
- * The node's side of its pods: bridges, their addresses, routes and settings, and pods' ports (../../cni/node_state/).
+ * Reconciles the node's side of its pods: bridges with their addresses, routes and settings, and pods' ports
+ * (../../cni/node_state/).
  *
- * It needs no objects, so it begins before the API server has answered. All is looked at then and after every sync period; in
- * between what the kernel's notifications put in doubt, so that a repair costs what it changes.
+ * It needs no objects, so it starts before the API server has answered. Everything is checked at the start and after
+ * every sync period; in between only the parts that notifications mark as dirty, so that a repair costs only what it
+ * changes.
  */
 export class NodeStateDataplane implements Dataplane {
   readonly #parts: NodeStateParts;
   readonly #subscription: KeptSubscription;
   readonly #watched = new Map<string, Watched>();
-  /** Those whose DEL is under way: their links go, and nothing of theirs is wanted any more. */
+  /** Attachments whose DEL is in progress: their links go, and nothing of theirs is desired. */
   readonly #leaving = new Set<string>();
   #isChanged = true;
   #isLookedAt = false;
@@ -100,10 +102,10 @@ export class NodeStateDataplane implements Dataplane {
   #periodic: Cancel = () => {};
   #settings: Cancel = () => {};
   #isStopped = false;
-  /** Looks at only the bridges since the last one at everything. */
+  /** Checks of only the bridges since the last complete one. */
   #quietLooks = 0;
   #isDeaf = true;
-  /** Readings of settings since the administrator's were read. */
+  /** Reads of settings since the administrator's were last read. */
   #readings = 0;
 
   constructor(parts: NodeStateParts) {
@@ -114,7 +116,7 @@ export class NodeStateDataplane implements Dataplane {
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#afterLoss() },
       retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (reason) => {
-        const text = `changes of links and addresses are not told (${reason}), and are found after syncPeriod: it is tried again`;
+        const text = `the kernel does not report changes of links and addresses (${reason}): they are found after syncPeriod; policyd retries`;
         parts.report.tell("notifications", [{ text, isCut: false }]);
         this.#isDeaf = true;
         if (!this.#isLookedAt) this.#lookAtAll(EVERYTHING);
@@ -127,7 +129,7 @@ export class NodeStateDataplane implements Dataplane {
     });
   }
 
-  /** Looks at everything, and has changes by other programs told from now on. */
+  /** Subscribes to notifications, checks everything, and starts to read the settings. */
   async start(events: KernelEvents): Promise<void> {
     await this.#subscription.start(events);
     this.#watchSettings();
@@ -170,7 +172,7 @@ export class NodeStateDataplane implements Dataplane {
     this.#subscription.stop();
   }
 
-  /** Says which subjects another program keeps changing, for as long as it does. */
+  /** Reports the subjects that another program keeps changing, as long as it does. */
   #tellContests(bridge: string, doubts: Doubts): void {
     const problems = [...doubts.contested()].map((subject): Problem => {
       const what = subject === BRIDGE ? `bridge ${bridge}` : `port ${subject} of bridge ${bridge}`;
@@ -184,7 +186,7 @@ export class NodeStateDataplane implements Dataplane {
     return [...this.#parts.attachments.values()].filter((record) => !this.#leaving.has(attachmentKey(record)));
   }
 
-  /** Has what is wanted follow the attachments. */
+  /** Computes the desired bridges from the attachments again. */
   #follow(): void {
     if (!this.#isChanged) return;
     this.#isChanged = false;
@@ -206,7 +208,7 @@ export class NodeStateDataplane implements Dataplane {
     }
   }
 
-  /** Notifications may be missing up to here. */
+  /** Checks everything after notifications may have been lost. */
   #afterLoss(): void {
     this.#parts.links?.lookAgain();
     this.#lookAtAll(EVERYTHING);
@@ -214,7 +216,7 @@ export class NodeStateDataplane implements Dataplane {
 
   #take(messages: readonly ReceivedMessage[]): void {
     this.#passOn(messages);
-    // With the next reading: each new link is notified of, too.
+    // The next read includes these settings; it is not immediate, since each new link causes this notification too.
     if (messages.some(({ type }) => type === Notification.NEWNETCONF)) this.#readings = READINGS_BETWEEN;
     this.#follow();
     for (const { doubts, known } of this.#watched.values()) {
@@ -297,7 +299,7 @@ export class NodeStateDataplane implements Dataplane {
       const isHeld = (step: Step): boolean => doubts.isHeld(subjectOf(step));
       const settled = settle(kernel, desired, scope, (step) => !isHeld(step));
       watched.known = knownOf(desired, settled.observed, watched.known);
-      // A step that waits for its turn is not a fault of the kernel.
+      // A step that waits for its turn is not the kernel's fault.
       const isWaiting = settled.refused.length === 0;
       const waiting = settled.remaining.filter((step) => isWaiting || isHeld(step));
       const tried = new Map(settled.tried.map((step) => [`${subjectOf(step)} ${step.part}`, step]));
@@ -309,7 +311,7 @@ export class NodeStateDataplane implements Dataplane {
       const observed = { ...settled.observed, ways };
       const problems = problemsOf(desired, { remaining, refused: settled.refused, observed });
       report.tell(desired.name, problems);
-      // A part that was not looked at has not become right by that.
+      // A part that was not checked cannot have become right.
       const isRight = settled.remaining.length === 0 && problems.length === 0;
       watched.isRight = isRight && (watched.isRight || scope.ports === "all");
       this.#tellContests(desired.name, watched.doubts);
@@ -320,7 +322,7 @@ export class NodeStateDataplane implements Dataplane {
     }
   }
 
-  /** Reads what the kernel tells nobody of. */
+  /** Reads the settings for which the kernel sends no notifications. */
   #watchSettings(): void {
     if (this.#isStopped) return;
     this.#settings = this.#parts.clock.after(SETTINGS_PERIOD, () => {
@@ -341,7 +343,7 @@ export class NodeStateDataplane implements Dataplane {
     });
   }
 
-  /** Looks at what belongs to the administrator. */
+  /** Checks the settings that belong to the administrator. */
   #lookAround(): void {
     const { sysctl, report, uplinks } = this.#parts;
     this.#readings = 0;
@@ -358,7 +360,7 @@ export class NodeStateDataplane implements Dataplane {
   }
 }
 
-/** By what notifications are read: a look at a few ports tells only their indexes. */
+/** Updates the link indexes that notifications are matched by; a check of a few ports reads only their indexes. */
 function knownOf(desired: DesiredBridge, observed: ObservedBridge, before: KnownBridge): KnownBridge {
   const ports = new Map([...before.ports].filter(([, name]) => desired.ports.has(name) && !observed.ports.has(name)));
   for (const [name, { link }] of observed.ports) if (link !== undefined) ports.set(link.index, name);

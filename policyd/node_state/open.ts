@@ -14,7 +14,7 @@ import type { Logger } from "../log/logger.ts";
 import { NodeStateDataplane } from "./node_state_dataplane.ts";
 import { NodeStateReport } from "./report.ts";
 
-/** The parts of the machine that keep the node's state. */
+/** The parts of the machine that {@link openNodeState} needs. */
 export interface NodeStateMachine {
   readonly syscalls: StepMachine["syscalls"] & FileCalls;
   readonly clock: Clock;
@@ -22,16 +22,16 @@ export interface NodeStateMachine {
   readonly attachments: AttachmentRegistry;
   readonly clusterEvents: NoticeSink;
   readonly bootId: () => string;
-  /** The links of the node's default routes. */
+  /** Returns the links of the node's default routes. */
   readonly uplinks: () => readonly string[];
-  /** Whether nothing of a bridge may be changed now. */
+  /** Whether a bridge must not be changed now. */
   readonly isForbidden: (bridge: string) => boolean;
-  /** Hears of links. */
+  /** Receives the messages about links. */
   readonly links: EndedSandboxes;
 }
 
 /**
- * The node's state of this thread's network namespace. Nothing is looked at before the dataplane is started.
+ * Opens the node state of this thread's network namespace. Nothing is checked before the dataplane starts.
  *
  * @throws SyscallError when the kernel refuses a socket
  */

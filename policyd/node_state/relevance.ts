@@ -18,37 +18,37 @@ const ABOUT_FILTERS: readonly number[] = [
   Notification.DELTFILTER,
 ];
 
-/** Whether the kernel notifies of a change of a setting (inet_netconf_notify_devconf and its like for IPv6). */
+/** Returns whether the kernel notifies of changes to a setting (inet_netconf_notify_devconf, likewise for IPv6). */
 export function isNotified(key: string): boolean {
   return key.endsWith("/forwarding");
 }
 
-/** The things that have to be looked at after a notification. */
+/** The parts that a notification makes dirty. */
 export type Doubt =
-  /** All of a bridge. */
+  /** Everything about a bridge. */
   | { readonly kind: "everything" }
   /** The bridge itself: its flags, addresses and settings. */
   | { readonly kind: "bridge" }
   | { readonly kind: "port"; readonly name: string; readonly hasFilters: boolean }
-  /** The bridge's neighbours of a pod. */
+  /** The bridge's neighbour entries for a pod. */
   | { readonly kind: "neighbour"; readonly name: string }
-  /** Where packets for pods' addresses go. */
+  /** The routes to pods' addresses. */
   | { readonly kind: "ways"; readonly addresses: readonly Address[] | "all" };
 
-/** A bridge, and by which indexes notifications mean it and its ports. */
+/** A bridge, with the link indexes by which notifications refer to it and its ports. */
 export interface KnownBridge {
   readonly desired: DesiredBridge;
-  /** undefined while it is missing. */
+  /** Undefined while it is missing. */
   readonly index: number | undefined;
-  /** Names of ports by their indexes. */
+  /** The names of ports by their link indexes. */
   readonly ports: ReadonlyMap<number, string>;
 }
 
 /**
- * The part of a bridge that a notification puts in doubt; undefined for nothing, as with most: pods that come and go, neighbours that are looked
- * for, and what we have just done ourselves.
+ * Returns the part of a bridge that a notification makes dirty. Most notifications change nothing and return undefined:
+ * pods that come and go, neighbour resolution, and our own changes.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read: then it may have meant anything
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for an unreadable message, which may be about anything
  */
 export function doubtOf(message: ReceivedMessage, known: KnownBridge): Doubt | undefined {
   if (ABOUT_FILTERS.includes(message.type)) return portDoubt(known, filteredLink(message), true);
@@ -78,7 +78,7 @@ function linkDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | undefi
   const { desired, index } = known;
   const { index: about, name } = linkIdentity(message);
   if (name === desired.name) {
-    // With a bridge that goes or is down go its routes, neighbours and IPv6 addresses.
+    // A bridge that is deleted or down loses its routes, neighbours and IPv6 addresses.
     if (message.type === Notification.DELLINK || about !== index) return { kind: "everything" };
     if (message.body[0] === AF_BRIDGE) return undefined;
     const link = parseLink(message);
@@ -92,7 +92,7 @@ function linkDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | undefi
   return message.type === Notification.DELLINK ? undefined : portLinkDoubt(message, known, { about, name });
 }
 
-/** A port that goes takes all of its own with it, and its pod's end. */
+/** Returns the doubt about a port. A deleted port needs no check, since its state and the pod's end go with it. */
 function portLinkDoubt(
   message: ReceivedMessage,
   { desired, index, ports }: KnownBridge,
@@ -100,7 +100,7 @@ function portLinkDoubt(
 ): Doubt | undefined {
   const port = desired.ports.get(name);
   if (port === undefined) return undefined;
-  // The bridge notifies of a port again and again though nothing has changed: of its carrier, and of groups that it learns there.
+  // The bridge sends repeated notifications about an unchanged port: about its carrier, and groups learned there.
   const isKnown = ports.get(about) === name && message.body[0] === AF_BRIDGE;
   if (isKnown && index !== undefined && isAttached(port, parseLink(message), index)) return undefined;
   return { kind: "port", name, hasFilters: true };
@@ -114,7 +114,7 @@ function addressDoubt(message: ReceivedMessage, { desired, index }: KnownBridge)
   return { kind: "ways", addresses: "all" };
 }
 
-/** Routes to the bridge are right ones, and routes that lead to none of its pods do not matter. */
+/** Ignores routes to the bridge, which are right, and routes that cover none of its pods. */
 function routeDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {
   const route = parseRouteOrDiscard(message)?.route;
   const destination = route?.destination;

@@ -5,10 +5,10 @@ import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 
-/** By what a line of the status begins that is about the node's state: the doctor looks at that itself. */
+/** The prefix of status lines about the node's state, which the doctor checks itself. */
 export const NODE_STATE = "node";
 
-/** The subjects by which repairs are counted: of the kernel, and the reservations of pods' addresses. */
+/** The subjects that repairs are counted by: those in the kernel, and the reservations of pods' addresses. */
 type Counted = Part | "reservation";
 
 const MOST_STEPS_IN_A_LINE = 5;
@@ -19,7 +19,7 @@ export interface NodeStateReportParts {
   readonly nodeName: string;
 }
 
-/** Says what was repaired and what could not be, each problem once for as long as it lasts. */
+/** Reports repairs, and problems that could not be repaired, each once while it lasts. */
 export class NodeStateReport {
   readonly #parts: NodeStateReportParts;
   readonly #repairs = new Map<Counted, number>();
@@ -30,7 +30,7 @@ export class NodeStateReport {
     this.#parts = parts;
   }
 
-  /** How many repairs there were, by what they were about. */
+  /** The number of repairs, by part. */
   get repairs(): ReadonlyMap<Counted, number> {
     return this.#repairs;
   }
@@ -39,12 +39,12 @@ export class NodeStateReport {
     return [...this.#problems.values()].flat();
   }
 
-  /** Counts what was put back of the node's files; whoever has done it logs it. */
+  /** Counts repairs of the node's files; the caller logs them. */
   restored(part: Counted, count: number): void {
     this.#repairs.set(part, (this.#repairs.get(part) ?? 0) + count);
   }
 
-  /** @param isOften whether another program keeps undoing it, which is a problem then, and no line for each repair */
+  /** @param isOften whether another program keeps undoing the repairs: the contest is then reported, not each repair */
   repaired(bridge: string, steps: readonly Step[], isOften: boolean): void {
     if (steps.length === 0) return;
     for (const { part } of steps) this.restored(part, 1);
@@ -54,7 +54,7 @@ export class NodeStateReport {
     else this.#parts.logger.warn("another program has changed the node's network state; it is repaired", fields);
   }
 
-  /** Reports all problems of a subject. */
+  /** Replaces the reported problems of a subject. */
   tell(subject: string, problems: readonly Problem[]): void {
     const { logger, events, nodeName } = this.#parts;
     if (problems.length === 0) this.#problems.delete(subject);

@@ -1,13 +1,13 @@
 import type { Problem } from "../../cni/node_state/problems.ts";
 import type { Family } from "../../kernel/ip/address.ts";
 
-/** Settings that belong to the administrator, and whom they concern. */
+/** Settings that belong to the administrator, and the links and families that they affect. */
 export interface Surroundings {
-  /** Values by their keys; one that the kernel does not have is not in it. */
+  /** Values by key, without settings that the kernel does not have. */
   readonly settings: ReadonlyMap<string, string>;
   /** The links of the node's default routes. */
   readonly uplinks: readonly string[];
-  /** Of the pods that there are; none where there are no pods. */
+  /** The families of the pods; none without pods. */
   readonly families: readonly Family[];
 }
 
@@ -17,7 +17,7 @@ const IPV6_FORWARDING = "net/ipv6/conf/all/forwarding";
 const IPV6_OFF = "net/ipv6/conf/all/disable_ipv6";
 const STRICT = 1;
 
-/** The keys of the settings that {@link surroundingProblems} looks at. */
+/** Returns the keys of the settings that {@link surroundingProblems} checks. */
 export function surroundingKeys(uplinks: readonly string[]): readonly string[] {
   return [
     IPV4_FORWARDING,
@@ -30,8 +30,8 @@ export function surroundingKeys(uplinks: readonly string[]): readonly string[] {
 }
 
 /**
- * Settings of the administrator's that keep packets of pods from getting through, each with the way out. They are reported and never
- * changed: that a node forwards is a decision about all of its links.
+ * Returns the administrator's settings that keep pods' packets from getting through, each with the way out. They are
+ * only reported, never changed: whether a node forwards is a decision about all of its links.
  */
 export function surroundingProblems({ settings, uplinks, families }: Surroundings): readonly Problem[] {
   const problems: Problem[] = [];
@@ -48,10 +48,15 @@ export function surroundingProblems({ settings, uplinks, families }: Surrounding
       if (settings.get(key) === "0") report(key, true, `nothing from ${name} gets to pods by IPv4`, "1");
     }
     for (const name of strictUplinks(settings, uplinks)) {
-      report(sourceCheckOf(name), false, `what comes by ${name} and is answered by another uplink is dropped`, "2");
+      report(
+        sourceCheckOf(name),
+        false,
+        `packets that arrive by ${name} and are answered by another uplink are dropped`,
+        "2",
+      );
     }
     if (settings.get(IPV4_REDIRECTS) === "1") {
-      report(IPV4_REDIRECTS, false, "the node tells pods of shorter ways, which leave the routed path", "0");
+      report(IPV4_REDIRECTS, false, "the node sends redirects to pods, which lead packets off the routed path", "0");
     }
   }
   if (families.includes(6)) {
@@ -61,7 +66,7 @@ export function surroundingProblems({ settings, uplinks, families }: Surrounding
   return problems;
 }
 
-/** Of several uplinks those that are checked strictly: the larger value is in effect (IN_DEV_MAXCONF). */
+/** Returns the uplinks, if there are several, with a strict check: the larger value is in effect (IN_DEV_MAXCONF). */
 function strictUplinks(settings: Surroundings["settings"], uplinks: readonly string[]): readonly string[] {
   if (uplinks.length < 2) return [];
   const all = Number(settings.get(sourceCheckOf("all")) ?? 0);
