@@ -30,8 +30,8 @@ import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
  * becomes free only once nothing answers to it, and the record that names the addresses outlives them. Without a record
  * (an ADD killed before it, another boot, a pod of the reference plugin), DEL finds the addresses by the container's id
  * in the store and the elements by the host end's name; with a daemon, which keeps the elements, the plugin reads no
- * table. The record, not the configuration, says where these things are, since the configuration may have changed. What
- * another network's record names is not touched.
+ * table. The record, not the configuration, says where these things are, since the configuration may have changed. DEL
+ * does not touch what another network's record names.
  *
  * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel does not remove the link; the addresses then stay reserved

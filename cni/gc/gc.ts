@@ -93,6 +93,6 @@ function report(errors: readonly CniError[]): void {
   throw new CniError(
     first.code,
     `${reported.join("; ")}${others > 0 ? `; and ${others} more` : ""}`,
-    "the other attachments were looked after: call GC again",
+    "the other attachments were handled: call GC again",
   );
 }

@@ -22,38 +22,38 @@ import { ALL_RESERVED_GROUPS, hostRoute } from "../wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
 
-/** The parts of the machine that steps need. */
+/** The parts of the machine that the steps use. */
 export interface StepMachine {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   /** For links and routes. */
   readonly socket: NetlinkSocket;
-  /** It should remember what a setting was (rememberingSysctl of ipam/original_settings.ts). */
+  /** It should remember the original settings (rememberingSysctl of ipam/original_settings.ts). */
   readonly sysctl: Sysctl;
-  /** The directory under whose lock tables of ports are written. */
+  /** The directory whose lock protects writes to the tables of ports. */
   readonly runDir: string;
 }
 
-/** RTPROT_KERNEL (include/uapi/linux/rtnetlink.h): the route of a subnet is as the kernel would have made it. */
+/** RTPROT_KERNEL (include/uapi/linux/rtnetlink.h): the subnet's route is as the kernel would have made it. */
 const BY_THE_KERNEL = 2;
 /** IP6_RT_PRIO_ADDRCONF of include/net/ip6_route.h. */
 const IPV6_SUBNET_PRIORITY = 256;
 
-/** One try: whoever holds the lock keeps it for well under a millisecond, and the table is only a cache. */
+/** Waits for one try only: a lock is held for well under a millisecond, and the table is only a cache. */
 function atOnce(): Waiting {
   let asked = 0;
   return { now: () => (asked++ === 0 ? 0 : Number.POSITIVE_INFINITY), pause: () => {} };
 }
 
-/** A request, and whether the kernel may refuse it without a fault. */
+/** A request, and whether the kernel may refuse it without an error. */
 interface Attempt {
   readonly request: Request;
   readonly mayFail: boolean;
 }
 
 /**
- * Carries out steps in order, each of them whatever became of those before.
+ * Carries out steps in order, each regardless of the outcome of those before.
  *
- * @returns what was refused
+ * @returns the refusals
  * @throws DrawbridgeError when the kernel does not answer
  */
 export function carryOutSteps(machine: StepMachine, steps: readonly Step[]): readonly DrawbridgeError[] {
@@ -96,7 +96,7 @@ function writeSetting(
 function attemptsOf(step: Exclude<Step, { readonly type: "write-setting" }>): readonly Attempt[] {
   switch (step.type) {
     case "create-bridge":
-      // Somebody who was faster has made one, which is looked at next.
+      // Another program may have been faster; the next pass reads its bridge.
       return [{ request: createBridge(step), mayFail: true }];
     case "change-bridge":
       return [demanded(changeLink({ index: step.index }, step.to))];
@@ -121,7 +121,7 @@ function demanded(request: Request): Attempt {
   return { request, mayFail: false };
 }
 
-/** The route that the kernel makes with an address, and does not make again when somebody removes it. */
+/** Returns the route that the kernel makes with an address and does not restore when another program removes it. */
 function subnetRoute(address: Cidr, index: number): RouteSpec {
   const family = cidrFamily(address);
   return {
@@ -135,7 +135,7 @@ function subnetRoute(address: Cidr, index: number): RouteSpec {
   };
 }
 
-/** A link has flags of a port only once it is one. */
+/** Returns the requests that make a link a port; it can have a port's flags only from then on. */
 function portChange({
   index,
   bridge,
@@ -147,7 +147,7 @@ function portChange({
 }): readonly Attempt[] {
   const link = { index };
   return [
-    // Nothing of the pod's comes to the bridge before its port has its flags.
+    // Up comes last: a link that is down passes no packet to the bridge before its port has its flags.
     demanded(changeLink(link, { master: bridge })),
     ...(hairpin === undefined
       ? []
@@ -164,7 +164,9 @@ interface Around {
   readonly hasFilters: boolean;
 }
 
-/** As bypassBridge of ../bridge_bypass.ts: where the kernel lacks the means, packets take the bridge. */
+/**
+ * Returns the requests of bypassBridge (../bridge_bypass.ts): if the kernel lacks the means, packets take the bridge.
+ */
 function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Attempt[] {
   const { podMac, isMacRequested, addresses, mac } = port;
   const filters = hasFilters
@@ -178,7 +180,7 @@ function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Att
   return requests.map((request) => ({ request, mayFail: true }));
 }
 
-/** Without its place in the table a pod's packets are found by the bridge. */
+/** Puts the pod into the table of ports. Without its place there, the bridge itself looks up the port. */
 function putInTable({ syscalls, runDir }: StepMachine, { index, bridge, port }: Around): void {
   if (port.isMacRequested) return;
   try {

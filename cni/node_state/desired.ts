@@ -8,19 +8,19 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 /** A bridge with its ports, as the pods on it need them. */
 export interface DesiredBridge {
   readonly name: string;
-  /** Those that ADDs have left it with. Each of them is right; the first is given to a bridge that has another. */
+  /** The MAC addresses that ADDs found the bridge with. Each is right; a bridge with another one gets the first. */
   readonly macs: readonly MacAddress[];
-  /** Likewise, in bytes. */
+  /** The MTUs, likewise; in bytes. */
   readonly mtus: readonly number[];
   readonly addresses: readonly Cidr[];
   /** Pods' addresses that need a route of their own. */
   readonly routes: readonly Cidr[];
   readonly families: readonly Family[];
-  /** Settings of the bridge's own, by their keys. */
+  /** The bridge's own settings, by their keys. */
   readonly settings: ReadonlyMap<string, string>;
-  /** By the names of their links. */
+  /** The ports, by the names of their links. */
   readonly ports: ReadonlyMap<string, DesiredPort>;
-  /** Addresses that several records have: nobody can say whose they are until one of the records is gone. */
+  /** Addresses in several records: their owner is unknown until one of the records is gone. */
   readonly shared: ReadonlySet<Address>;
 }
 
@@ -28,23 +28,23 @@ export interface DesiredBridge {
 export interface DesiredPort {
   readonly name: string;
   readonly mac: MacAddress;
-  /** Whose it is, for people. */
+  /** The link's pod, for people. */
   readonly pod: string;
   readonly podMac: MacAddress;
-  /** The pod has asked for its MAC address, so that it takes no place that another has. */
+  /** Whether the pod requested its MAC address, and so takes no place from another pod. */
   readonly isMacRequested: boolean;
   readonly addresses: readonly Address[];
-  /** undefined where the record does not say. */
+  /** undefined if the record does not say. */
   readonly hairpin: boolean | undefined;
-  /** Whether packets go around the bridge where they can, and which way. */
+  /** Whether packets go around the bridge where possible, and in which direction. */
   readonly bypass: "none" | "to the pod" | "both ways";
 }
 
 /**
- * The bridges that the node needs for the pods of these records: one for each name. Records of an earlier release, which do not say how
- * the node's side was made, only count with their ports and addresses.
+ * Returns the bridges that the node needs for the pods of these records, one for each name. Records of an earlier
+ * release, which do not describe the node's side, count only with their ports and addresses.
  *
- * Nothing is wanted of a bridge without pods: the next ADD makes what it needs.
+ * A bridge without pods is not desired: the next ADD makes what it needs.
  */
 export function desiredBridges(records: Iterable<AttachmentRecord>): readonly DesiredBridge[] {
   const byBridge = Map.groupBy(records, ({ bridge }) => bridge);
@@ -91,19 +91,24 @@ function desiredPort({
   });
 }
 
-/** All that a pod sends is delayed where that is limited, and takes the bridge after that (bridge_bypass.ts). */
+/**
+ * Returns the direction of the bypass: if a pod's sending is limited, its packets take the bridge after the delay
+ * (bridge_bypass.ts).
+ */
 function bypassOf(host: RecordedHost | undefined, isDelayed: boolean): DesiredPort["bypass"] {
   if (host?.bypass !== true) return "none";
   return isDelayed ? "to the pod" : "both ways";
 }
 
 /**
- * The settings of a bridge that pods depend on: the node forwards what comes from them, sends them no redirects, and takes neither
- * routes nor addresses from their router advertisements (CVE-2020-10749). It does not serve as a waypoint of their segment routing
- * headers (RFC 8754, RFC 6554): the kernel gives a packet with such a header to the node first, and sends it on as part of the same
- * connection, which policies have allowed by then (ipv6_rthdr_rcv). Nor does it follow their source routes (RFC 791 section 3.1): a
- * packet passes policies with the node as its destination, and gets the next one only after them (ip_forward_options). IPv6's own
- * setting of that name concerns addresses of mobile nodes only (ipv6_rthdr_rcv).
+ * Returns the settings of a bridge that pods depend on. The node forwards the pods' packets, sends them no redirects,
+ * and takes neither routes nor addresses from their router advertisements (CVE-2020-10749).
+ *
+ * The node does not serve as a waypoint of segment routing headers (RFC 8754, RFC 6554): the kernel would first accept
+ * a packet with such a header for the node, and then send it on as part of the same connection, which policies have
+ * allowed by then (ipv6_rthdr_rcv). Nor does it follow source routes (RFC 791 section 3.1): such a packet passes the
+ * policies with the node as its destination, and gets the next one only afterwards (ip_forward_options). IPv6's own
+ * setting of that name concerns only addresses of mobile nodes (ipv6_rthdr_rcv).
  */
 export function bridgeSettings(name: string, families: readonly Family[]): ReadonlyMap<string, string> {
   const ipv4 = `net/ipv4/conf/${name}`;
@@ -121,20 +126,22 @@ export function bridgeSettings(name: string, families: readonly Family[]): Reado
   ]);
 }
 
-/** Those settings of a bridge that hold before it is up, since pods' packets reach the node from then on. */
+/** Returns the settings of a bridge that must hold before it is up, when pods' packets begin to reach the node. */
 export function protectingSettings(name: string): ReadonlyMap<string, string> {
   const ipv4 = `net/ipv4/conf/${name}`;
   const ipv6 = `net/ipv6/conf/${name}`;
   return new Map([
     [`${ipv4}/accept_source_route`, "0"],
-    // A pod may speak IPv6 to the bridge whether or not it has an address of it.
+    // A pod may send IPv6 to the bridge even without an IPv6 address from us.
     [`${ipv6}/accept_ra`, "0"],
     [`${ipv6}/seg6_enabled`, "0"],
     [`${ipv6}/rpl_seg_enabled`, "0"],
   ]);
 }
 
-/** The address of the bridge by whose subnet the kernel makes the route to a pod's address; undefined where it has another. */
+/**
+ * Returns the bridge's address whose subnet gives the route to a pod's address; undefined if the pod has its own route.
+ */
 export function subnetOf({ addresses, routes }: DesiredBridge, address: Address): Cidr | undefined {
   if (routes.some((route) => route.address === address)) return undefined;
   return addresses.find((subnet) => cidrContains(subnet, address));

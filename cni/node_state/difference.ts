@@ -8,11 +8,11 @@ import { subnetOf } from "./desired.ts";
 import type { ObservedBridge, ObservedPort, Step } from "./observed.ts";
 
 /**
- * The steps that lead from what the kernel has to what pods need, in the order in which they have to be taken. Only what was
- * looked at is judged. A bridge that is missing is made first: what is on it follows when it has been looked at again.
+ * Returns the steps that lead from the observed to the desired state, in the order in which they must be taken. Only
+ * observed parts are compared. A missing bridge is made first; the next pass adds its addresses, ports and routes.
  *
- * A link of another kind that has the bridge's name, and one that has a port's name and another MAC address, are other programs': they
- * stay as they are.
+ * A link of another kind with the bridge's name, and a link with a port's name and another MAC address, belong to other
+ * programs and stay as they are.
  */
 export function repairSteps(desired: DesiredBridge, observed: ObservedBridge): readonly Step[] {
   const { link } = observed;
@@ -22,7 +22,7 @@ export function repairSteps(desired: DesiredBridge, observed: ObservedBridge): r
   }
   if (link.kind !== "bridge") return [];
   return [
-    // Settings first: before a bridge is up it takes no router advertisement.
+    // Settings come first: a bridge accepts no router advertisement until it is up.
     ...settingSteps(desired, observed),
     ...bridgeSteps(desired, link),
     ...addressSteps(desired, observed, link.index),
@@ -62,8 +62,8 @@ function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, in
 }
 
 /**
- * Whether a link is the one that an ADD has made, and that ADD has got as far as its description: one that is still being made is
- * left to it (hostSteps of wiring.ts).
+ * Whether a link is the one that an ADD made, and that ADD has set its alias; before that, the link is left to the ADD
+ * (hostSteps of wiring.ts).
  */
 export function isMade({ link }: ObservedPort, { mac }: DesiredPort): boolean {
   return link?.mac === mac && link.alias !== undefined;
@@ -75,13 +75,13 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
   const { index } = link;
   const steps: Step[] = [];
   if (!isAttached(port, link, bridge)) steps.push({ part: "port", type: "change-port", index, bridge, port });
-  // Packets that are led to a bridge that is gone are dropped there.
+  // Filters that lead to a removed bridge drop the packets.
   const isAstray = filters?.targets.some((target) => target !== bridge) === true;
   if (isAstray) steps.push({ part: "bypass", type: "remove-filters", index, port });
   const lacksFilters =
     port.bypass === "both ways" &&
     filters !== undefined &&
-    // Where another program looks at what the pod sends, packets take the bridge, as it wants them to.
+    // If another program has filters for the pod's packets, these take the bridge, so that it sees them.
     !filters.hasOthers &&
     (isAstray || filters.targets.length < port.addresses.length);
   if (lacksFilters || lacksEntry(port, entry, index)) {
@@ -90,7 +90,7 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
   return steps;
 }
 
-/** Whether a port's link is on its bridge, up and with its flags, as far as the kernel has said them. */
+/** Whether a port's link is on its bridge, up, and with the right flags, as far as the kernel reports them. */
 export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
   if (master !== bridge || !up) return false;
   if (hairpin === undefined || bridgePort === undefined) return true;
@@ -98,12 +98,12 @@ export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }:
 }
 
 function lacksEntry({ bypass, isMacRequested }: DesiredPort, entry: ObservedPort["entry"], index: number): boolean {
-  // A pod on the bridge is learned by what it sends.
+  // The bridge learns a pod without bypass from its packets.
   if (bypass === "none" || entry === "unknown" || entry === index) return false;
   return entry === undefined || !isMacRequested;
 }
 
-/** The pods' addresses of those ports that were looked at and are made. */
+/** Returns the ports that were observed and are made. */
 function presentPorts(desired: DesiredBridge, observed: ObservedBridge): readonly DesiredPort[] {
   return [...observed.ports].flatMap(([name, port]) => {
     const wanted = desired.ports.get(name);
@@ -126,7 +126,7 @@ function routeSteps(desired: DesiredBridge, observed: ObservedBridge, index: num
     const route = desired.routes.find((one) => one.address === address);
     const subnet = subnetOf(desired, address);
     const cidr = route ?? subnet;
-    // With an address that is missing its route comes.
+    // The route of a missing address comes with the address.
     if (cidr === undefined || (route === undefined && !present.has(formatCidr(cidr)))) continue;
     const step: Step =
       route === undefined
@@ -137,12 +137,12 @@ function routeSteps(desired: DesiredBridge, observed: ObservedBridge, index: num
   return [...steps.values()];
 }
 
-/** The addresses that were looked up and do not lead to the bridge. */
+/** Returns the addresses that were looked up and do not lead to the bridge. */
 export function strays({ ways }: ObservedBridge, index: number): readonly Address[] {
   return [...ways].flatMap(([address, way]) => ("link" in way && way.link === index ? [] : [address]));
 }
 
-/** The effect of a step as one text: the same for two steps that do the same. */
+/** Describes the effect of a step; steps with the same effect have the same text. */
 export function stepText(step: Step): string {
   switch (step.type) {
     case "create-bridge":
@@ -166,6 +166,6 @@ export function stepText(step: Step): string {
     case "lead-around":
       return `lead packets of ${step.port.name} of pod ${step.port.pod} around the bridge`;
     case "set-neighbour":
-      return `tell the bridge's neighbour ${formatAddress(step.address)}`;
+      return `set the bridge's neighbour entry of ${formatAddress(step.address)}`;
   }
 }

@@ -9,14 +9,14 @@ import type { Scope } from "./observed.ts";
 import { problemsOf } from "./problems.ts";
 import { settle } from "./settle.ts";
 
-/** The bridge, and where packets for the pod go: some ten questions. */
+/** The scope of an ADD: the bridge, and the routes to the pod; about ten requests. */
 function scopeOf({ addresses }: AttachmentRecord): Scope {
   return { ports: new Set(), ways: new Set(addresses.map(({ address }) => address)), hasFilters: false };
 }
 
 /**
- * Whether packets for the pods go to the bridge and its settings hold, by a question for each. That it is up and has its addresses the
- * ADD has just seen to.
+ * Whether the bridge's settings are right and packets for the pods go to it, by one request for each. The ADD has just
+ * made sure that the bridge is up and has its addresses.
  */
 function isInOrder({ socket, sysctl }: StepMachine, { ports, settings }: DesiredBridge, bridgeIndex: number): boolean {
   for (const [key, value] of settings) if ((sysctl.read(key) ?? value) !== value) return false;
@@ -25,10 +25,11 @@ function isInOrder({ socket, sysctl }: StepMachine, { ports, settings }: Desired
 }
 
 /**
- * Makes sure, at the end of an ADD, that the pod's first packet gets through the node: what the bridge had lost before is repaired, by
- * the model that policyd keeps it with, which may not be there.
+ * Makes sure, at the end of an ADD, that the pod's first packet gets through the node. It repairs what the bridge had
+ * lost, in the same way as policyd, which may not be running.
  *
- * @throws DrawbridgeError ERR_FOREIGN_OBJECT where the node still does not send packets for the pod to its bridge, with the way out
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT if the node still does not send packets for the pod to its bridge, with
+ *   the way out
  */
 export function ensureNodeState(machine: StepMachine, record: AttachmentRecord, bridgeIndex: number): void {
   for (const desired of desiredBridges([record])) {
@@ -40,7 +41,10 @@ export function ensureNodeState(machine: StepMachine, record: AttachmentRecord, 
   }
 }
 
-/** The differences of a bridge's settings, and of the ways of packets for a pod, from what its ADD has made, in words; changes nothing. */
+/**
+ * Describes the differences of the bridge's settings, and of the routes to a pod, from what its ADD made; changes
+ * nothing.
+ */
 export function nodeStateDifferences(
   machine: Pick<StepMachine, "socket" | "sysctl">,
   record: AttachmentRecord,

@@ -8,30 +8,30 @@ import { ALL_RESERVED_GROUPS } from "../wiring.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
 import type { NodeStateKernel, ObservedBridge, ObservedPort, Scope, Step, Way } from "./observed.ts";
 
-/** The link by which all leaves that has no other way. */
+/** The link of the default route. */
 const UPLINK = 2;
 const FIRST_BRIDGE = 10;
 const FIRST_PORT = 20;
 
-/** A kernel with one bridge in memory. Each field may be changed, as another program would. */
+/** A fake kernel with one bridge. Each field may be changed, as by another program. */
 export class FakeNodeState implements NodeStateKernel {
   bridge: Link | undefined;
   addresses: Cidr[] = [];
   readonly settings = new Map<string, string>();
   readonly ports = new Map<string, ObservedPort>();
   readonly neighbours = new Map<Address, MacAddress>();
-  /** Networks with a route to the bridge; that of an address comes with it. */
+  /** Networks with a route to the bridge; an address brings its own. */
   routes: Cidr[] = [];
   /** The effect of another program's route on an address. */
   readonly ways = new Map<Address, Way>();
-  /** The kernel's answer to each step that it refuses. */
+  /** Returns the error for each step that the kernel refuses. */
   refusal: ((step: Step) => DrawbridgeError | undefined) | undefined;
-  /** The scopes that were looked at, in order. */
+  /** The scopes that were observed, in order. */
   readonly looks: Scope[] = [];
   readonly steps: Step[] = [];
   #lastBridge = FIRST_BRIDGE;
 
-  /** A kernel in which all is as desired. */
+  /** Makes a kernel in the desired state. */
   constructor(desired: DesiredBridge) {
     for (const [key] of desired.settings) this.settings.set(key, "?");
     let index = FIRST_PORT;
@@ -95,7 +95,9 @@ export class FakeNodeState implements NodeStateKernel {
     return refused;
   }
 
-  /** Does as `ip link delete`: ports, addresses, routes and neighbours go with the bridge, and filters lead nowhere. */
+  /**
+   * Acts like `ip link delete`: ports, addresses, routes and neighbours go with the bridge, and filters lead nowhere.
+   */
   deleteBridge(): void {
     this.bridge = undefined;
     this.addresses = [];
@@ -181,7 +183,7 @@ export class FakeNodeState implements NodeStateKernel {
   }
 }
 
-/** A link that is up and nothing in particular. */
+/** Returns a link that is up and of no particular kind. */
 export function plainLink(index: number, name: string, mac: MacAddress | undefined): Link {
   return {
     index,

@@ -18,10 +18,13 @@ import type { NodeStateKernel, ObservedBridge, ObservedFilters, ObservedPort, Sc
 import type { StepMachine } from "./carry_out.ts";
 import { carryOutSteps } from "./carry_out.ts";
 
-/** Of more ports than these all links are listed, which costs as much as this many questions. */
+/** For more ports than these, all links are listed, which costs as much as this many requests. */
 const ASKED_ONE_BY_ONE = 16;
 
-/** The kernel, by a socket for links and routes of one network namespace, which the thread must be in for its settings. */
+/**
+ * Returns the kernel's state by a socket for links and routes of one network namespace. The calling thread must be in
+ * that namespace because of the settings.
+ */
 export function netlinkNodeState(machine: StepMachine): NodeStateKernel {
   return {
     observe: (desired, scope) => observeBridge(machine, desired, scope),
@@ -32,7 +35,7 @@ export function netlinkNodeState(machine: StepMachine): NodeStateKernel {
 type Reader = Pick<StepMachine, "sysctl"> & { readonly socket: Pick<NetlinkSocket, "batch" | "dump"> };
 
 /**
- * The kernel's state of a bridge: by a few questions for each port, or by lists where there are many.
+ * Reads the state of a bridge: by a few requests for each port, or by lists if there are many.
  *
  * @throws DrawbridgeError when the kernel does not answer
  */
@@ -105,7 +108,7 @@ function askEntries(
   ports: readonly DesiredPort[],
   links: ReadonlyMap<string, Link>,
 ): EntryOf {
-  // The kernel asks the bridge that the port is on.
+  // The kernel passes the request on to the port's bridge.
   const asked = ports.filter(({ name }) => links.get(name)?.master !== undefined);
   const replies = socket.batch(asked.map(({ name, podMac }) => getPortEntry(links.get(name)?.index ?? 0, podMac)));
   const found = new Map(asked.map(({ name }, position) => [name, entryOf(replies[position])]));
@@ -115,7 +118,7 @@ function askEntries(
 function entryOf(reply: Reply | undefined): ObservedPort["entry"] {
   const [message] = reply?.messages ?? [];
   if (message !== undefined) return parsePortEntry(message)?.port;
-  // Before Linux 5.0 nobody answers.
+  // Linux before 5.0 does not support the request.
   return reply?.error?.errnoName === "ENOENT" ? undefined : "unknown";
 }
 
@@ -133,7 +136,7 @@ function readFilters(socket: Pick<NetlinkSocket, "dump">, index: number): Observ
   }
 }
 
-/** Kernels before 4.20 list the addresses of all links. */
+/** Returns the addresses of a link; kernels before 4.20 list those of all links. */
 function readAddresses(socket: Pick<NetlinkSocket, "dump">, index: number): readonly Cidr[] {
   return socket
     .dump(dumpAddresses({ index }))
@@ -150,7 +153,7 @@ function addressesToLookUp(
   return [...new Set([...own, ...(ways === "all" ? [] : ways)])];
 }
 
-/** Where the node sends packets for addresses. @throws DrawbridgeError when the kernel does not answer */
+/** Returns where the node sends packets for addresses. @throws DrawbridgeError when the kernel does not answer */
 export function readWays(
   socket: Pick<NetlinkSocket, "batch">,
   addresses: readonly Address[],
@@ -159,7 +162,10 @@ export function readWays(
   return new Map(addresses.map((address, position) => [address, wayOf(replies[position])]));
 }
 
-/** The kernel reports a route that discards as an error: EINVAL, EACCES or EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c). */
+/**
+ * Returns the kernel's answer as a way. It reports a route that discards packets as an error: EINVAL, EACCES or
+ * EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c).
+ */
 function wayOf(reply: Reply | undefined): Way {
   const [message] = reply?.messages ?? [];
   if (message === undefined) return { error: reply?.error?.errnoName ?? "no answer" };
@@ -195,7 +201,7 @@ function askNeighbours(
       const [message] = reply?.messages ?? [];
       const entry = message === undefined ? undefined : parseNeighbour(message);
       if (entry?.permanent === true && entry.mac !== undefined) return [[address, entry.mac]];
-      // Before Linux 5.0 nobody answers, and the entry counts as being there.
+      // Linux before 5.0 does not support the request; the entry then counts as present.
       return message === undefined && reply?.error?.errnoName !== "ENOENT" ? [[address, podMac]] : [];
     }),
   );

@@ -5,25 +5,27 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
 
-/** Where the node sends a packet for an address: by a link, nowhere since a route discards it, or nowhere for lack of one. */
+/** Where the node sends a packet for an address: by a link, or nowhere, since a route discards it or none exists. */
 export type Way = { readonly link: number } | { readonly error: string };
 
 /** The filters of a port that lead around the bridge ({@link ../bridge_bypass.ts}). */
 export interface ObservedFilters {
-  /** Whether there is a place for classifiers. */
+  /** Whether the port has a place for classifiers. */
   readonly hasPlace: boolean;
-  /** The links to which our own filters lead; 0 for one that is gone. */
+  /** The links to which our filters lead; 0 for a removed one. */
   readonly targets: readonly number[];
   /** Whether another program has filters there. */
   readonly hasOthers: boolean;
 }
 
 export interface ObservedPort {
-  /** undefined where the node has no link of its name. */
+  /** undefined if the node has no link of its name. */
   readonly link: Link | undefined;
-  /** The port by which the bridge sends to the pod; undefined where it does not know, "unknown" where nobody has looked. */
+  /**
+   * The port by which the bridge sends to the pod; undefined if the bridge knows none, "unknown" if that was not read.
+   */
   readonly entry: number | undefined | "unknown";
-  /** undefined where nobody has looked. */
+  /** undefined if they were not read. */
   readonly filters: ObservedFilters | undefined;
 }
 
@@ -31,29 +33,29 @@ export interface ObservedPort {
 export interface ObservedBridge {
   readonly link: Link | undefined;
   readonly addresses: readonly Cidr[];
-  /** By their keys; a setting that the kernel does not have is not in it. */
+  /** The settings by their keys, without those that the kernel does not have. */
   readonly settings: ReadonlyMap<string, string>;
-  /** Of those ports that were looked at. */
+  /** The ports in the scope. */
   readonly ports: ReadonlyMap<string, ObservedPort>;
-  /** Of those addresses that were looked up. */
+  /** The ways of the addresses in the scope. */
   readonly ways: ReadonlyMap<Address, Way>;
-  /** The permanent neighbours of the addresses of those ports. */
+  /** The permanent neighbours among the addresses of those ports. */
   readonly neighbours: ReadonlyMap<Address, MacAddress>;
 }
 
-/** The things that are looked at beside the bridge itself: all of its ports, or some. */
+/** The parts that are read besides the bridge itself: all of its ports, or some. */
 export interface Scope {
   readonly ports: "all" | ReadonlySet<string>;
-  /** Pods' addresses to look up beside those of these ports; "all" for those of every port. */
+  /** Pods' addresses to look up besides those of these ports; "all" for those of every port. */
   readonly ways: "all" | ReadonlySet<Address>;
-  /** Whether ports' filters are looked at, which is one question for each port. */
+  /** Whether ports' filters are read, which is one request for each port. */
   readonly hasFilters: boolean;
 }
 
-/** Everything: at a start, and where notifications were lost. */
+/** The whole state, for a start and after lost notifications. */
 export const EVERYTHING: Scope = { ports: "all", ways: "all", hasFilters: true };
 
-/** The subject of a step: the label of the metric, and what a report calls it. */
+/** The subject of a step: the label of the metric, and the word in a report. */
 export type Part = "bridge" | "setting" | "address" | "route" | "port" | "neighbour" | "bypass";
 
 /** One change of the kernel. */
@@ -80,18 +82,18 @@ export type Step = { readonly part: Part } & (
   | { readonly type: "set-neighbour"; readonly index: number; readonly address: Address; readonly mac: MacAddress }
 );
 
-/** The kernel, as the node's state needs it. */
+/** The kernel operations for the node's state. */
 export interface NodeStateKernel {
   /**
-   * The state of a bridge.
+   * Reads the state of a bridge.
    *
    * @throws DrawbridgeError when the kernel does not answer
    */
   observe(desired: DesiredBridge, scope: Scope): ObservedBridge;
   /**
-   * Carries out steps in order, each of them whatever became of those before.
+   * Carries out steps in order, each regardless of the outcome of those before.
    *
-   * @returns what was refused
+   * @returns the refusals
    * @throws DrawbridgeError when the kernel does not answer
    */
   apply(steps: readonly Step[]): readonly DrawbridgeError[];

@@ -4,15 +4,15 @@ import type { DesiredBridge } from "./desired.ts";
 import { stepText, strays } from "./difference.ts";
 import type { ObservedBridge, Step } from "./observed.ts";
 
-/** Something of the node's state that is not as pods need it. */
+/** A part of the node's state that differs from what pods need. */
 export interface Problem {
   /** The problem in words, and the way out. */
   readonly text: string;
-  /** Whether pods are without network, or a part of it. */
+  /** Whether pods have no network, or only a part of it. */
   readonly isCut: boolean;
 }
 
-/** The steps that are left to do about a bridge, and why. */
+/** The remaining steps of a bridge, and the reasons. */
 export interface Unsettled {
   readonly remaining: readonly Step[];
   /** The kernel's refusals, in words. */
@@ -22,7 +22,9 @@ export interface Unsettled {
 
 const MOST_TEXTS = 3;
 
-/** The problems of a bridge that remain after its repair, or that it was found with, each with the way out. */
+/**
+ * Returns the problems of a bridge that remain after its repair, or that it was observed with, each with the way out.
+ */
 export function problemsOf(desired: DesiredBridge, { remaining, refused, observed }: Unsettled): readonly Problem[] {
   const { link } = observed;
   const { name, ports } = desired;
@@ -56,7 +58,7 @@ export function problemsOf(desired: DesiredBridge, { remaining, refused, observe
 }
 
 function wayProblems(desired: DesiredBridge, observed: ObservedBridge, index: number): readonly Problem[] {
-  // Where the bridge lacks the address that leads to a pod, only that is reported.
+  // If the bridge lacks the address that leads to a pod, only that is reported.
   const lost = strays(observed, index).filter((address) => {
     const subnet = subnetOf(desired, address);
     return subnet === undefined || observed.addresses.some((one) => one.address === subnet.address);
@@ -76,7 +78,10 @@ function wayProblems(desired: DesiredBridge, observed: ObservedBridge, index: nu
   ];
 }
 
-/** Whether pods lack some of their network until a step is done; without the others they only take a longer way, or a less safe one. */
+/**
+ * Whether pods lack some of their network until a step is done. Without the other steps, packets only take a longer or
+ * less safe way.
+ */
 export function isCutting(step: Step): boolean {
   if (step.type === "write-setting") return /\/(forwarding|disable_ipv6)$/.test(step.key);
   return step.part !== "bypass" && step.part !== "neighbour";

@@ -4,28 +4,29 @@ import { repairSteps, stepText } from "./difference.ts";
 import type { NodeStateKernel, ObservedBridge, Scope, Step } from "./observed.ts";
 import { EVERYTHING } from "./observed.ts";
 
-/** A bridge is made, gets its addresses and ports, and is seen to have them; each may show what comes next. */
+/** The most rounds: a bridge is made, gets its addresses and ports, and is read again; each may need a further step. */
 const ROUNDS = 5;
 
-/** The outcome of a look. */
+/** The outcome of a pass. */
 export interface Settled {
-  /** The steps that were done, and found done. */
+  /** The steps that were carried out and had their effect. */
   readonly repaired: readonly Step[];
-  /** The steps that were tried, with any outcome. */
+  /** The steps that were tried, whatever the outcome. */
   readonly tried: readonly Step[];
-  /** The steps that are still to be done: the kernel refused them, another program has undone them at once, or they were not allowed. */
+  /** The remaining steps: the kernel refused them, another program undid them at once, or they were not allowed. */
   readonly remaining: readonly Step[];
   readonly refused: readonly DrawbridgeError[];
-  /** As it was last seen. */
+  /** The state at the last read. */
   readonly observed: ObservedBridge;
 }
 
 /**
- * Brings what the kernel has of a bridge to what its pods need: looks, does what is missing, and looks again.
+ * Reconciles the kernel's state of a bridge with what its pods need: reads it, carries out the missing steps, and reads
+ * it again.
  *
- * @param scope what is looked at first; all of it where the bridge itself was missing or down, since its ports, routes and neighbours go
- *   with it
- * @param isAllowed which steps may be done now
+ * @param scope the first read's scope. The whole state is read afterwards if the bridge was missing or down, since its
+ *   ports, routes and neighbours go with it
+ * @param isAllowed which steps may be taken now
  * @throws DrawbridgeError when the kernel does not answer
  */
 export function settle(
@@ -42,7 +43,7 @@ export function settle(
   for (let round = 0; round < ROUNDS; round++) {
     const allowed = steps.filter((step) => isAllowed(step));
     const fresh = allowed.filter((step) => !tried.has(stepText(step)));
-    // A step that was tried before and is still to be done was refused, or somebody undoes it.
+    // A step that was tried before and remains was refused, or another program undoes it.
     if (fresh.length === 0) break;
     if (observed.link?.up !== true) current = EVERYTHING;
     refused.push(...kernel.apply(allowed));

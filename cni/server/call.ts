@@ -16,7 +16,7 @@ import { BEGUN, DECLINED } from "./protocol.ts";
 import type { Request } from "./request.ts";
 import { meansTheSameAnywhere } from "./request.ts";
 
-/** What came with a request. */
+/** The descriptors that came with a request. */
 export interface CallDescriptors {
   /** The connection to the shim. */
   readonly client: number;
@@ -26,12 +26,12 @@ export interface CallDescriptors {
   readonly network: number;
 }
 
-/** Makes the machine a call works on of the system calls it may use. */
+/** Makes the machine that a call works on from the system calls that it may use. */
 export type MakeNode = (syscalls: MachineCalls) => Node;
 
 /** One call of the plugin, from the shim's request to its exit code. */
 export class Call {
-  /** Calls of one container come one after the other; so do those of none. */
+  /** Calls of one container run one after the other; so do those without a container. */
   readonly containerId: string;
   readonly client: number;
   readonly request: Request;
@@ -52,16 +52,16 @@ export class Call {
     this.#makeNode = makeNode;
   }
 
-  /** Leaves it to the shim, which does it by itself. */
+  /** Leaves the call to the shim, which then executes the plugin. */
   decline(): void {
     this.#tell(DECLINED);
     this.#end();
   }
 
   /**
-   * Begins, unless the shim was killed meanwhile: nothing is done then.
+   * Begins the call, unless the shim was killed meanwhile: then nothing is done.
    *
-   * @param othersWait whether there are more calls to be done
+   * @param othersWait whether further calls are waiting
    * @returns what it waits for, if it has not ended
    */
   begin(othersWait: () => boolean): Wait | undefined {
@@ -72,7 +72,7 @@ export class Call {
     const node = { files: systemFileSystem(this.#syscalls) };
     const isForShim =
       !verb ||
-      // It may take long, and writes to the caller's standard error.
+      // GC may take long, and writes to the caller's standard error.
       verb === "GC" ||
       !meansTheSameAnywhere(this.request) ||
       executesOthers(node, { self, environment, stdin });
@@ -89,10 +89,10 @@ export class Call {
   }
 
   /**
-   * Goes on after what it waited for.
+   * Continues the call after a wait.
    *
    * @returns what it waits for, if it has not ended
-   * @throws SyscallError when it cannot: it is to be abandoned then
+   * @throws SyscallError when it cannot continue; the call must then be abandoned
    */
   goOn(): Wait | undefined {
     if (this.#work === undefined) return undefined;
@@ -108,8 +108,8 @@ export class Call {
   }
 
   /**
-   * Stops where it is, as a plugin of its own would that is killed: a DEL follows. Closing without a word tells the shim, if it
-   * lives, that nobody knows how far it came.
+   * Stops at the current point, like a killed plugin process: a DEL follows. Closing the connection without a byte
+   * tells the shim, if it is alive, that the progress is unknown.
    */
   abandon(): void {
     this.#work?.return({ output: "", exitCode: 1 });
@@ -131,8 +131,8 @@ export class Call {
 }
 
 /**
- * Whether a DEL removes the pod's link itself, with the thread asleep for the kernel's grace periods, 10 to 20 ms: processes
- * of their own then wait together. A wrong guess costs time and nothing else.
+ * Whether a DEL removes the pod's link itself, in which case the thread sleeps for the kernel's grace periods, 10 to 20
+ * ms: separate processes can wait in parallel. A wrong guess only costs time.
  */
 function blocksInKernel(stdin: string): boolean {
   return !stdin.includes('"policyd"');

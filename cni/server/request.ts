@@ -8,8 +8,9 @@ export interface Request {
 }
 
 /**
- * Whether a call means the same in every process: not where the path of its namespace depends on the working directory, or on
- * whose descriptors and threads are meant. Those of a configuration must be absolute (cni/configuration.ts).
+ * Whether a call has the same meaning in every process. It does not if the path of its namespace depends on the working
+ * directory, or refers to the calling process's own descriptors or threads. The paths of a configuration must be
+ * absolute anyway (cni/configuration.ts).
  */
 export function meansTheSameAnywhere({ environment }: Request): boolean {
   const netns = environment["CNI_NETNS"] ?? "";
@@ -19,14 +20,14 @@ export function meansTheSameAnywhere({ environment }: Request): boolean {
 }
 
 const ARGC_SIZE = 8;
-/** A mark at the beginning is a part of argv 0. */
+/** A byte order mark at the beginning is a part of argv 0. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /**
  * Reads the shim's message: argc as a long, then the strings of argv and those of the environment, each with its NUL
- * (cni/shim/program.ts). Of a variable that is there twice the first one counts, as for getenv(3).
+ * (cni/shim/program.ts). If a variable occurs twice, the first one counts, as for getenv(3).
  *
- * @returns undefined for what is no such message
+ * @returns undefined for a malformed message
  */
 export function parseRequest(message: Uint8Array): Request | undefined {
   if (message.length <= ARGC_SIZE || message.at(-1) !== 0) return undefined;

@@ -15,23 +15,23 @@ import { PluginServer } from "./server.ts";
 
 const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
-/** Shims wait where it is full, by connect(2); the kernel may bound it further (net.core.somaxconn). */
+/** If the backlog is full, shims wait in connect(2); the kernel may limit it further (net.core.somaxconn). */
 const BACKLOG = 1024;
 
 const LIMITS = { idleMilliseconds: 60_000, calls: 10_000 };
 
 /**
- * The plugin server: started by the shim for the calls after its own, and alone, as it inherits the lock (cni/shim/program.ts).
- * Its first argument is the run directory, to which only root has access.
+ * Runs the plugin server. The shim starts it for the calls after its own; it is the only one, since it inherits the
+ * lock (cni/shim/program.ts). Its first argument is the run directory, to which only root has access.
  *
- * @returns the exit code, when it is not needed any more
+ * @returns the exit code, when the server is not needed any more
  */
 export function serve(syscalls: MachineCalls, makeNode: MakeNode): number {
   const [, , directory] = process.argv;
-  // Who could put something else there could have the server's place, and the descriptors its callers hand over.
+  // A user who could put other files there could take the server's place, and the descriptors of its callers.
   if (directory === undefined || !isPrivateDirectory(syscalls, directory, process.geteuid?.() ?? 0)) return 1;
   const calls = bunServerCalls();
-  // The socket keeps it alive as long as the server, so that resting there keeps no other.
+  // The socket keeps this namespace alive as long as the server, so resting in it keeps no other one alive.
   const base = currentNamespace(syscalls);
   const server = new PluginServer(
     {
@@ -46,7 +46,7 @@ export function serve(syscalls: MachineCalls, makeNode: MakeNode): number {
     listen(syscalls, calls, `${directory}/${SOCKET_FILE}`),
     LIMITS,
   );
-  // A call by itself is over before compiled code could pay (test/setup/build.mjs), a server's calls are not.
+  // A single call ends before compiled code pays off (test/setup/build.mjs); a server's many calls do not.
   Bun.unsafe.setJITPolicy(1);
   server.run();
   return 0;
@@ -54,7 +54,7 @@ export function serve(syscalls: MachineCalls, makeNode: MakeNode): number {
 
 /** @throws SyscallError */
 function listen(syscalls: Syscalls & FileCalls, calls: ServerCalls, path: string): number {
-  // Whose it was has ended: the lock is ours.
+  // The socket's former owner has ended, since this process holds the lock.
   syscalls.unlink(path);
   const listener = check(
     syscalls.socket(AF_UNIX, SOCK_SEQPACKET | DescriptorFlag.CLOEXEC | DescriptorFlag.NONBLOCK, 0),

@@ -13,51 +13,57 @@ import { Call } from "./call.ts";
 import { F_SEAL_SEAL } from "./protocol.ts";
 import { parseRequest } from "./request.ts";
 
-/** argv and environment of a process are 128 KiB at most for a single string; runtimes hand over a few kilobytes. */
+/** A single string of argv or the environment has at most 128 KiB; runtimes send a few kilobytes. */
 const LONGEST_REQUEST = 256 * 1024;
-/** Standard input, the network namespace, the mount namespace. */
+/** The number of descriptors: standard input, the network namespace, the mount namespace. */
 const DESCRIPTORS = 3;
-/** A shim sends its request at once after it has connected. Of those that do not, the first to have come makes room for others. */
+/**
+ * A shim sends its request as soon as it has connected. Of the silent connections, the oldest makes room for others.
+ */
 const REQUEST_MILLISECONDS = 1000;
 const MOST_SILENT = 100;
-/** Each has about eight descriptors while it waits, and some machines give a process 1024. Further ones the shims do by themselves. */
+/**
+ * Each waiting call has about eight descriptors, and some machines allow a process 1024. Shims carry out further calls
+ * themselves.
+ */
 const MOST_CALLS = 100;
-/** Whatever a call may get stuck in: the server's end sets all others free, who then do their calls by themselves. */
+/** The limit for a call that is stuck: the server's end frees all others, whose shims then execute the plugin. */
 const LONGEST_STEP_SECONDS = 30;
 
-/** What the server works with. */
+/** The tools of the server. */
 export interface ServerTools {
   readonly syscalls: MachineCalls;
   readonly calls: ServerCalls;
   readonly makeNode: MakeNode;
   readonly waiting: Pick<Waiting, "now">;
-  /** Paths mean something else in another mount namespace. */
+  /** The server's mount namespace: in another one, paths have another meaning. */
   readonly mounts: FileIdentity;
-  /** Whether this is still the plugin that is installed. */
+  /** Whether this is still the installed plugin. */
   isCurrent(): boolean;
-  /** Goes to where a server that has nothing to do keeps no namespace of its calls alive. */
+  /** Enters a namespace in which an idle server does not keep a call's namespace alive. */
   rest(): void;
 }
 
-/** When the server ends. */
+/** The limits after which the server ends. */
 export interface ServerLimits {
-  /** So long after the last call. */
+  /** The time after the last call. */
   readonly idleMilliseconds: number;
-  /** After so many calls, for whatever a long life may gather. */
+  /** The number of calls, which bounds whatever a long-lived process may accumulate. */
   readonly calls: number;
 }
 
-/** A call that waits for something. */
+/** A waiting call. */
 interface Suspended {
   readonly call: Call;
   readonly fd: number | undefined;
-  /** By the clock. */
+  /** In the clock's time. */
   readonly until: number;
 }
 
 /**
- * Does calls of the plugin, many at a time where they wait for the daemon, and those of one container in the order they came
- * in. One thread, without an event loop: each call has it, and its network namespace, until it waits.
+ * Carries out calls of the plugin: many at a time while they wait for the daemon, and those of one container in the
+ * order of their arrival. It has one thread and no event loop: each call has the thread, and its network namespace,
+ * until it waits.
  */
 export class PluginServer {
   readonly #tools: ServerTools;
@@ -67,9 +73,9 @@ export class PluginServer {
   #taken = 0;
   #lastCall: number;
   readonly #suspended = new Map<Call, Suspended>();
-  /** Connections that have sent nothing, with the time until which they may, in their order. */
+  /** Connections that have sent nothing, with their deadlines, in the order of arrival. */
   readonly #silent = new Map<number, number>();
-  /** By container: calls that wait for the one before them, in their order. */
+  /** By container: calls that wait for the one before them, in order. */
   readonly #queues = new Map<string, Call[]>();
   readonly #message = new Uint8Array(LONGEST_REQUEST);
   readonly #control = new Uint8Array(controlSize(DESCRIPTORS));
@@ -83,8 +89,8 @@ export class PluginServer {
   }
 
   /**
-   * Serves until the limits, or until another plugin is installed. Whoever has connected by then but was not accepted does it by
-   * itself.
+   * Serves until a limit is reached, or another plugin is installed. Shims that were not accepted by then execute the
+   * plugin.
    */
   run(): void {
     while (!this.#isEnding || this.#suspended.size > 0) this.#turn();
@@ -111,7 +117,7 @@ export class PluginServer {
     for (const [index, { call, until }] of suspended.entries()) {
       const isClientGone = isReady(entries, 1 + index);
       const isReadable = isReady(entries, 1 + suspended.length + index);
-      // A shim says nothing after its request: what there is to read is its end.
+      // A shim sends nothing after its request, so a readable connection has ended.
       if (isClientGone) this.#after(call, () => call.abandon());
       else if (isReadable || now >= until) this.#after(call, () => call.goOn());
     }
@@ -123,18 +129,19 @@ export class PluginServer {
     else if (this.#suspended.size === 0 && now - this.#lastCall >= this.#limits.idleMilliseconds) this.#isEnding = true;
   }
 
-  /** How long there may be nothing to do, in milliseconds. */
+  /** Returns the milliseconds until the next deadline. */
   #patience(): number {
     const ends = [...[...this.#suspended.values()].map(({ until }) => until), ...this.#silent.values()];
     if (this.#suspended.size === 0) ends.push(this.#lastCall + this.#limits.idleMilliseconds);
     return Math.max(0, Math.ceil(Math.min(...ends) - this.#tools.waiting.now()));
   }
 
-  /** Takes a call that is the server's. */
+  /** Accepts a call whose token the server has. */
   #admit(call: Call): void {
     if (!this.#tools.isCurrent()) this.#isEnding = true;
     const queue = this.#queues.get(call.containerId);
-    // Also while it ends: a DEL must not be done beside an ADD of the same container.
+    // A queued container's calls are accepted even while the server ends: a DEL must not run in parallel with an ADD of
+    // the same container.
     if (queue === undefined && (this.#isEnding || this.#suspended.size >= MOST_CALLS)) return call.decline();
     this.#taken++;
     if (queue !== undefined) queue.push(call);
@@ -152,14 +159,14 @@ export class PluginServer {
     this.#after(call, () => call.begin(this.#othersWait));
   }
 
-  /** Has a call begin or go on, and after its end the next one of its container. */
+  /** Runs a step of a call, and after the call's end begins the next one of its container. */
   #after(call: Call, step: () => Wait | undefined | void): void {
     let wait: Wait | undefined;
     this.#tools.calls.alarm(LONGEST_STEP_SECONDS);
     try {
       wait = step() ?? undefined;
     } catch {
-      // It cannot go on, or its output not be written: its shim learns that by the end of the connection.
+      // The call cannot continue, or its output cannot be written; the end of the connection tells its shim.
       call.abandon();
     }
     const now = this.#tools.waiting.now();
@@ -168,7 +175,7 @@ export class PluginServer {
       return;
     }
     this.#suspended.delete(call);
-    // Polls go on for ever, and must not keep a server.
+    // Polls never end, and must not keep a server alive.
     if (call.request.environment["CNI_COMMAND"] !== "STATUS") this.#lastCall = now;
     const next = this.#queues.get(call.containerId)?.shift();
     if (next === undefined) this.#queues.delete(call.containerId);
@@ -177,7 +184,7 @@ export class PluginServer {
 
   #accept(): void {
     const client = this.#tools.calls.accept(this.#listener, DescriptorFlag.CLOEXEC);
-    // Without numbers for descriptors there is nothing to go on with: what ends gives some back, and the next server has its own.
+    // Without free descriptors the server cannot work: the calls that end free some, and the next server has its own.
     if (client === -Errno.EMFILE) this.#isEnding = true;
     if (client < 0) return;
     this.#hear(client);
@@ -185,7 +192,9 @@ export class PluginServer {
     if (first !== undefined && this.#silent.size > MOST_SILENT) this.#hangUp(first);
   }
 
-  /** Receives a request, and takes its call unless the shim sees other files or has taken the call back. */
+  /**
+   * Receives a request, and takes its call unless the shim is in another mount namespace or has taken the call back.
+   */
   #hear(client: number): void {
     const { syscalls, calls, makeNode } = this.#tools;
     const length = calls.receiveMessage(client, this.#message, this.#control);
@@ -198,9 +207,9 @@ export class PluginServer {
     const [input, network, mounts] = descriptors;
     const request = length < 0 ? undefined : parseRequest(this.#message.subarray(0, length));
     const isComplete = input !== undefined && network !== undefined && mounts !== undefined;
-    // The control buffer's end is aligned, so that it has room for one more.
+    // The control buffer's end is aligned, so it has room for one descriptor more.
     const isNone = request === undefined || !isComplete || descriptors.length > DESCRIPTORS;
-    // A shim's file can be sealed, unless the shim has done so.
+    // Sealing fails if the shim has sealed the file already.
     if (isNone || calls.addSeals(input, F_SEAL_SEAL) < 0) {
       for (const fd of [client, ...descriptors]) syscalls.close(fd);
       return;

@@ -5,8 +5,9 @@ import type { Comparison, Operation, Place, Register, Value, Width } from "./ope
 import { systemCalls } from "./system_call.ts";
 
 /**
- * The system call takes its number in x8 and arguments from x0 on, returns in x0, and keeps all others (arch/arm64/kernel/entry.S).
- * Its result is moved to x9, as the next call's arguments are loaded into x0 and those after it one by one.
+ * The registers of AArch64. A system call takes its number in x8 and its arguments from x0 on, returns in x0, and
+ * preserves all others (arch/arm64/kernel/entry.S). Its result is moved to x9, since the next call's arguments are
+ * loaded one by one from x0 on.
  */
 const registers: Readonly<Record<Register, number>> = {
   result: 9,
@@ -21,10 +22,10 @@ const CALL_NUMBER = 8;
 const CALL_RESULT = 0;
 const MOST_ARGUMENTS = 6;
 
-/** For a number or an address that an instruction cannot hold, until the end of the operation. */
+/** Holds a number or an address that an instruction cannot hold, until the end of the operation. */
 const SCRATCH = 10;
 
-/** By the instruction, 31 is sp or xzr. */
+/** 31 means sp or xzr, depending on the instruction. */
 const SP = 31;
 const XZR = 31;
 
@@ -48,9 +49,9 @@ const accesses: Readonly<Record<"load" | "store", Readonly<Record<Width, number>
 const SVC = 0xd4000001;
 
 /**
- * An operation as machine code of AArch64.
+ * Encodes an operation as machine code of AArch64.
  *
- * @throws DrawbridgeError ERR_INPUT for a number that the instruction does not hold, and more than six arguments
+ * @throws DrawbridgeError ERR_INPUT for a number that does not fit the instruction, and more than six arguments
  */
 export function encodeArm64(operation: Operation, { addressOf, distanceTo }: Surroundings): readonly number[] {
   return words(operation, addressOf, distanceTo).flatMap(bytes32);
@@ -123,7 +124,7 @@ function threeRegisters(code: number, target: number, left: number, right: numbe
   return code | (right << 16) | (left << 5) | target;
 }
 
-/** MOVZ, and MOVK (LSL 16) where it is longer than 16 bits; below zero MOVN, which sets the complement. */
+/** MOVZ, followed by MOVK (LSL 16) for more than 16 bits; below zero MOVN, which sets the complement. */
 function moveNumber(target: number, value: number): readonly number[] {
   if (value < 0) return [0x92800000 | (fits(-value - 1, 0xffff) << 5) | target];
   return value <= 0xffff ? [0xd2800000 | (value << 5) | target] : moveAddress(target, value);

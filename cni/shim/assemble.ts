@@ -2,22 +2,21 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { AddressOf } from "./image.ts";
 import type { Operation } from "./operation.ts";
 
-/** What an operation's machine code depends on besides itself. */
+/** The addresses and distances that an operation's machine code depends on. */
 export interface Surroundings {
   readonly addressOf: AddressOf;
-  /** How many bytes after this operation's first byte a label is. */
+  /** Returns the bytes from this operation's first byte to a label. */
   readonly distanceTo: (name: string) => number;
 }
 
-/** An operation as machine code; how many bytes it takes must not depend on the surroundings. */
+/** Encodes an operation as machine code, whose length must not depend on the surroundings. */
 export type Encode = (operation: Operation, surroundings: Surroundings) => readonly number[];
 
 /**
- * A program as machine code.
+ * Encodes a program as machine code, in two passes over all operations: the first determines only their sizes, which
+ * give the labels' positions, the second encodes with the distances.
  *
- * Twice over all operations: first only their sizes, which say where each label is, then with the distances known.
- *
- * @throws DrawbridgeError ERR_INPUT for a label that is missing or there twice, and what the encoder throws
+ * @throws DrawbridgeError ERR_INPUT for a label that is missing or occurs twice, and what the encoder throws
  */
 export function assemble(operations: readonly Operation[], encode: Encode, addressOf: AddressOf): Uint8Array {
   const labels = new Map<string, number>();
@@ -43,7 +42,7 @@ export function assemble(operations: readonly Operation[], encode: Encode, addre
   return Uint8Array.from(code);
 }
 
-/** A number of 32 bits, signed or not, in little-endian bytes. */
+/** Returns a number of 32 bits, signed or not, in little-endian bytes. */
 export function bytes32(value: number): readonly number[] {
   return [value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, (value >>> 24) & 0xff];
 }

@@ -7,7 +7,7 @@ import { cString, pointer, sizeOf, text, u32, u64 } from "./image.ts";
 import type { ShimParameters } from "./parameters.ts";
 import { shimPaths } from "./parameters.ts";
 
-/** Bytes that are read and written at once. */
+/** The bytes that are read and written at once. */
 export const BUFFER_SIZE = 64 * 1024;
 
 const VERB_NAME = "CNI_COMMAND=";
@@ -16,12 +16,12 @@ export const VERB_NAME_LENGTH = VERB_NAME.length;
 /** PATH_MAX: the longest path of the shim itself. */
 export const LONGEST_OWN_PATH = 4096;
 
-/** An error for standard output, in the words of the CNI specification. */
+/** Returns an error for standard output, in the form of the CNI specification. */
 function failure(code: CniErrorCode, msg: string, details?: string): readonly Part[] {
   return [text(`${JSON.stringify({ cniVersion: supportedVersions.at(-1), code, msg, details })}\n`)];
 }
 
-/** What the shim says itself, by the symbol it is in the image under. */
+/** Returns the shim's own messages, by their symbols in the image. */
 export function messages(pluginName: string): Readonly<Record<Message, readonly Part[]>> {
   return {
     "no plugin": failure(
@@ -55,17 +55,18 @@ const RIGHTS_LENGTH = 16 + 3 * 4;
 const RIGHTS_SPACE = 32;
 export const RIGHTS_DESCRIPTORS = 16;
 
-/** Where the strings' address and length are in the two struct iovec. */
+/** The offsets of the strings' address and length in the two struct iovec. */
 export const STRINGS_BASE = 16;
 export const STRINGS_LENGTH = 24;
 
-/** Length of the server's address, as connect(2) wants it. */
+/** Returns the length of the server's address for connect(2). */
 export function serverAddressLength(parameters: ShimParameters): number {
   return SUN_PATH_OFFSET + sizeOf([cString(shimPaths(parameters).socket)]);
 }
 
 /**
- * All that the shim has in memory besides its code. Structures are those of both machines, LP64: sendmsg(2), unix(7), cmsg(3).
+ * Returns everything that the shim has in memory besides its code. The structures are those of both machines, LP64:
+ * sendmsg(2), unix(7), cmsg(3).
  *
  * @throws DrawbridgeError ERR_CONFIGURATION as {@link shimPaths}
  */
@@ -106,13 +107,13 @@ export function shimItems(parameters: ShimParameters): readonly Item[] {
     datum("rights", [u64(RIGHTS_LENGTH), u32(SOL_SOCKET), u32(SCM_RIGHTS), u32(0), u32(0), u32(0), u32(0)]),
     // struct msghdr: no name, the two vectors, the rights, no flags.
     datum("message", [u64(0), u64(0), pointer("vectors"), u64(2), pointer("rights"), u64(RIGHTS_SPACE), u64(0)]),
-    // To the plugin, for a STATUS: argv 0 and where to keep its answer.
+    // The plugin's arguments for a STATUS: argv 0 and the directory for its answer.
     datum("status arguments", [u64(0), pointer("run directory"), u64(0)]),
     { section: "buffers", name: "answer", size: 1 },
     { section: "buffers", name: "is status", size: 8 },
     // struct timespec
     { section: "buffers", name: "time", size: 16 },
-    // Beside the data, so that a short input, as nearly all are, touches no other page.
+    // Next to the data: a short input, as nearly all are, then uses no further page.
     { section: "buffers", name: "buffer", size: BUFFER_SIZE },
     { section: "buffers", name: "kept answer", size: BUFFER_SIZE },
     { section: "buffers", name: "plugin path", size: LONGEST_OWN_PATH + sizeOf([cString(pluginName)]) },

@@ -1,30 +1,30 @@
 import type { Machine } from "./system_call.ts";
 import { align } from "./image.ts";
 
-/** A part of the file, and of the memory of who runs it. */
+/** A segment of the file and of the process's memory. */
 export interface Segment {
   readonly flags: number;
   readonly offset: number;
   readonly address: number;
   readonly contents: Uint8Array;
-  /** In memory, zeros follow the contents up to this. */
+  /** The size in memory, where zeros follow the contents. */
   readonly memorySize: number;
 }
 
 /** PF_X, PF_W, PF_R: elf(5). */
 export const SegmentFlag = { EXECUTE: 1, WRITE: 2, READ: 4 } as const;
 
-/** Where the file's first byte is in memory, which is the usual place of both machines. */
+/** The address of the file's first byte in memory, as usual on both machines. */
 export const BASE_ADDRESS = 0x400000;
 
-/** The largest page of the two machines (arm64 kernels may have 64 KiB); two segments share none. */
+/** The largest page of the two machines (arm64 kernels may have 64 KiB); no two segments share one. */
 export const PAGE = 0x10000;
 
 const HEADER_SIZE = 64;
 const PROGRAM_HEADER_SIZE = 56;
 const PROGRAM_HEADERS = 3;
 
-/** Where the code begins, in the file: after the headers. */
+/** The file offset of the code, after the headers. */
 export const CODE_OFFSET = align(HEADER_SIZE + PROGRAM_HEADERS * PROGRAM_HEADER_SIZE, 16);
 
 const PT_LOAD = 1;
@@ -33,17 +33,18 @@ const PT_GNU_STACK = 0x6474e551;
 const machines: Readonly<Record<Machine, number>> = { x64: 62, arm64: 183 };
 
 /**
- * An address for what is in the file at this offset, in pages of its own: equal to the offset modulo the page, as elf(5) demands of
- * PT_LOAD, and above all that comes before.
+ * Returns the address for the file's contents at an offset, in pages of their own: equal to the offset modulo the page,
+ * as elf(5) demands of PT_LOAD, and above the segment before.
  */
 export function addressOfSecondSegment(offset: number): number {
   return BASE_ADDRESS + align(offset, PAGE) + (offset % PAGE);
 }
 
 /**
- * A static executable of two segments, ELF64, little-endian (System V gABI, chapters 4 and 5: "ELF Header", "Program Header").
+ * Returns a static executable of two segments, ELF64, little-endian (System V gABI, chapters 4 and 5: "ELF Header",
+ * "Program Header").
  *
- * No interpreter, no sections, no relocations. PT_GNU_STACK without PF_X: no memory is both writable and executable
+ * It has no interpreter, sections or relocations. PT_GNU_STACK without PF_X: no memory is both writable and executable
  * (fs/binfmt_elf.c, EXSTACK_DISABLE_X).
  *
  * @param first begins at offset 0; its contents keep {@link CODE_OFFSET} bytes free for the headers

@@ -17,7 +17,7 @@ function machineOf(name: string): Machine {
 }
 
 /**
- * Output file and parameters of a command line.
+ * Returns the output file and the parameters of a command line.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION, or what parseArgs throws
  */
@@ -51,6 +51,6 @@ export function emitArguments(args: readonly string[]): {
 if (import.meta.main) {
   const { output, parameters } = emitArguments(process.argv.slice(2));
   writeFileSync(output, shimExecutable(parameters));
-  // Whatever the umask is: the container runtime executes it.
+  // Regardless of the umask, the container runtime must be able to execute it.
   chmodSync(output, 0o755);
 }

@@ -12,9 +12,9 @@ import { encodeX64 } from "./x64.ts";
 const encoders: Readonly<Record<Machine, Encode>> = { x64: encodeX64, arm64: encodeArm64 };
 
 /**
- * The file of a shim: executable by the kernel, without a library.
+ * Returns the file of a shim, which the kernel executes without a library.
  *
- * In the first segment headers, code and constants; in the second, which can be written, data and buffers.
+ * The first segment contains headers, code and constants; the second, which is writable, data and buffers.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for parameters that no shim can have
  */
@@ -24,7 +24,7 @@ export function shimExecutable(parameters: ShimParameters): Uint8Array {
   const items = shimItems(parameters);
   const encode = encoders[machine];
 
-  // Once with any addresses, for the length: it does not depend on them.
+  // First with arbitrary addresses, for the length, which does not depend on them.
   const codeLength = assemble(operations, encode, () => BASE_ADDRESS).length;
   const constants = place(items, "constants", BASE_ADDRESS + CODE_OFFSET + codeLength);
   const dataOffset = constants.end - BASE_ADDRESS;

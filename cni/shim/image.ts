@@ -1,67 +1,69 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 
-/** A piece of what an item holds. Numbers are little-endian, as on both machines. */
+/** A piece of an item's contents. Numbers are little-endian, as on both machines. */
 export type Part =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
   | { readonly kind: "number"; readonly size: 4 | 8; readonly value: number }
   | { readonly kind: "pointer"; readonly symbol: string };
 
-/** Constants are never written; data begins with contents; a buffer begins with zeros, which the file does not hold. */
+/**
+ * Constants are never written; data starts with contents; a buffer starts with zeros, which the file does not contain.
+ */
 export type Section = "constants" | "data" | "buffers";
 
-/** Something in the shim's memory that operations name. */
+/** An object in the shim's memory that operations refer to by name. */
 export type Item =
   | { readonly section: "constants" | "data"; readonly name: string; readonly parts: readonly Part[] }
   | { readonly section: "buffers"; readonly name: string; readonly size: number };
 
-/** What says where a symbol is. */
+/** Returns the address of a symbol. */
 export type AddressOf = (symbol: string) => number;
 
-/** Addresses of a section's items, and where it ends. */
+/** The addresses of a section's items, and the section's end. */
 export interface Placement {
   readonly addresses: ReadonlyMap<string, number>;
   readonly end: number;
 }
 
-/** A text as C reads it. The caller has seen to it that there is no NUL inside. */
+/** Returns a C string. The caller ensures that the text contains no NUL. */
 export function cString(value: string): Part {
   return { kind: "bytes", bytes: new TextEncoder().encode(`${value}\0`) };
 }
 
-/** A text by itself, for who knows its length. */
+/** Returns a text without a NUL, for users that know its length. */
 export function text(value: string): Part {
   return { kind: "bytes", bytes: new TextEncoder().encode(value) };
 }
 
-/** An unsigned number of 4 bytes. */
+/** Returns an unsigned number of 4 bytes. */
 export function u32(value: number): Part {
   return { kind: "number", size: 4, value };
 }
 
-/** An unsigned number of 8 bytes. */
+/** Returns an unsigned number of 8 bytes. */
 export function u64(value: number): Part {
   return { kind: "number", size: 8, value };
 }
 
-/** The address of another item. */
+/** Returns the address of another item. */
 export function pointer(symbol: string): Part {
   return { kind: "pointer", symbol };
 }
 
-/** Bytes that a list of parts takes. */
+/** Returns the size of a list of parts in bytes. */
 export function sizeOf(parts: readonly Part[]): number {
   return parts.reduce((sum, part) => sum + partSize(part), 0);
 }
 
-/** The next multiple of a power of two. */
+/** Returns the next multiple of a power of two. */
 export function align(value: number, alignment: number): number {
   return Math.ceil(value / alignment) * alignment;
 }
 
-/** Pointers and 64-bit numbers are where both machines' ABIs want them. */
+/** The alignment that both machines' ABIs demand for pointers and 64-bit numbers. */
 const ALIGNMENT = 8;
 
-/** Gives the items of one section their addresses, in their order, from an address on. */
+/** Assigns addresses to the items of one section, in order, from a start address on. */
 export function place(items: readonly Item[], section: Section, start: number): Placement {
   const addresses = new Map<string, number>();
   let end = align(start, ALIGNMENT);
@@ -72,7 +74,7 @@ export function place(items: readonly Item[], section: Section, start: number): 
   return { addresses, end };
 }
 
-/** The contents of one section, whose items are where {@link place} put them. */
+/** Returns the contents of one section, whose items {@link place} has placed. */
 export function fill(items: readonly Item[], section: "constants" | "data", addressOf: AddressOf): Uint8Array {
   const pieces = items.flatMap((item) => {
     if (item.section !== section) return [];
@@ -83,7 +85,7 @@ export function fill(items: readonly Item[], section: "constants" | "data", addr
 }
 
 /**
- * What knows the addresses of several sections.
+ * Returns a function that knows the addresses of several sections.
  *
  * @throws DrawbridgeError ERR_INPUT from the returned function, for a symbol that none of them has
  */

@@ -1,6 +1,6 @@
 import type { Operation, Place, Value } from "./operation.ts";
 
-/** A program for people: labels at the margin, one operation a line, quotes around what is in the image. */
+/** Formats a program for people: labels at the margin, one operation per line, and names of the image in quotes. */
 export function listing(program: readonly Operation[]): string {
   return program.map((operation) => `${line(operation)}\n`).join("");
 }
@@ -38,7 +38,7 @@ function shown(value: Value): string {
   return String(value);
 }
 
-/** Brackets mean what is in memory there; `.8` its bytes. */
+/** Formats a place in memory: brackets mean its contents, `.8` eight bytes of them. */
 function memory(place: Place, width: number): string {
   const base = "symbol" in place ? `"${place.symbol}"` : place.register;
   return `[${base}${further(place.offset)}].${width}`;

@@ -1,18 +1,18 @@
 import type { SystemCall } from "./system_call.ts";
 
 /**
- * What a program of the shim can hold a number in. `result` lives until the next system call, which returns in it; the others keep
- * their value. There are no more than x86-64 has registers that arguments of system calls do not need.
+ * A register of a shim program. `result` lives until the next system call, which returns in it; the others keep their
+ * value. There are only as many as x86-64 has registers that system calls do not use for arguments.
  */
 export type Register = "result" | "stack" | "file" | "total" | "socket" | "cursor" | "left";
 
-/** The address of something in the image (`image.ts`), some bytes further on. */
+/** The address of an item in the image (`image.ts`), plus some bytes. */
 export interface Address {
   readonly symbol: string;
   readonly offset: number;
 }
 
-/** Memory some bytes after where a register points. */
+/** The memory at a register's address plus some bytes. */
 export interface Indirect {
   readonly register: Register;
   readonly offset: number;
@@ -21,16 +21,16 @@ export interface Indirect {
 export type Value = number | Register | Address;
 export type Place = Address | Indirect;
 
-/** Bytes that are moved at once; the numbers are unsigned, and fill their register. */
+/** The bytes that are moved at once; the numbers are unsigned and extended to the register. */
 export type Width = 1 | 4 | 8;
 
-/** Of signed 64-bit numbers: a system call that fails returns minus the errno. */
+/** A comparison of signed 64-bit numbers: a failing system call returns minus the errno. */
 export type Comparison = "==" | "!=" | "<" | "<=" | ">" | ">=";
 
 /** One step of a program, the same for every machine. */
 export type Operation =
   | { readonly kind: "label"; readonly name: string }
-  /** Where the kernel put argc: the first of a program, while the stack is as execve(2) left it. */
+  /** The address of argc. Must be a program's first operation, while the stack is as execve(2) left it. */
   | { readonly kind: "initialStack"; readonly target: Register }
   | { readonly kind: "set"; readonly target: Register; readonly value: Value }
   | { readonly kind: "add"; readonly target: Register; readonly value: Value }
@@ -47,12 +47,12 @@ export type Operation =
     }
   | { readonly kind: "system"; readonly call: SystemCall; readonly arguments: readonly Value[] };
 
-/** The address of a symbol, or of a byte in it. */
+/** Returns the address of a symbol, or of a byte in it. */
 export function address(symbol: string, offset = 0): Address {
   return { symbol, offset };
 }
 
-/** The memory a register points at, some bytes further on. */
+/** Returns the memory at a register's address plus some bytes. */
 export function at(register: Register, offset = 0): Indirect {
   return { register, offset };
 }
@@ -87,12 +87,12 @@ export function store(width: Width, to: Place, value: Register): Operation {
   return { kind: "store", width, to, value };
 }
 
-/** Goes on at a label. */
+/** Continues at a label. */
 export function jump(to: string): Operation {
   return { kind: "jump", to };
 }
 
-/** Goes on at a label if the comparison holds, otherwise at the next operation. */
+/** Continues at a label if the comparison holds, otherwise at the next operation. */
 export function jumpIf(left: Register, comparison: Comparison, right: Value, to: string): Operation {
   return { kind: "jumpIf", left, comparison, right, to };
 }
@@ -102,7 +102,7 @@ export function system(call: SystemCall, ...values: readonly Value[]): Operation
   return { kind: "system", call, arguments: values };
 }
 
-/** `target = ` the address of argc, as the kernel left the stack. */
+/** `target = ` the address of argc on the initial stack. */
 export function initialStack(target: Register): Operation {
   return { kind: "initialStack", target };
 }

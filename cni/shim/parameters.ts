@@ -2,21 +2,22 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { KEPT_ANSWER_FILE, LOCK_FILE, SOCKET_FILE } from "../server/protocol.ts";
 import type { Machine } from "./system_call.ts";
 
-/** What differs from one shim to the next. */
+/** The parameters by which shims differ. */
 export interface ShimParameters {
   readonly machine: Machine;
-  /** Where the plugin server has its lock and its socket; an absolute path. */
+  /** The directory of the plugin server's lock and socket; an absolute path. */
   readonly runDirectory: string;
-  /** The executable beside the shim that is the plugin, and its server. */
+  /** The executable in the shim's directory that is the plugin, and its server. */
   readonly pluginName: string;
   /** The whole environment of a server that the shim starts: `NAME=VALUE` each. */
   readonly serverEnvironment: readonly string[];
 }
 
 /**
- * How Bun runs in the server. Its helper threads for compiling and collecting would be born in the network namespace that the main
- * thread is in at that moment, a pod's, and keep it alive after the pod's end. Of its compilers only the first one, which is quick:
- * what the others win they take many hundreds of calls to pay back, and 10 MB (docs/performance.md).
+ * The environment of Bun in the server. Its helper threads for compilation and garbage collection would be created in
+ * the main thread's current network namespace, a pod's, and keep that alive after the pod's end. Of its compilers only
+ * the first, fast one is used: the gains of the others take many hundreds of calls to pay back, and cost 10 MB
+ * (docs/performance.md).
  */
 export const SERVER_ENVIRONMENT: readonly string[] = [
   "BUN_JSC_useConcurrentJIT=0",
@@ -25,12 +26,12 @@ export const SERVER_ENVIRONMENT: readonly string[] = [
   "BUN_JSC_useDFGJIT=0",
 ];
 
-/** Of sockaddr_un's sun_path, with the NUL: unix(7). */
+/** The size of sockaddr_un's sun_path, with the NUL: unix(7). */
 const SUN_PATH = 108;
 /** NAME_MAX: limits.h. */
 const LONGEST_NAME = 255;
 
-/** The paths a shim names. */
+/** The paths that a shim uses. */
 export interface ShimPaths {
   readonly parent: string;
   readonly runDirectory: string;
@@ -40,7 +41,7 @@ export interface ShimPaths {
 }
 
 /**
- * The paths of these parameters.
+ * Returns the paths for these parameters.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for a parameter that no shim can have
  */

@@ -27,7 +27,7 @@ const HIGHEST_EXIT_CODE = 127;
 
 const MFD_CLOEXEC = 1;
 const MFD_ALLOW_SEALING = 2;
-/** Can be sealed, too. From Linux 6.3 on; where vm.memfd_noexec is 2, no other file is made. */
+/** Allows seals, too. Linux has it from 6.3 on; with vm.memfd_noexec 2 it makes no other file. */
 const MFD_NOEXEC_SEAL = 8;
 const SEEK_SET = 0;
 const AF_UNIX = 1;
@@ -42,11 +42,12 @@ const TIMEVAL_SIZE = 16;
 const AT_EXECFN = 31;
 
 /**
- * The program of the shim. It answers STATUS when the plugin has kept an answer. Otherwise it hands the call to the plugin server. When
- * no server runs, it starts one for the next calls and executes the plugin.
+ * Returns the program of the shim. It answers STATUS if the plugin has stored an answer. Otherwise it hands the call to
+ * the plugin server. If no server runs, it starts one for the next calls and executes the plugin.
  *
- * A call is done by exactly one of the two. Until the server says that it has begun, each failure leads to the plugin ("cold"), with
- * standard input as it was; afterwards none does. A server that does not take the call in time loses it (cni/server/protocol.ts).
+ * Exactly one of server and plugin carries out a call. Until the server reports that it has begun, each failure leads
+ * to the plugin ("cold"), with standard input unchanged; afterwards none does. A server that does not take the call in
+ * time loses it (cni/server/protocol.ts).
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for parameters that no shim can have
  */
@@ -66,7 +67,7 @@ export function shimProgram(parameters: ShimParameters): readonly Operation[] {
   ];
 }
 
-/** Standard input becomes a file in memory, which whoever does the call reads, and which can be read twice. */
+/** Copies standard input to a file in memory, which server or plugin reads, and which can be read twice. */
 const standardInput: readonly Operation[] = [
   system("memfd_create", address("memory name"), MFD_CLOEXEC + MFD_NOEXEC_SEAL),
   jumpIf("result", "!=", -Errno.EINVAL, "memory made"),
@@ -79,7 +80,7 @@ const standardInput: readonly Operation[] = [
   ...retried("read input", system("read", STDIN, address("buffer"), BUFFER_SIZE)),
   jumpIf("result", ">", 0, "keep input"),
   jumpIf("result", "==", 0, "input complete"),
-  // As nothing of it is gone, the plugin can see for itself what is wrong; later it is as good as the end.
+  // Nothing was read yet, so the plugin can find the error itself; a later error counts as the end.
   jumpIf("total", "==", 0, "cold"),
   jump("input complete"),
   label("keep input"),
@@ -87,12 +88,12 @@ const standardInput: readonly Operation[] = [
   system("write", "file", address("buffer"), "left"),
   jumpIf("result", "!=", "left", "no memory"),
   add("total", "left"),
-  // What is longer than the plugin takes is handed on as such, if not whole: it tells so.
+  // An input beyond the plugin's limit is handed on incompletely: the plugin reports its length.
   jumpIf("total", "<=", LONGEST_STDIN, "read input"),
   label("input complete"),
   system("lseek", "file", 0, SEEK_SET),
   jumpIf("result", "<", 0, "no memory"),
-  // When standard input was closed, the file has got its number already.
+  // If standard input was closed, the file has its number already.
   jumpIf("file", "==", STDIN, "connect"),
   system("dup3", "file", STDIN, 0),
   jumpIf("result", "<", 0, "no memory"),
@@ -105,7 +106,7 @@ function connection(addressLength: number): readonly Operation[] {
     system("socket", AF_UNIX, SOCK_SEQPACKET + SOCK_CLOEXEC, 0),
     jumpIf("result", "<", 0, "cold"),
     set("socket", "result"),
-    // Also connect(2) waits, where very many others do. Without a timeout it would for as long as the server is stopped.
+    // connect(2) waits, too, if very many others do; without a timeout, as long as the server is stopped.
     set("cursor", SO_RCVTIMEO),
     label("next timeout"),
     system("setsockopt", "socket", SOL_SOCKET, "cursor", address("patience"), TIMEVAL_SIZE),
@@ -118,8 +119,8 @@ function connection(addressLength: number): readonly Operation[] {
 }
 
 /**
- * argc and the strings of argv and envp, which are one after the other on the stack (fs/exec.c copies downwards the name of the file,
- * the environment and the arguments), with the three descriptors that the call is about.
+ * Sends argc and the strings of argv and envp, which are consecutive on the stack (fs/exec.c copies the name of the
+ * file, the environment and the arguments downwards), with the three descriptors of the call.
  */
 const request: readonly Operation[] = [
   // The stack, from its top: argc, argv, NULL, envp, NULL, pairs of the auxiliary vector (psABI, "Initial Stack and Register State").
@@ -160,10 +161,10 @@ const reply: readonly Operation[] = [
   jump("declined"),
   label("take it back"),
   system("fcntl", STDIN, F_ADD_SEALS, F_SEAL_SEAL),
-  // The server has taken it, and may have it wait for another call of the container.
+  // The server has taken the call, which may have to wait for another one of the container.
   jumpIf("result", "!=", 0, "hear whether it has begun"),
   label("declined"),
-  // The server may have read before it declined, and shares the offset.
+  // The server may have read the input before it declined, and shares the offset.
   system("lseek", STDIN, 0, SEEK_SET),
   jumpIf("result", "<", 0, "no memory"),
   jump("cold"),
@@ -171,7 +172,7 @@ const reply: readonly Operation[] = [
   jumpIf("cursor", ">", HIGHEST_EXIT_CODE, "died in the middle"),
 ];
 
-/** The server has appended its output to the file in memory. */
+/** Prints the output, which the server has appended to the file in memory. */
 const output: readonly Operation[] = [
   system("lseek", STDIN, "total", SEEK_SET),
   jumpIf("result", "<", 0, "fail"),

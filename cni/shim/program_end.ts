@@ -7,7 +7,7 @@ import { STDOUT, writeAll } from "./program_part.ts";
 
 const FAILED = 1;
 
-/** What ends the shim without a plugin or a server: each message is the label that leads to it. */
+/** Returns the part that ends the shim without a plugin or a server: each message is the label that leads to it. */
 export function endings(pluginName: string): readonly Operation[] {
   const texts = messages(pluginName);
   const told = (message: Message): readonly Operation[] => [

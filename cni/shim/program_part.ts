@@ -9,14 +9,14 @@ export const STDOUT = 1;
 export const AT_FDCWD = -100;
 const SLASH = 0x2f;
 
-/** A system call, again when a signal interrupted it; the label stands before it. */
+/** Repeats a system call if a signal interrupted it; the label stands before it. */
 export function retried(again: string, call: Operation): readonly Operation[] {
   return [call, jumpIf("result", "==", -Errno.EINTR, again)];
 }
 
 /**
- * Receives one byte from the server, which is then in `cursor` and in "answer"; goes on elsewhere when there is none, and when there is
- * none in time.
+ * Receives one byte from the server into `cursor` and "answer"; continues at `none` without one, and at `late` after
+ * the timeout.
  */
 export function readByte(name: string, none: string, late: string): readonly Operation[] {
   return [
@@ -28,7 +28,9 @@ export function readByte(name: string, none: string, late: string): readonly Ope
   ];
 }
 
-/** Writes the `left` bytes, at least one, at `cursor`, however many the kernel takes at once; goes on elsewhere when it takes none. */
+/**
+ * Writes the `left` bytes, at least one, at `cursor`, in as many writes as needed; continues at `failed` if one fails.
+ */
 export function writeAll(name: string, file: number, failed: string): readonly Operation[] {
   return [
     label(name),
@@ -40,11 +42,11 @@ export function writeAll(name: string, file: number, failed: string): readonly O
   ];
 }
 
-/** `left` becomes envp, which is behind argc, as many pointers, and NULL. */
+/** Sets `left` to envp, which comes after argc, argc pointers, and NULL. */
 export function environmentPointer(): readonly Operation[] {
   return [
     load(8, "left", at("stack")),
-    // Three times twice as much: eight bytes each.
+    // Doubled three times: eight bytes each.
     add("left", "left"),
     add("left", "left"),
     add("left", "left"),
@@ -54,8 +56,9 @@ export function environmentPointer(): readonly Operation[] {
 }
 
 /**
- * "plugin path" becomes the path of the plugin beside the shim, by the path of the shim itself: proc(5), /proc/self/exe. It
- * holds when the shim was called by a symbolic link, or by a path relative to another directory.
+ * Sets "plugin path" to the path of the plugin in the shim's directory, found by the shim's own path: proc(5),
+ * /proc/self/exe. That is right even if the shim was called by a symbolic link, or by a path relative to another
+ * directory.
  *
  * @param name for its labels
  */
@@ -63,7 +66,7 @@ export function pluginPath(name: string, failed: string): readonly Operation[] {
   return [
     system("readlinkat", AT_FDCWD, address("own executable"), address("plugin path"), LONGEST_OWN_PATH),
     jumpIf("result", "<=", 0, failed),
-    // As long as the buffer: it may have been cut.
+    // A path as long as the buffer may be truncated.
     jumpIf("result", ">=", LONGEST_OWN_PATH, failed),
     set("cursor", address("plugin path")),
     add("cursor", "result"),

@@ -11,19 +11,19 @@ const LOCK_NB = 4;
 const SIGCHLD = 17;
 const HIGHEST_DESCRIPTOR = 0xffffffff;
 
-/** The descriptor by which a server holds the lock; those above it are closed. */
+/** The descriptor with which a server holds the lock; those above it are closed. */
 const SERVER_LOCK = 3;
 
 /**
- * Starts a server for the calls to come, unless one lives or another call just starts one.
+ * Starts a server for the next calls, unless one lives or another call is just starting one.
  *
- * The lock belongs to the open file description, which the server inherits (flock(2)): it is held exactly as long as a server lives.
- * Whatever fails, the call itself goes on cold.
+ * The lock belongs to the open file description, which the server inherits (flock(2)): it is held exactly as long as a
+ * server lives. After any failure, the call itself continues cold.
  */
 export function serverStart(machine: Machine): readonly Operation[] {
   return [
     label("start server"),
-    // Polls must not keep a server and its memory.
+    // Polls must not keep a server and its memory alive.
     load(8, "cursor", address("is status")),
     jumpIf("cursor", "!=", 0, "cold"),
     system("mkdirat", AT_FDCWD, address("parent directory"), 0o755),
@@ -33,7 +33,7 @@ export function serverStart(machine: Machine): readonly Operation[] {
     set("file", "result"),
     system("flock", "file", LOCK_EX + LOCK_NB),
     jumpIf("result", "<", 0, "leave the lock"),
-    // As fork(2): a copy of everything. The order of the arguments differs between the machines, but all others are zero.
+    // Like fork(2), a copy of everything. The machines differ in the order of the arguments, but all others are zero.
     system("clone", SIGCHLD, 0, 0, 0, 0),
     jumpIf("result", "!=", 0, "leave the lock"),
     ...server,
@@ -43,7 +43,7 @@ export function serverStart(machine: Machine): readonly Operation[] {
   ];
 }
 
-/** The child: a daemon with nothing of the caller's but its user and its namespaces. */
+/** The child: a daemon that keeps only the caller's user and namespaces. */
 const server: readonly Operation[] = [
   system("setsid"),
   jumpIf("file", "==", SERVER_LOCK, "leave standard files"),
@@ -51,14 +51,14 @@ const server: readonly Operation[] = [
   jumpIf("result", "<", 0, "fail"),
   label("leave standard files"),
   system("openat", AT_FDCWD, address("null device"), O_RDWR, 0),
-  // A server that kept the caller's standard output would keep the caller waiting for its end.
+  // A server with the caller's standard output would make the caller wait for its end.
   jumpIf("result", "<", 0, "fail"),
   set("cursor", "result"),
-  // Where it has such a number already, that one fails (EINVAL), and is right.
+  // If it already has one of these numbers, that dup3 fails (EINVAL), and nothing needs to be done.
   system("dup3", "cursor", 0, 0),
   system("dup3", "cursor", 1, 0),
   system("dup3", "cursor", 2, 0),
-  // Linux before 5.9 does not have it: then the server keeps what the caller forgot to close.
+  // Linux before 5.9 does not have it; the server then keeps descriptors that the caller left open.
   system("close_range", SERVER_LOCK + 1, HIGHEST_DESCRIPTOR, 0),
   system("chdir", address("root directory")),
   ...pluginPath("server", "fail"),
@@ -66,7 +66,10 @@ const server: readonly Operation[] = [
   jump("fail"),
 ];
 
-/** Cold: the plugin itself, in the shim's place, with its arguments and environment; for a STATUS the run directory is the only argument. */
+/**
+ * Cold: executes the plugin in the shim's place, with its arguments and environment; for a STATUS, the run directory is
+ * the only argument.
+ */
 export const plugin: readonly Operation[] = [
   label("cold"),
   ...pluginPath("plugin", "no plugin"),

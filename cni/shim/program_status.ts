@@ -10,11 +10,12 @@ const O_CLOEXEC = 0o2000000;
 const CLOCK_BOOTTIME = 7;
 
 /**
- * The part of the shim that answers STATUS. When the plugin has kept the answer "all is well" for exactly this argv 0 and this
- * standard input, and the answer has not ended, the shim exits with 0. In every other case the program goes on at "ask", where the
- * call is handed to the server or the plugin.
+ * Returns the part of the shim that answers STATUS. If the plugin has stored the answer "all is well" for exactly this
+ * argv 0 and this standard input, and the answer has not expired, the shim exits with 0. In every other case the
+ * program continues at "ask", where the call is handed to the server or the plugin.
  *
- * For every other verb this part only looks for CNI_COMMAND. The variable "is status" says later whether the verb is STATUS.
+ * For every other verb this part only looks for CNI_COMMAND. The variable "is status" says later whether the verb is
+ * STATUS.
  */
 export function keptStatus(machine: Machine): readonly Operation[] {
   return [...verbIsStatus, ...keptAnswer(machine), ...sameName, ...sameInput];
@@ -40,27 +41,27 @@ const verbIsStatus: readonly Operation[] = [
   jumpIf("file", "<", address("status variable", VERB_NAME_LENGTH), "next variable"),
   jump("ask"),
   label("is status"),
-  // An address, so not 0.
+  // An address, which is not 0.
   store(8, address("is status"), "file"),
 ];
 
-/** Reads it, and compares its end with the clock. `socket` becomes the end of what was read. */
+/** Reads the answer, and compares its expiry with the clock. `socket` becomes the end of the read bytes. */
 function keptAnswer(machine: Machine): readonly Operation[] {
   return [
     system("openat", AT_FDCWD, address("status file"), O_CLOEXEC + noFollow[machine], 0),
     jumpIf("result", "<", 0, "ask"),
     set("file", "result"),
     system("read", "file", address("kept answer"), BUFFER_SIZE),
-    // Less than a header, or minus an errno: the end lies before the name then.
+    // With less than a header, or minus an errno, the end lies before the name.
     set("socket", address("kept answer")),
     add("socket", "result"),
-    // When this call fails, the time is 0, and the end lies further away than an answer lives.
+    // If this call fails, the time is 0, and the expiry is further away than an answer is valid.
     system("clock_gettime", CLOCK_BOOTTIME, address("time")),
     load(8, "left", address("time")),
     load(8, "cursor", address("kept answer")),
     subtract("cursor", "left"),
     jumpIf("cursor", "<=", 0, "ask"),
-    // The answer was kept in an earlier boot, which lasted longer than this one has.
+    // The answer was stored in an earlier boot that lasted longer than this one has.
     jumpIf("cursor", ">", KEPT_ANSWER_LIFE, "ask"),
   ];
 }
@@ -80,7 +81,7 @@ const sameName: readonly Operation[] = [
   jumpIf("result", "!=", 0, "compare name"),
 ];
 
-/** Standard input is as long as the rest and equal to it; its offset stays where it is. */
+/** Compares standard input with the rest of the answer, in length and content; leaves its offset unchanged. */
 const sameInput: readonly Operation[] = [
   set("left", "socket"),
   subtract("left", "cursor"),

@@ -1,10 +1,13 @@
-/** The machines that there is a shim for, by the names of `process.arch`. */
+/** The machines with a shim, by the names of `process.arch`. */
 export type Machine = "x64" | "arm64";
 
-/** The numbers of one system call: x86-64's of arch/x86/entry/syscalls/syscall_64.tbl, arm64's of asm-generic/unistd.h. */
+/**
+ * The numbers of one system call: x86-64's from arch/x86/entry/syscalls/syscall_64.tbl, arm64's from
+ * asm-generic/unistd.h.
+ */
 type Numbers = Readonly<Record<Machine, number>>;
 
-/** The system calls of the shim, all of them such as both machines have: arm64 has no open, dup2, fork, mkdir or readlink. */
+/** The system calls of the shim, which both machines have: arm64 has no open, dup2, fork, mkdir or readlink. */
 export const systemCalls = {
   read: { x64: 0, arm64: 63 },
   write: { x64: 1, arm64: 64 },

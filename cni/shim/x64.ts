@@ -4,14 +4,14 @@ import { bytes32 } from "./assemble.ts";
 import type { Comparison, Operation, Place, Register, Value, Width } from "./operation.ts";
 import { systemCalls } from "./system_call.ts";
 
-/** Numbers of registers: Intel 64 Software Developer's Manual, volume 2, table 3-1 ("Register Codes"). */
+/** The numbers of registers: Intel 64 Software Developer's Manual, volume 2, table 3-1 ("Register Codes"). */
 const RAX = 0;
 const RSP = 4;
 const R11 = 11;
 
 /**
- * The system call returns in rax and destroys rcx and r11 (psABI x86-64, appendix A.2.1); it takes the number in rax and arguments
- * in the six below. So the rest keep their value.
+ * The registers of x86-64 that keep their value. A system call returns in rax and destroys rcx and r11 (psABI x86-64,
+ * appendix A.2.1); it takes its number in rax and its arguments in the six registers below.
  */
 const registers: Readonly<Record<Register, number>> = {
   result: RAX,
@@ -26,7 +26,7 @@ const registers: Readonly<Record<Register, number>> = {
 /** rdi, rsi, rdx, r10, r8, r9 */
 const argumentRegisters = [7, 6, 2, 10, 8, 9] as const;
 
-/** For the address of a symbol that is read or written, until the end of the operation. */
+/** Holds the address of a symbol that is read or written, until the end of the operation. */
 const SCRATCH = R11;
 
 /** Jcc's second byte: volume 2, "Jcc - Jump if Condition Is Met", the signed ones. */
@@ -40,7 +40,7 @@ const conditions: Readonly<Record<Comparison, number>> = {
 };
 
 /**
- * An operation as machine code of x86-64.
+ * Encodes an operation as machine code of x86-64.
  *
  * @throws DrawbridgeError ERR_INPUT for a number that does not fit into 32 bits, and more than six arguments
  */
@@ -90,7 +90,7 @@ export function encodeX64(operation: Operation, surroundings: Surroundings): rea
           throw new DrawbridgeError("ERR_INPUT", `${operation.call}: takes six arguments at most`);
         return [...move(target, value)];
       });
-      // The number comes last: until then an argument may be the result of the call before.
+      // The number comes last: until then an argument may be the result of the previous call.
       return [...values, ...movNumber(RAX, systemCalls[operation.call].x64), ...SYSCALL];
     }
   }
@@ -100,8 +100,8 @@ export function encodeX64(operation: Operation, surroundings: Surroundings): rea
 const SYSCALL = [0x0f, 0x05];
 
 /**
- * The prefix REX: volume 2, 2.2.1. W takes 64 bits; R and B are the fourth bits of ModR/M's two registers. It is always there, also
- * with none of them, where it changes nothing but the meaning of some registers of a byte, as wanted.
+ * The prefix REX: volume 2, 2.2.1. W selects 64 bits; R and B are the fourth bits of ModR/M's two registers. It is
+ * always present. Without any of the bits it only changes the meaning of some byte registers, as desired.
  */
 function rex(isWide: boolean, reg: number, rm: number): number {
   return 0x40 | (isWide ? 8 : 0) | (reg > 7 ? 4 : 0) | (rm > 7 ? 1 : 0);

@@ -9,8 +9,8 @@ import type { FailureCause } from "./failure_record.ts";
 import { forgetFailure, noteFailure } from "./failure_record.ts";
 
 /**
- * The codes of failures that lie with the node, so that the next pod fails as well. Not among them are a range without a
- * free address, a host port that another pod has, and whatever a call or a pod got wrong.
+ * The codes of failures that the node causes, so that the next pod fails as well. They do not include an exhausted
+ * range, a host port that another pod has, and errors of a call or a pod.
  */
 const NODE_FAILURES: ReadonlySet<number> = new Set([
   CniErrorCode.IO_FAILURE,
@@ -21,13 +21,15 @@ const NODE_FAILURES: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Carries out an ADD and notes whether pods can be attached on this node: for STATUS (STATUS-01), and for the daemon, which
- * also reports a full range and a full bridge (STATUS-05).
+ * Carries out an ADD and notes whether pods can be attached on this node: for STATUS (STATUS-01), and for the daemon,
+ * which also reports a full range and a full bridge (STATUS-05).
  *
- * A success costs two system calls more. A failure counts only for an ADD that asks for nothing special: the kernel may
- * refuse a MAC address or a limit that somebody who writes pods has chosen, and such a pod must not take the node away.
+ * A success costs two more system calls. A failure counts only for an ADD that requests nothing special: the kernel may
+ * refuse a MAC address or a limit that the author of a pod has chosen, and such a pod must not make the node
+ * unavailable.
  *
- * @param isForeignIpam whether the error may be an IPAM plugin's of others, whose codes do not say that its range is full
+ * @param isForeignIpam whether the error may come from an external IPAM plugin, whose codes do not say that its range
+ *   is full
  */
 export function* noteOutcome<T>(
   node: Node,
@@ -53,10 +55,10 @@ export function* noteOutcome<T>(
   }
 }
 
-/** The class of a failure by the error's stable code. */
+/** Classifies a failure by the error's stable code. */
 function causeOf(error: unknown): FailureCause {
   if (!(error instanceof DrawbridgeError)) return "other";
-  // A bridge whose ports are all in use (br_min_ifindex): the pods on it are well, and one that goes makes room.
+  // All ports of the bridge are in use (br_min_ifindex): its pods work, and the removal of one makes room.
   if (error instanceof NetlinkError && error.errno === Errno.EXFULL) return "ports";
   if (error.code === "ERR_RANGE_EXHAUSTED") return "addresses";
   return error.code === "ERR_UNAVAILABLE" || error.code === "ERR_PROTOCOL" ? "daemon" : "other";

@@ -5,43 +5,46 @@ import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Node } from "../node.ts";
 
 /**
- * The kinds of failure: "attach" is noted by ADDs and forgotten by the first that succeeds; "node" and "traffic" are noted by STATUS,
- * for what every ADD would fail by, and for running pods that have no network, and forgotten when it finds neither. "full" is
- * noted and forgotten as "attach" is, where addresses or ports of the bridge have run out: the daemon reports it, STATUS does not.
+ * The kinds of failure. ADDs note "attach", and the first ADD that succeeds forgets it. STATUS notes "node" if every
+ * ADD would fail, and "traffic" if running pods have no network, and forgets them when it finds neither. ADDs note and
+ * forget "full" like "attach", when addresses or ports of the bridge have run out: the daemon reports it, STATUS does
+ * not.
  */
 export type FailureKind = "attach" | "full" | "node" | "traffic";
 
-/** The classes of causes, by the error's code: no free address, no free port of the bridge, no answer of the daemon. */
+/**
+ * The classes of causes, by the error's code: no free address, no free port of the bridge, no answer from the daemon.
+ */
 export const FAILURE_CAUSES = ["addresses", "ports", "daemon", "other"] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
-/** How long something has failed, without a success between. Times are seconds since the boot. */
+/** A failure without a success since it began. Times are seconds since the boot. */
 export interface Failure {
   readonly since: number;
   readonly last: number;
   readonly reason: string;
-  /** "other" in a record of an earlier release, which has none. */
+  /** "other" for a record of an earlier release, which has no cause. */
   readonly cause: FailureCause;
 }
 
-/** The parts of a node that reading takes. */
+/** The parts of a node that are needed for reading. */
 export interface FailureReader {
   readonly files: Pick<Node["files"], "readSmallFile">;
   readonly syscalls: FileReadCalls;
   bootId(): string;
 }
 
-/** A failure counts as one that goes on when it is seen again within this number of seconds. */
+/** A failure continues if it is seen again within this number of seconds. */
 export const FAILURE_MEMORY = 300;
 const LONGEST_REASON = 1000;
-/** Six bytes a character at most in JSON. */
+/** A character takes at most six bytes in JSON. */
 const MAX_FILE_BYTES = 8 * 1024;
 
 /**
- * Notes that a network fails now; the first time stays the one it had.
+ * Records that a network fails now; the time of the first failure stays.
  *
- * The file is written whole under another name and renamed, as an attachment record is. Where that is not possible the
- * failure is not noted: the caller has its own error to report.
+ * The file is written whole under another name and renamed, as an attachment record is. If that is not possible, the
+ * failure is not recorded: the caller has its own error to report.
  */
 export function noteFailure(
   node: Node,
@@ -60,7 +63,7 @@ export function noteFailure(
   try {
     node.files.makeDirectory(directory, 0o700);
     if (!node.files.createFile(scratch, text)) {
-      // A killed call left it, or another call writes the same at this moment.
+      // A killed call left the file, or another call writes the same one at this moment.
       node.files.unlink(scratch);
       if (!node.files.createFile(scratch, text)) return;
     }
@@ -70,7 +73,7 @@ export function noteFailure(
   }
 }
 
-/** Forgets the failure: something has succeeded. One system call where there is none. */
+/** Forgets the failure after a success. One system call if there is none. */
 export function forgetFailure(node: Pick<Node, "files">, runDir: string, network: string, kind: FailureKind): void {
   try {
     node.files.unlink(pathsOf(runDir, network, kind).path);
@@ -80,8 +83,8 @@ export function forgetFailure(node: Pick<Node, "files">, runDir: string, network
 }
 
 /**
- * The noted failure of a network; undefined for a missing, torn or foreign file, and for one of another boot or with times
- * that lie in the future.
+ * Returns the recorded failure of a network; undefined for a missing, torn or foreign file, and for one of another boot
+ * or with times in the future.
  */
 export function readFailure(
   node: FailureReader,
@@ -111,7 +114,7 @@ function parseFailure(value: unknown, thisBoot: string): Failure | undefined {
   return { since, last, reason, cause: FAILURE_CAUSES.find((known) => known === cause) ?? "other" };
 }
 
-/** Seconds since the boot, also those in which the machine slept: no clock that people or NTP set. */
+/** Returns the seconds since the boot, including suspended time, by a clock that neither people nor NTP set. */
 export function uptime({ syscalls }: { readonly syscalls: FileReadCalls }): number | undefined {
   const seconds = Number.parseFloat(readTextFile(syscalls, "/proc/uptime", 128) ?? "");
   return Number.isFinite(seconds) ? seconds : undefined;

@@ -7,13 +7,14 @@ import { KEPT_ANSWER_FILE, KEPT_ANSWER_HEADER, KEPT_ANSWER_LIFE, LONGEST_KEPT_AN
 import { uptime } from "./failure_record.ts";
 
 /**
- * Keeps the answer "all is well" for the shim, which gives it to the next polls that ask the same in the same words: the
- * kubelet polls STATUS every few seconds, and this process takes many times as long as the shim (STATUS-04).
+ * Stores the answer "all is well" for the shim, which gives it to further polls with the same name and configuration:
+ * the kubelet polls STATUS every few seconds, and this process takes many times as long as the shim (STATUS-04).
  *
- * The file holds when the answer ends (seconds since the boot, 64 bits), argv 0 with its NUL, and the configuration. It is
- * written whole under another name and renamed. STATUS reports an ADD's failure after a minute, and no answer lives longer
- * than that, so such a failure is not reported late. A failure that only STATUS finds is noted by the first poll after the
- * answer has ended, and so reported up to two minutes after it began. When no answer can be kept, the next poll asks again.
+ * The file holds the time at which the answer expires (seconds since the boot, 64 bits), argv 0 with its NUL, and the
+ * configuration. It is written whole under another name and renamed. STATUS reports an ADD's failure after a minute,
+ * and no answer is valid for longer than that, so such a failure is not reported late. A failure that only STATUS finds
+ * is recorded by the first poll after the answer has expired, and so reported up to two minutes after it began. If no
+ * answer can be stored, the next poll asks again.
  *
  * @param directory the run directory, to which only this user has access
  */
@@ -28,7 +29,7 @@ export function keepAnswer(syscalls: FileCalls, directory: string, argv0: string
   try {
     files.makeDirectory(directory, 0o700);
     if (!isPrivateDirectory(syscalls, directory, process.geteuid?.() ?? 0)) return;
-    // Several at once have a name each; one that a killed call left goes.
+    // Concurrent calls use different names; one that a killed call left is removed.
     const scratch = `${directory}/.${KEPT_ANSWER_FILE}.${process.pid}`;
     files.unlink(scratch);
     if (!writeNew(syscalls, scratch, answer)) return;

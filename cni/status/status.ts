@@ -14,9 +14,9 @@ import type { Node } from "../node.ts";
 import type { FailureKind } from "./failure_record.ts";
 import { forgetFailure, noteFailure, readFailure, uptime } from "./failure_record.ts";
 
-/** Seconds that something has to fail before STATUS reports it: a restart of the daemon takes less. */
+/** The seconds for which a failure must last before STATUS reports it: a restart of the daemon takes less. */
 export const PATIENCE = 60;
-/** Seconds after which a failure that nobody has seen again may be over. */
+/** The seconds after which a failure that was not seen again may be over. */
 const STALE_AFTER = 120;
 
 const DAEMON_MILLISECONDS = 1000;
@@ -26,14 +26,14 @@ const MOST_SERIOUS_FIRST: readonly FailureKind[] = ["traffic", "node", "attach"]
 /**
  * Reports whether pods can be attached: the STATUS verb.
  *
- * The kubelet polls it, calls the node NotReady as long as it fails, and evicts the node's pods after five minutes of
- * that. So it fails only for what has lasted a minute: error 51 when pods that run have no network, and error 50 when
- * no pod could be attached, by the outcome of ADDs ({@link noteOutcome}) and by what STATUS itself finds. A range
- * without free addresses, a full bridge and a daemon that is being replaced do not count.
+ * The kubelet polls it and marks the node NotReady as long as it fails; after five minutes of that the node's pods are
+ * evicted. So STATUS fails only for what has lasted a minute: error 51 when running pods have no network, and error 50
+ * when no pod could be attached, by the outcome of ADDs ({@link noteOutcome}) and by its own checks. A range without
+ * free addresses, a full bridge and a daemon that is being replaced do not count.
  *
- * @param where the network's places, which also a configuration has that ADD refuses
- * @param isForeignIpam whether an IPAM plugin of others gives the addresses
- * @returns whether all is well; otherwise something fails that has not lasted long enough
+ * @param where the network's directories, which exist even in a configuration that ADD refuses
+ * @param isForeignIpam whether an external IPAM plugin gives the addresses
+ * @returns whether all is well; otherwise a failure has not lasted long enough
  * @throws CniError 50, 51
  */
 export function status(node: Node, input: NetworkInput, where: DetachConfiguration, isForeignIpam: boolean): boolean {
@@ -53,7 +53,7 @@ export function status(node: Node, input: NetworkInput, where: DetachConfigurati
     const failure = readFailure(node, runDir, name, kind);
     if (failure === undefined || now - failure.last > STALE_AFTER) continue;
     isWell = false;
-    // Up to the last time it was seen: one failed ADD on a quiet node must not count as a minute of failures.
+    // Counted up to the last time it was seen: one failed ADD on a quiet node must not count as a minute of failures.
     const seconds = Math.floor(failure.last - failure.since);
     if (seconds < PATIENCE) continue;
     throw kind === "traffic"
@@ -78,7 +78,7 @@ function allLinks(node: Node): readonly Link[] {
   }
 }
 
-/** Why the pods that are attached have no network at all; undefined where one of them has its bridge. */
+/** Returns why the attached pods have no network at all; undefined if one of them has its bridge. */
 function trafficFailure(node: Node, { runDir, name }: DetachConfiguration, links: readonly Link[]): string | undefined {
   const byName = new Map(links.map((link) => [link.name, link]));
   const attached = listAttachments(runDir, name, node.files).records.filter(
@@ -96,7 +96,7 @@ function trafficFailure(node: Node, { runDir, name }: DetachConfiguration, links
   return bridge.up ? `no pod's interface is a port of bridge ${first.bridge}` : `bridge ${first.bridge} is down`;
 }
 
-/** Why every ADD would fail, as far as that shows without one; undefined where nothing speaks against it. */
+/** Returns why every ADD would fail, as far as that is visible without one; undefined if no reason is found. */
 function attachFailure(
   node: Node,
   input: NetworkInput,

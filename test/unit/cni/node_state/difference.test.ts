@@ -84,7 +84,7 @@ describe("cni/node_state", () => {
     const texts = textsOf(kernel, desired);
     assert.ok(texts.includes("give the bridge the address 10.244.1.1/24"));
     assert.ok(texts.includes("make the route of the bridge's address fd00:244:1::1/64"));
-    assert.ok(texts.includes("tell the bridge's neighbour 10.244.1.2"));
+    assert.ok(texts.includes("set the bridge's neighbour entry of 10.244.1.2"));
     assert.deepEqual(settle(kernel, desired, EVERYTHING).remaining, []);
     assert.deepEqual(textsOf(kernel, desired), []);
   });
