@@ -1,0 +1,67 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import type Mocha from "mocha";
+import { CACHE, goEnvironment, hasGo } from "./go.ts";
+import { skip } from "./privilege.ts";
+
+/** The programs of users that the command line runs, or that run the command line. */
+const GO_PROGRAMS = {
+  kustomize: { version: "5.8.2", package: "sigs.k8s.io/kustomize/kustomize/v5" },
+  helm: { version: "4.3.1", package: "helm.sh/helm/v4/cmd/helm" },
+} as const;
+const PRE_COMMIT_VERSION = "4.7.0";
+
+/**
+ * Returns the directory with the program of that name. Builds it into the user's cache with Go unless it is there already.
+ *
+ * Without Go it skips the tests of the hook's suite.
+ *
+ * @throws Error when the build fails
+ */
+export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_PROGRAMS): string {
+  const { version, package: source } = GO_PROGRAMS[name];
+  const directory = path.join(CACHE, `${name}-${version}`);
+  if (existsSync(path.join(directory, name))) return directory;
+  if (!hasGo()) skip(context, `no Go on this machine, with which ${name} ${version} is built: install Go`);
+  process.stderr.write(`building ${name} ${version} into ${directory}\n`);
+  mkdirSync(directory, { recursive: true });
+  const env = goEnvironment({ GOBIN: directory, GOFLAGS: "-buildvcs=false -trimpath" });
+  succeed(name, spawnSync("go", ["install", `${source}@v${version}`], { env, encoding: "utf8" }));
+  return directory;
+}
+
+/** How to run pre-commit: the directory of its Python packages, which belongs into PYTHONPATH, and the program. */
+export interface PreCommit {
+  readonly packages: string;
+  readonly program: string;
+}
+
+/**
+ * Returns pre-commit. Installs it with pip into the user's cache unless it is there already.
+ *
+ * Without Python's pip it skips the tests of the hook's suite.
+ *
+ * @throws Error when the installation fails
+ */
+export function requirePreCommit(context: Mocha.Context): PreCommit {
+  const packages = path.join(CACHE, `pre-commit-${PRE_COMMIT_VERSION}`);
+  const program = path.join(packages, "bin/pre-commit");
+  if (existsSync(program)) return { packages, program };
+  const pip = ["-m", "pip", "--disable-pip-version-check"];
+  if (spawnSync("python3", [...pip, "--version"]).status !== 0) {
+    skip(
+      context,
+      `no pip on this machine, with which pre-commit ${PRE_COMMIT_VERSION} is installed: install python3-pip`,
+    );
+  }
+  const args = [...pip, "install", "--quiet", "--target", packages, `pre-commit==${PRE_COMMIT_VERSION}`];
+  succeed("pre-commit", spawnSync("python3", args, { encoding: "utf8" }));
+  return { packages, program };
+}
+
+function succeed(name: string, { status, stderr }: { readonly status: number | null; readonly stderr: string }): void {
+  const words = stderr.trim().split("\n").slice(-3).join("; ");
+  if (status !== 0) throw new Error(`${name} could not be installed: ${words}`);
+}
