@@ -12,10 +12,10 @@ import type { BesideKernel } from "./beside_kernel.ts";
 import type { BesideEntries, NeighbouringBridge } from "./neighbouring_bridges.ts";
 import { besideChange, besideEntries, isNothing } from "./neighbouring_bridges.ts";
 
-/** Milliseconds from a notification to the look: a bridge gets its addresses one after the other. */
+/** Milliseconds from a notification to the check: a bridge gets its addresses one after the other. */
 const SETTLE_MILLISECONDS = 50;
 const SUBSCRIPTION_RETRY = 5000;
-/** Sync periods between two looks while changes of addresses are notified of, and nothing is left to do: all links are listed for one. */
+/** Sync periods between two checks while notifications arrive and nothing is left to do: a check lists all links. */
 const QUIET_PERIODS = 10;
 const NOTHING: BesideEntries = { routes: [], proxies: [] };
 
@@ -25,21 +25,22 @@ export interface BesideDataplaneParts {
   readonly attachments: Pick<AttachmentRegistry, "values" | "get">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds between two looks without any reason. */
+  /** Milliseconds between two checks without a notification. */
   readonly syncPeriod: number;
 }
 
 /**
- * Has our pods and those of another plugin reach each other and the node while both are there (FOREIGN-03).
+ * Lets our pods and those of another plugin reach each other and the node while both exist (FOREIGN-03).
  *
- * After a change of plugins the pods of the former one stay on its bridge until they are recreated, and mostly both bridges have the
- * node's pod CIDR. On a node without such a bridge a look is a list of links and addresses, and a pod costs nothing.
+ * After a change of plugins, pods of the former plugin stay on its bridge until they are recreated, and usually both
+ * bridges have the node's pod CIDR. On a node without such a bridge a check is a list of links and addresses, and a pod
+ * costs nothing.
  */
 export class BesideDataplane implements Dataplane {
   readonly #parts: BesideDataplaneParts;
   readonly #subscription: KeptSubscription;
   #bridges: readonly NeighbouringBridge[] = [];
-  /** Our entries in the kernel as far as we made them; they are read where there may be some. */
+  /** Our entries in the kernel as we made them; they are read from the kernel where some may exist. */
   #present: BesideEntries = NOTHING;
   #problems: readonly string[] = [];
   #soon: Cancel | undefined;
@@ -67,7 +68,7 @@ export class BesideDataplane implements Dataplane {
     });
   }
 
-  /** Has changes of addresses told from now on; while that is refused the periodic look remains. */
+  /** Subscribes to address changes; while the kernel refuses that, the periodic check remains. */
   async start(events: KernelEvents): Promise<void> {
     await this.#subscription.start(events);
   }
@@ -127,7 +128,7 @@ export class BesideDataplane implements Dataplane {
     this.#later = clock.after(isQuiet ? QUIET_PERIODS * syncPeriod : syncPeriod, () => this.#look());
   }
 
-  /** @param leaving an attachment that is among the others still */
+  /** @param leaving an attachment that is still in the registry but is being removed */
   #reconcile(leaving?: AttachmentRecord): void {
     this.#attempt(() => this.#change(this.#desired(leaving)));
   }

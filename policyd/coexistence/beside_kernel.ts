@@ -22,26 +22,26 @@ import { procSysctl } from "../../kernel/sysctl.ts";
 import type { BesideChange, BesideEntries, BesideRoute, NeighbouringBridge, Proxy } from "./neighbouring_bridges.ts";
 import { neighbouringBridges } from "./neighbouring_bridges.ts";
 
-/** The metric of our routes beside other bridges, which tells them from those to other nodes (policyd/routes/names.ts). */
+/** The metric of our routes beside other bridges; routes to other nodes have another (policyd/routes/names.ts). */
 export const BESIDE_PRIORITY = 106;
 
-/** The answers where it is so already, or the link is gone. */
+/** Errors that mean the change is already made or the link is gone. */
 const HARMLESS: readonly string[] = ["EEXIST", "ESRCH", "ENOENT", "ENODEV"];
 
-/** The kernel's links, routes and proxies, as the bridges beside ours need them. */
+/** The kernel's links, routes and proxy entries, for bridges beside ours. */
 export interface BesideKernel {
-  /** All links. @throws DrawbridgeError when the kernel does not answer */
+  /** Returns all links. @throws DrawbridgeError when the kernel does not answer */
   links(): readonly Link[];
   /** @throws DrawbridgeError when the kernel does not answer */
   bridges(): readonly NeighbouringBridge[];
   /** Reads our entries. @throws DrawbridgeError when the kernel does not answer */
   read(): BesideEntries;
-  /** Makes changes. @returns the refusals, in words. @throws DrawbridgeError when the kernel does not answer */
+  /** Applies changes. @returns the refusals, in words. @throws DrawbridgeError when the kernel does not answer */
   apply(change: BesideChange, bridges: readonly NeighbouringBridge[]): readonly string[];
   close(): void;
 }
 
-/** Those of this thread's network namespace. @param own our bridge's name. @throws SyscallError when the kernel refuses a socket */
+/** Opens this thread's network namespace. @param own our bridge's name @throws SyscallError when refused a socket */
 export function netlinkBesideKernel(syscalls: Syscalls & FileCalls, own: string): BesideKernel {
   return new NetlinkBesideKernel(openRouteSocket(syscalls), procSysctl(syscalls), own);
 }
@@ -88,7 +88,7 @@ class NetlinkBesideKernel implements BesideKernel {
     const requests: Request[] = [
       ...removed.proxies.map((proxy) => deleteProxyNeighbour(proxy.index, proxy.address)),
       ...removed.routes.map((route) => deleteRoute(specOf(route, route.index))),
-      // Without our bridge there is no pod that could be reached.
+      // Without our bridge no pod could be reached.
       ...added.routes
         .filter(({ index }) => index !== undefined || own !== undefined)
         .map((route) => newRoute(specOf(route, route.index ?? own))),
@@ -104,7 +104,7 @@ class NetlinkBesideKernel implements BesideKernel {
     return refused;
   }
 
-  /** In IPv4 an entry is enough; in IPv6 the kernel looks at entries only where this is on (ndisc_recv_ns). */
+  /** Enables the bridge's `proxy_ndp`: unlike in IPv4, proxy entries have no effect without it (ndisc_recv_ns). */
   #answerSolicitations(bridge: string): void {
     const key = `net/ipv6/conf/${bridge}/proxy_ndp`;
     if (this.#sysctl.read(key) === "0") this.#sysctl.write(key, "1");

@@ -4,15 +4,15 @@ import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
-/** The part of a link that says whether it is a port of a bridge, and whose. */
+/** The fields of a link that show whether it is a port of a bridge, and of which. */
 export type PortLink = Pick<Link, "index" | "name" | "master">;
 
-/** How the plugin names pods' host ends (cni/names.ts). */
+/** The plugin's names for pods' host ends (cni/names.ts). */
 const HOST_END = /^dbv[0-9a-f]{12}$/;
 
 /**
- * Returns the names of a bridge's ports that do not belong to pods of ours, sorted: not named as one and not in a record. Empty without the
- * bridge.
+ * Returns the sorted names of a bridge's ports that do not belong to our pods: they have no name of ours and are in no
+ * record. Empty without the bridge.
  */
 export function foreignPorts(
   links: readonly PortLink[],
@@ -28,7 +28,7 @@ export function foreignPorts(
     .toSorted();
 }
 
-/** Whether a bridge of this thread's network namespace has such ports, where no pod of ours is recorded. @throws DrawbridgeError */
+/** Returns whether a bridge of this network namespace has such ports, with no pod recorded. @throws DrawbridgeError */
 export function hasForeignPorts(syscalls: Syscalls, bridge: string): boolean {
   const socket = openRouteSocket(syscalls);
   try {
@@ -38,10 +38,10 @@ export function hasForeignPorts(syscalls: Syscalls, bridge: string): boolean {
   }
 }
 
-/** The most that are named: a node may have hundreds. */
+/** Number of ports that are listed by name; a node may have hundreds. */
 const MOST_NAMED = 3;
 
-/** A bridge's ports in words, such as `2 ports that are not of Drawbridge (veth1, veth2)`. */
+/** Describes a bridge's ports in words, such as `2 ports that are not of Drawbridge (veth1, veth2)`. */
 export function portWords(ports: readonly string[]): string {
   const named = ports.slice(0, MOST_NAMED).join(", ");
   const rest = ports.length > MOST_NAMED ? " …" : "";

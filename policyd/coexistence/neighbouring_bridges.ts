@@ -3,42 +3,43 @@ import { addressPlus, bitsOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 
-/** A link, as far as it says whether it leads to pods of another plugin. */
+/** The fields of a link that show whether it may lead to another plugin's pods. */
 export interface LinkSight {
   readonly index: number;
   readonly name: string;
   readonly kind: string | undefined;
 }
 
-/** A bridge of others, and the networks of its addresses. */
+/** A bridge of another plugin, and the networks of its addresses. */
 export interface NeighbouringBridge {
   readonly index: number;
   readonly name: string;
   readonly networks: readonly Cidr[];
 }
 
-/** That the node answers on a bridge of others for the address of a pod of ours. */
+/** A proxy entry: the node answers for the address of one of our pods on another plugin's bridge. */
 export interface Proxy {
   readonly index: number;
   readonly address: Address;
 }
 
-/** A route that comes before those of both bridges to the network that they have in common. */
+/** A route with precedence over both bridges' routes to the network that they share. */
 export interface BesideRoute {
   readonly destination: Cidr;
-  /** Of the other bridge; undefined for ours. */
+  /** The other bridge; undefined for ours. */
   readonly index: number | undefined;
 }
 
-/** The entries by which pods of ours and pods of others reach each other though their networks are the same. */
+/** The entries with which our pods and other plugins' pods reach each other although they share a network. */
 export interface BesideEntries {
   readonly routes: readonly BesideRoute[];
   readonly proxies: readonly Proxy[];
 }
 
 /**
- * Returns the bridges beside ours whose networks may hold addresses of our pods: flannel's, kubenet's and that of the sample
- * configurations of runtimes have the node's pod CIDR, which then is ours, too. A network of one address leads to nobody else.
+ * Returns the bridges beside ours whose networks may contain addresses of our pods: those of flannel, kubenet and the
+ * sample configurations of runtimes have the node's pod CIDR, which is then ours as well. A network of one address
+ * contains no others.
  */
 export function neighbouringBridges(
   links: readonly LinkSight[],
@@ -57,12 +58,12 @@ export function neighbouringBridges(
 }
 
 /**
- * Returns the entries that pods of ours need.
+ * Returns the entries that our pods need.
  *
- * Of two connected routes to one network the kernel takes the older in IPv4, and in IPv6 the one by the link that a packet came from
- * (rt6_score_route). So both halves of the network lead to the other bridge, and single addresses to our pods: these come first in
- * both families, whichever bridge is older. Pods of others take our pods for neighbours on their own link and ask there for their MAC
- * addresses, so that the node has to answer with its own.
+ * Of two connected routes to one network the kernel prefers the older in IPv4, and in IPv6 the one over the link that a
+ * packet came from (rt6_score_route). So both halves of the network lead to the other bridge, and single addresses to
+ * our pods: these routes win in both families, whichever bridge is older. The other plugin's pods take our pods for
+ * neighbours on their own link and ask there for their MAC addresses, so the node answers with its own.
  */
 export function besideEntries(pods: Iterable<Address>, bridges: readonly NeighbouringBridge[]): BesideEntries {
   const halves = new Map<string, BesideRoute>();
@@ -75,7 +76,7 @@ export function besideEntries(pods: Iterable<Address>, bridges: readonly Neighbo
       if (network === undefined) continue;
       isShared = true;
       proxies.push({ index, address });
-      // Of several bridges with one network, the first has it.
+      // If several bridges have one network, the first gets it.
       for (const destination of halvesOf(network)) {
         const key = formatCidr(destination);
         if (!halves.has(key)) halves.set(key, { destination, index });
@@ -86,7 +87,7 @@ export function besideEntries(pods: Iterable<Address>, bridges: readonly Neighbo
   return { routes: [...routes, ...halves.values()], proxies };
 }
 
-/** The two networks with one more bit; none where they would be single addresses. */
+/** Returns the two halves of a network; none where they would be single addresses. */
 function halvesOf(network: Cidr): readonly Cidr[] {
   const bits = bitsOf(cidrFamily(network));
   const prefixLength = network.prefixLength + 1;
@@ -96,18 +97,18 @@ function halvesOf(network: Cidr): readonly Cidr[] {
   return [lower, upper].flatMap((address) => (address === undefined ? [] : [{ address, prefixLength }]));
 }
 
-/** The steps from one state to the other. */
+/** The steps from one state to another. */
 export interface BesideChange {
   readonly added: BesideEntries;
   readonly removed: BesideEntries;
 }
 
-/** Compares the desired entries with those that the kernel has of ours. */
+/** Compares the desired entries with our entries in the kernel. */
 export function besideChange(desired: BesideEntries, found: BesideEntries): BesideChange {
   return { added: without(desired, found), removed: without(found, desired) };
 }
 
-/** Whether there is nothing. */
+/** Returns whether there are no entries. */
 export function isNothing({ routes, proxies }: BesideEntries): boolean {
   return routes.length === 0 && proxies.length === 0;
 }

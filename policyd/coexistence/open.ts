@@ -15,7 +15,7 @@ import { netlinkBesideKernel } from "./beside_kernel.ts";
 import { foreignPorts } from "./foreign_ports.ts";
 import { TakeOver } from "./take_over.ts";
 
-/** The machine, as far as bridges beside ours need it. */
+/** The parts of the machine that {@link openCoexistence} needs. */
 export interface CoexistenceMachine {
   readonly syscalls: Syscalls & FileCalls;
   readonly clock: Clock;
@@ -26,17 +26,17 @@ export interface CoexistenceMachine {
   readonly wasEnforced: () => boolean;
 }
 
-/** The parts that spare pods of another plugin. */
+/** The parts that protect pods of another plugin. */
 export interface Coexistence {
   readonly beside: BesideDataplane;
-  /** Undefined without policies: then no rule of ours drops packets from a port that is not ours. */
+  /** Undefined without policies: no rule of ours then drops packets from a foreign port. */
   readonly takeOver: TakeOver | undefined;
 }
 
 /**
  * Opens the links of this thread's network namespace.
  *
- * @param tables those that policyd is to put in force
+ * @param tables the desired tables of policyd
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openCoexistence(
@@ -55,12 +55,13 @@ export function openCoexistence(
     const ports = foreignPorts(kernel.links(), bridge, attachments.values());
     return { foreignPorts: ports, isOurs: ports.length > 0 && isOurs() };
   };
-  /** A bridge that is closed until policies are read was ours before. Rules of this version name the bridge. */
+  /** Returns whether the bridge was ours: it is closed until policies are read, or rules of this version name it. */
   const isOurs = (): boolean => {
     if (nftables.head(CLOSING_TABLE) !== undefined) return true;
     const chains = nftables.chains(POLICY_TABLE);
     if (version !== undefined && chains.some(({ name }) => name === version)) return true;
-    // Its tables may have been lost. Records say nothing: an ADD that is refused has one, and its port on the bridge, while it waits.
+    // The tables may have been lost. Records prove nothing: a refused ADD has one, and a port on the bridge, while it
+    // waits.
     return wasEnforced();
   };
   return { beside, takeOver: new TakeOver({ bridge, nodeName, clock, logger, events, look }) };

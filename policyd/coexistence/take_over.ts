@@ -6,16 +6,16 @@ import type { Condition } from "../health/answers.ts";
 import type { Logger } from "../log/logger.ts";
 import { portWords } from "./foreign_ports.ts";
 
-/** Milliseconds between two looks while the bridge is refused. */
+/** Milliseconds between two checks while the bridge is refused. */
 const REFUSED_PERIOD = 1000;
-/** The same while it is ours: a port of others is only reported then. */
+/** The same while it is ours, when foreign ports are only reported. */
 const REPORT_PERIOD = 60_000;
 
 /** The state of the bridge. */
 export interface BridgeSight {
-  /** The names of ports that do not belong to pods of ours. */
+  /** The names of ports that do not belong to our pods. */
   readonly foreignPorts: readonly string[];
-  /** Whether our rules about this bridge are in the kernel, or were there before since this boot. */
+  /** Whether our rules for this bridge are in the kernel, or were since this boot. */
   readonly isOurs: boolean;
 }
 
@@ -30,11 +30,12 @@ export interface TakeOverParts {
 }
 
 /**
- * Keeps the daemon from taking over a bridge on which pods of another plugin are (FOREIGN-02).
+ * Keeps the daemon from taking over a bridge that has pods of another plugin (FOREIGN-02).
  *
- * A pod on the bridge that is not known passes nothing (POL-09), so the first rules would cut such pods off from everything, their own
- * node included. Until the ports are gone no rule is written, no pod is registered and the plugin is not installed. A node whose bridge
- * is under our rules, or was since this boot, goes on: there a port that somebody adds is only reported.
+ * An unknown pod on the bridge passes nothing (POL-09), so the first rules would cut such pods off from everything,
+ * including their own node. Until these ports are gone no rule is written, no pod is registered and the plugin is not
+ * installed. If our rules cover the bridge, or did since this boot, the node continues: foreign ports are then only
+ * reported.
  */
 export class TakeOver {
   readonly #parts: TakeOverParts;
@@ -48,7 +49,7 @@ export class TakeOver {
     this.#parts = parts;
   }
 
-  /** Settles when rules may be written; never after {@link stop}. */
+  /** Resolves when rules may be written; never after {@link stop}. */
   granted(): Promise<void> {
     return new Promise((settle) => this.#ask(settle));
   }
@@ -59,8 +60,8 @@ export class TakeOver {
   }
 
   /**
-   * Whether nothing of the bridge may be changed: it has ports of others, and is not ours (FOREIGN-02). A record of one of our pods does not
-   * make it ours, since an ADD that waits for the daemon has one.
+   * Whether the bridge must not be changed: it has foreign ports and is not ours (FOREIGN-02). A record of one of our
+   * pods does not make it ours, since an ADD that waits for the daemon has one.
    */
   get isForbidden(): boolean {
     if (this.#isGranted) return false;
@@ -69,12 +70,12 @@ export class TakeOver {
     return sight === undefined || !mayBeTaken(sight);
   }
 
-  /** For the daemon's readiness. */
+  /** Part of the daemon's readiness. */
   get condition(): Condition {
     return { name: "bridge", missing: () => this.refusal };
   }
 
-  /** The problems now, for the status. */
+  /** Returns the current problem, for the status. */
   problems(): readonly string[] {
     return this.#problem === undefined ? [] : [this.#problem];
   }
@@ -113,7 +114,7 @@ export class TakeOver {
     else this.#report(reportOf(this.#parts.bridge, ports));
   }
 
-  /** @returns undefined when the kernel does not answer: then nothing is known, and nothing is taken over */
+  /** @returns undefined when the kernel does not answer: the state is unknown then, and nothing is taken over */
   #look(): BridgeSight | undefined {
     try {
       return this.#parts.look();
@@ -139,7 +140,7 @@ function mayBeTaken({ foreignPorts, isOurs }: BridgeSight): boolean {
 
 const SUBJECT = "bridge: ";
 
-/** Whether a line of the daemon's status is about ports of others on the bridge, which the doctor looks at itself. */
+/** Returns whether a status line is about foreign ports on the bridge, which the doctor checks itself. */
 export function isOfTakeOver(problem: string): boolean {
   return problem.startsWith(SUBJECT);
 }
