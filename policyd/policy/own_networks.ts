@@ -17,22 +17,23 @@ import { ownRangeElement } from "./compile/table_elements.ts";
 const OWNER = "own pod networks";
 
 export interface OwnNetworksParts {
-  /** Which has the table of policies. Whoever owns it starts and stops it. */
+  /** The ruleset with the table of policies. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly nodeName: string;
-  /** This node's pod CIDRs by the configuration. */
+  /** This node's pod CIDRs from the configuration. */
   readonly podCidrs: readonly Cidr[];
-  /** Who judges the Nodes. */
+  /** Checks the Nodes. */
   readonly judge: NodeJudge;
-  /** The pods of ours; undefined where all of them are. */
+  /** Our attachments; undefined if all pods are ours. */
   readonly attachments?: Pick<AttachmentRegistry, "values"> | undefined;
 }
 
 /**
- * Tells the rules of policies where this node's pods are, as its Node object says, so that none is reached before it is known (POL-09).
+ * Claims the networks of this node's pods, from its Node object, for the rules of policies, so that no pod is reached
+ * before it is known (POL-09).
  *
- * A Pod that runs here without an attachment of ours is one of the plugin that was here before. It is never known, so its addresses are
- * left out: else its own node did not reach it by a Service (FOREIGN-05).
+ * A Pod that runs here without an attachment of ours belongs to a former plugin. It never becomes known, so its
+ * addresses are excluded: otherwise its own node could not reach it through a Service (FOREIGN-05).
  */
 export class OwnNetworks implements Dataplane {
   readonly #parts: OwnNetworksParts;
@@ -116,7 +117,7 @@ function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
   return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
 }
 
-/** Who tells them, as the configuration says. */
+/** Creates the dataplane of the configuration. */
 export function ownNetworks(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,

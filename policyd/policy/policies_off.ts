@@ -9,8 +9,8 @@ import { POLICY_TABLE } from "./compile/policy_table.ts";
 import { OPENING_TABLE } from "./cuts/opening.ts";
 
 /**
- * Stands for policies where the configuration has none enforced: before anything else is written, what an earlier daemon
- * had in force goes, since nobody would know its pods any more.
+ * Takes the place of policies if the configuration enforces none. Before anything else is written it removes the tables
+ * of an earlier daemon, since pods would never become known to them any more.
  */
 export function policiesOff(kernel: Pick<Nftables, "head" | "commit">, logger: Logger): AttachmentFollower {
   return {

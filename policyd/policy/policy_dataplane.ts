@@ -24,21 +24,21 @@ import { policyView } from "./live/policy_view.ts";
 import type { RoomBounds } from "./live/set_room.ts";
 import type { RetainedStore } from "./retained/retained_files.ts";
 
-/** How long the event loop may be held up at once: the batch of what was worked out is often the same turn's. */
+/** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
 
 export interface PolicyDataplaneParts {
   readonly nodeName: string;
-  /** Which has the table of policies. Whoever owns it starts and stops it. */
+  /** The ruleset with the table of policies. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
   readonly clock: Clock;
   readonly options: PolicyOptions;
   readonly retained: RetainedStore;
-  /** Each pod's Namespace is told sooner or later, as by an API server; absent for false. */
+  /** Whether the source reports each pod's Namespace sooner or later, as an API server does; false if absent. */
   readonly areNamespacesTold?: boolean;
-  /** Hurried while a change takes more than a slice, as it fills the heap then; undefined leaves V8 alone. */
+  /** Hurried while a change takes more than a slice, since the heap fills up then; undefined leaves the pace to V8. */
   readonly collectionPace?: CollectionPace;
-  /** How much room the sets of NetworkPolicies have; absent for the usual bounds. */
+  /** The bounds of the sets of NetworkPolicies; absent for the usual ones. */
   readonly roomBounds?: RoomBounds;
 }
 
@@ -47,8 +47,8 @@ interface Waiting {
 }
 
 /**
- * Policies on this node. What they make of a change is worked out in slices, between which everything else goes on; a
- * small change is one slice, and in the same batch as what else changed with it.
+ * Enforces policies on this node. It computes the effect of a change in slices and lets everything else run in between;
+ * a small change is one slice, and is written in one batch with everything else that changed with it.
  */
 export class PolicyDataplane implements Dataplane, AttachmentFollower {
   readonly #parts: PolicyDataplaneParts;
@@ -59,7 +59,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   readonly #preparing: (() => void)[] = [];
   #isStarted = false;
   #next: Cancel | undefined;
-  /** The rules were to be changed since the kernel had all of them. */
+  /** Whether rules were changed since the kernel last had all of them. */
   #isAhead = false;
 
   constructor(parts: PolicyDataplaneParts) {
@@ -71,32 +71,32 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 
-  /** Has somebody told of flows that may be judged otherwise. */
+  /** Notifies a follower of flows whose verdict may have changed. */
   follow(follower: PolicyFollower): void {
     this.#followers.push(follower);
   }
 
-  /** What the rules say of flows. @param nodeAddresses the node's own, by now */
+  /** Returns the verdicts of the rules on flows. @param nodeAddresses reads the node's present addresses */
   flowJudge(nodeAddresses: () => ReadonlySet<Address>): FlowJudge {
     return flowJudge(this.#live, this.#parts.options, nodeAddresses);
   }
 
-  /** Whether {@link flowJudge} says what the kernel's rules do; while a change is worked out and written it is ahead of them. */
+  /** Whether {@link flowJudge} agrees with the kernel's rules; it does not while a change is computed and written. */
   get isSettled(): boolean {
     return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isSynced);
   }
 
-  /** Whether the rules that follow from all objects and attachments are desired; false while changes are worked out in slices. */
+  /** Whether the desired rules follow from all objects and attachments; false while changes are computed in slices. */
   get isWorkedOut(): boolean {
     return this.#next === undefined;
   }
 
-  /** Keys of the policies that allow some pods of the node nothing for the size of those before them (POL-73). */
+  /** Returns the keys of the policies that allow some pods nothing for the size of those before them (POL-73). */
   leftOut(): ReadonlyMap<string, unknown> {
     return this.#live.profiles.leftOut;
   }
 
-  /** Returns the keys of the policies that do not allow all they say, since sets of theirs would have too many elements (POL-93). */
+  /** Returns the keys of the policies that allow less than they say as their sets would be too large (POL-93). */
   closedPolicies(): ReadonlySet<string> {
     return this.#live.profiles.closedPolicies();
   }
@@ -120,7 +120,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     this.#work();
   }
 
-  /** Attachments are told by the node's dataplane, which knows which of them are there ({@link attached}). */
+  /** Does nothing: the node's dataplane reports attachments, since it knows which of them exist ({@link attached}). */
   async register(): Promise<void> {}
 
   async unregister(): Promise<void> {}
@@ -132,7 +132,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   attached(attachment: AttachmentRecord, flows: RemainingFlows): void {
     const key = attachmentKey(attachment);
     const addresses = attachment.addresses.map(({ address }) => address);
-    // An address that another network has given, too, has its flows.
+    // An address that another network has also assigned may already have flows.
     const isNew = addresses.every((address) => this.#live.locals.at(address) === undefined);
     if (flows === "none" && isNew) this.#flowless.comes(key, addresses);
     this.#live.attach(attachment);
@@ -150,7 +150,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
 
   async inForce(name: AttachmentName): Promise<void> {
     const key = attachmentKey(name);
-    // Nobody would ever answer.
+    // Otherwise the caller would wait forever.
     if (this.#live.locals.get(key) === undefined) throw removedBefore();
     if (this.#live.isClaimed(key) && this.#parts.ruleset.isSynced) return;
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
@@ -173,7 +173,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     for (const follower of this.#followers) follower.stop();
   }
 
-  /** Works for the length of a slice; what is left has its turn after everything else that waits for one. */
+  /** Works for one slice; the rest follows after everything else that waits in the event loop. */
   #work(): void {
     if (this.#next !== undefined) return;
     const { clock, collectionPace } = this.#parts;

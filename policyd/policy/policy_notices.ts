@@ -7,38 +7,37 @@ import type { ObjectChange } from "../source/object_source.ts";
 import { policyProblems } from "./compile/compile_rules.ts";
 import { MOST_PROFILE_PAIRS } from "./policy_size.ts";
 
-/** How many NetworkPolicies there are in each state. */
+/** The number of NetworkPolicies in each state. */
 export type PolicyStates = Readonly<Record<PolicyState, number>>;
 
 export type PolicyState =
-  /** As it is written, as far as it could be read. */
+  /** Enforced as it is written, as far as it could be read. */
   | "enforced"
-  /** It allows less than it says: what it isolates stays isolated. */
+  /** It allows less than it says: pods that it isolates stay isolated. */
   | "restricted"
-  /** Only tried out. */
+  /** It is only tried out. */
   | "shadow"
-  /** The configuration has none enforced. */
+  /** The configuration enforces no policies. */
   | "off";
 
 export interface PolicyNoticesParts {
   readonly logger: Logger;
   readonly events: NoticeSink;
-  /** Whether the configuration has policies enforced. */
   readonly isEnforced: boolean;
 }
 
-/** Something by which policies allow less than they say and that they do not say themselves. */
+/** A restriction by which policies allow less than they say, and which does not follow from each policy itself. */
 export interface Restriction {
-  /** The keys of the policies of which it holds by now. */
+  /** Returns the keys of the policies that it currently restricts. */
   readonly policies: () => Pick<ReadonlySet<string>, "has" | "keys" | "size">;
-  /** For people. */
+  /** For administrators. */
   readonly reason: string;
 }
 
-/** Why a policy allows some pods nothing though it is not too large itself. */
+/** The reason why a policy allows some pods nothing although it is not too large itself. */
 export const LEFT_OUT =
   `the policies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception and a port, and this one ` +
-  "comes behind those: it allows these pods nothing; have fewer or smaller policies select them";
+  "comes after those: it allows these pods nothing; have fewer or smaller policies select them";
 
 interface Known {
   readonly policy: NetworkPolicy;
@@ -53,15 +52,15 @@ export interface PolicyStanding {
 }
 
 /**
- * Says what becomes of policies on this node: once that they are in force, or that they are not (POL-53), and of each
- * policy that is not in force as it is written what is wrong, once for as long as it is so.
+ * Reports the state of policies on this node: once that they are in force or are not enforced (POL-53), and the
+ * problems of each policy that is not in force as it is written, each once for as long as it lasts.
  */
 export class PolicyNotices implements Dataplane {
   readonly #parts: PolicyNoticesParts;
   readonly #networkPolicies = new Map<string, Known>();
   readonly #clusterPolicies = new Set<string>();
   #restrictions: readonly Restriction[] = [];
-  /** The policies that were reported, and of which the restriction still holds. */
+  /** The policies that were reported and are still restricted. */
   readonly #told = new Map<Restriction, ReadonlySet<string>>();
   #isSynced = false;
   #isInForce = false;
@@ -70,7 +69,7 @@ export class PolicyNotices implements Dataplane {
     this.#parts = parts;
   }
 
-  /** Tells these restrictions from now on. */
+  /** Reports these restrictions from now on. */
   follow(restrictions: readonly Restriction[]): void {
     this.#restrictions = restrictions;
   }
@@ -98,7 +97,7 @@ export class PolicyNotices implements Dataplane {
     });
   }
 
-  /** The kernel has all that is wanted. */
+  /** Reports that the kernel has the desired state. */
   rulesInForce(): void {
     const { logger, isEnforced } = this.#parts;
     for (const restriction of this.#restrictions) this.#tellRestriction(restriction);
@@ -126,7 +125,7 @@ export class PolicyNotices implements Dataplane {
     return states;
   }
 
-  /** Returns a function that tells the state of a policy as of now, and why it is not in force as it is written. */
+  /** Returns a function that returns the present state of a policy, and why it is not in force as it is written. */
   stateReader(): (kind: Kind, key: string) => PolicyStanding {
     const { isEnforced } = this.#parts;
     const restrictions = this.#restrictions.map(({ policies, reason }) => ({ keys: policies(), reason }));
@@ -166,7 +165,7 @@ export class PolicyNotices implements Dataplane {
 
   #tell(policy: NetworkPolicy, reason: string): void {
     const { logger, events } = this.#parts;
-    logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason }, policy.namespace);
+    logger.warn("NetworkPolicy is not in force as written", { policy: policy.key, reason }, policy.namespace);
     events.tell({ regarding: policy, reason: "PolicyNotInForce", note: `NetworkPolicy ${policy.key}: ${reason}` });
   }
 

@@ -1,25 +1,25 @@
 import type { NetworkPolicy } from "../cluster/model.ts";
 
 /**
- * The most pairs of a peer, exceptions counted, and a port that a NetworkPolicy may come to in one direction: sets, rules
- * and the time they take stay bounded. A ClusterNetworkPolicy's rules the gate bounds.
+ * The most pairs of a peer or exception and a port that a NetworkPolicy may have in one direction. It bounds sets,
+ * rules and the time they take. The gate bounds the rules of ClusterNetworkPolicies.
  */
 export const MOST_PAIRS = 4096;
 
-/** Likewise, of all NetworkPolicies that pods have in one direction. */
+/** The same for all NetworkPolicies of a pod in one direction together. */
 export const MOST_PROFILE_PAIRS = 8192;
 
 const DIRECTIONS = ["ingress", "egress"] as const;
 
 type Direction = (typeof DIRECTIONS)[number];
 
-/** What becomes of what a policy allows: it is in force, or none of it is for its size or that of those before it. */
+/** Whether a policy is in force, or allows nothing because of its own size or of those before it. */
 export type Share = "in force" | "too large" | "left out";
 
 /**
- * How far policies that pods have together allow what they say (POL-73).
+ * Returns how far policies that select the same pods allow what they say (POL-73).
  *
- * @param policies in the order in which they may have pairs, which is that of their keys
+ * @param policies in the order in which they may use up the pairs, which is that of their keys
  * @returns in the same order
  */
 export function sharesOf(policies: readonly NetworkPolicy[], direction: Direction): readonly Share[] {
@@ -36,11 +36,11 @@ export function sharesOf(policies: readonly NetworkPolicy[], direction: Directio
 /** A direction in which a policy is too large. */
 export interface TooLarge {
   readonly direction: Direction;
-  /** For people. */
+  /** For administrators. */
   readonly text: string;
 }
 
-/** Where a policy does not allow what it says, whatever other policies there are. */
+/** Returns the directions in which a policy is too large, whatever other policies there are. */
 export function tooLargeIn(policy: NetworkPolicy): readonly TooLarge[] {
   return DIRECTIONS.flatMap((direction) => {
     const pairs = pairsOf(policy, direction);
@@ -52,7 +52,7 @@ export function tooLargeIn(policy: NetworkPolicy): readonly TooLarge[] {
   });
 }
 
-/** How many rules there would be if each were for one peer or exception and one port. */
+/** Returns the number of rules if each had a single peer or exception and a single port. */
 function pairsOf(policy: NetworkPolicy, direction: Direction): number {
   return policy[direction].reduce((sum, { peers, ports }) => {
     const places = peers?.reduce((all, peer) => all + 1 + (peer.type === "ipBlock" ? peer.except.length : 0), 0) ?? 1;

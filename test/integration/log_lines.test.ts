@@ -36,7 +36,7 @@ const MESSAGES = [
   "object not used as it is",
   "part of a Service is not served",
   "a Service takes traffic to its externalIPs",
-  "NetworkPolicy not in force as it is",
+  "NetworkPolicy is not in force as written",
 ];
 
 describe("log lines that tenants' objects cause", function () {

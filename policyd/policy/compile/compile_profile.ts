@@ -7,10 +7,10 @@ import { digest } from "./digest.ts";
 import type { Direction, Isolation, Profile } from "./profile.ts";
 
 /**
- * What policies make of the pods they select, in one direction; undefined where none of them has a say.
+ * Compiles the policies of some pods in one direction into a profile; undefined if none of them applies.
  *
- * Cluster policies are asked by their priorities, of equal ones by their keys. What is never asked is left out, so that
- * pods share profiles: shadow and Baseline where NetworkPolicies isolate.
+ * Cluster policies are evaluated by priority, those of equal priority by key. Rules that are never reached are omitted,
+ * so that more pods share a profile: shadow and Baseline if NetworkPolicies isolate.
  *
  * @param networkPolicies all that select the pods, in any order
  * @param clusterPolicies likewise
@@ -44,7 +44,7 @@ export function compileProfile(
   });
 }
 
-/** Does most of the work of {@link compileProfile} for the same NetworkPolicies, bit by bit. */
+/** Does most of the work of {@link compileProfile} for the same NetworkPolicies in slices. */
 export function* compileProfileAhead(direction: Direction, networkPolicies: readonly NetworkPolicy[]): Slices<void> {
   const ofDirection = policiesOf(direction, networkPolicies);
   const isolating = ofDirection.filter((policy) => !isShadow(policy));

@@ -16,17 +16,17 @@ import { digest } from "./digest.ts";
 import { nodeGroup, podGroup, rangeGroup } from "./groups.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
-/** More policies are not named in one sentence. */
+/** The most policies that one sentence names. */
 const MOST_NAMED = 5;
 
 const LAST_PORT = 65_535;
-/** So many hashes of selectors or prefixes take a millisecond, cold code some. */
+/** The peers per slice: hashes of that many selectors or prefixes take a millisecond, in cold code several. */
 const PEERS_AT_ONCE = 64;
 
-/** What one policy says in one direction. */
+/** The compiled rules of one policy in one direction. */
 export interface CompiledRules {
   readonly rules: readonly ProfileRule[];
-  /** Of all there is in the rules. */
+  /** The digest of the whole rules. */
   readonly digest: string;
 }
 
@@ -35,15 +35,15 @@ type Cache = WeakMap<NetworkPolicy | ClusterNetworkPolicy, CompiledRules>;
 // Objects never change, and a policy is part of many profiles.
 const compiled: Readonly<Record<Direction, Cache>> = { egress: new WeakMap(), ingress: new WeakMap() };
 
-/** What a NetworkPolicy says that comes behind too many others. */
+/** The rules of a NetworkPolicy that is left out because those before it have too many pairs. */
 const LEFT_OUT: CompiledRules = Object.freeze({ rules: Object.freeze([]), digest: digest("left out") });
 
 /**
- * The rules of NetworkPolicies, all of which allow. There are none of a policy of which {@link policyProblems} says that it
- * is too large, and of one that with those before it comes to more than {@link MOST_PROFILE_PAIRS} (POL-73).
+ * Returns the rules of NetworkPolicies, which all allow. A policy has none if {@link policyProblems} reports it as too
+ * large, or if it and those before it exceed {@link MOST_PROFILE_PAIRS} together (POL-73).
  *
- * @param policies in the order in which they may have pairs
- * @returns what each says, in the same order, with the keys of those that were left out for others
+ * @param policies in the order in which they may use up the pairs
+ * @returns the rules of each, in the same order, and the keys of those that were left out because of others
  */
 export function networkPolicyRules(
   policies: readonly NetworkPolicy[],
@@ -57,10 +57,7 @@ export function networkPolicyRules(
   return { said, leftOut: policies.filter((_, index) => shares[index] === "left out").map(({ key }) => key) };
 }
 
-/**
- * Compiles what NetworkPolicies say, bit by bit, if it is not known yet: {@link networkPolicyRules} of the same policies then
- * have little to do.
- */
+/** Compiles NetworkPolicies that are not compiled yet in slices; {@link networkPolicyRules} then has little to do. */
 export function* networkPolicyRulesAhead(policies: readonly NetworkPolicy[], direction: Direction): Slices<void> {
   const shares = sharesOf(policies, direction);
   for (const [index, policy] of policies.entries()) {
@@ -72,12 +69,12 @@ export function* networkPolicyRulesAhead(policies: readonly NetworkPolicy[], dir
   }
 }
 
-/** The keys of a profile's policies that allow nothing since those before them have too many pairs (POL-73). */
+/** Returns the keys of a profile's policies that allow nothing since those before them have too many pairs (POL-73). */
 export function leftOutOf({ isolation, shadow }: Profile): readonly string[] {
   return (isolation ?? shadow)?.leftOut ?? [];
 }
 
-/** Why policies of a profile do not allow what they say, for people; undefined where they do. */
+/** Returns, for administrators, why policies of a profile allow less than they say; undefined if none does. */
 export function leftOutProblem(profile: Profile): string | undefined {
   const { direction } = profile;
   const leftOut = leftOutOf(profile);
@@ -90,12 +87,12 @@ export function leftOutProblem(profile: Profile): string | undefined {
   );
 }
 
-/** The rules of a ClusterNetworkPolicy. Those that could not be read fail closed already. */
+/** Returns the rules of a ClusterNetworkPolicy. Rules that could not be read already fail closed. */
 export function clusterPolicyRules(policy: ClusterNetworkPolicy, direction: Direction): CompiledRules {
   return cached(policy, direction, () => clusterRules(policy, direction));
 }
 
-/** Why a policy does not allow what it says, for people, in one sentence each; none where it does. */
+/** Returns, for administrators, a sentence for each reason why a policy allows less than it says. */
 export function policyProblems(policy: NetworkPolicy): readonly string[] {
   return tooLargeIn(policy).map(({ direction, text }) => `${direction}: ${text}; split it into several`);
 }
@@ -148,7 +145,10 @@ const ACTIONS = { Accept: "allow", Deny: "deny", Pass: "pass" } as const;
 
 const LINK = rangeGroup(LINK_DESTINATIONS);
 
-/** A Deny about nodes is about what only a pod's own node takes as well, whichever nodes it selects: it fails closed (CNP-20). */
+/**
+ * Returns the rules of a ClusterNetworkPolicy. A Deny of nodes, whichever it selects, also denies destinations on the
+ * link, which a pod's own node receives: it fails closed (CNP-20).
+ */
 function clusterRules(policy: ClusterNetworkPolicy, direction: Direction): readonly ProfileRule[] {
   return policy[direction].map(({ index, action, peers, ports }: ClusterPolicyRule) => {
     const deniesNodes = action === "Deny" && peers?.some(({ type }) => type === "nodes") === true;
@@ -176,7 +176,7 @@ function peerGroup(peer: PolicyPeer | ClusterPolicyPeer, ownNamespace: string): 
 
 function portGroup({ protocol, port, endPort }: PolicyPort | ClusterPolicyPort): PortGroup {
   if (typeof port === "string") return { type: "name", protocol, name: port };
-  // A name alone comes without a protocol.
+  // Only a name comes without a protocol.
   if (protocol === undefined) throw new RangeError("a port's number without a protocol");
   if (port === undefined) return { type: "range", protocol, first: 0, last: LAST_PORT };
   return { type: "range", protocol, first: port, last: endPort ?? port };

@@ -7,31 +7,31 @@ import { FAMILIES } from "./words.ts";
 
 /** The names of the sets, each followed by the family's digit. */
 export const CROWDING_SETS = {
-  /** Addresses of local pods with too many connections: no further ones begin from them, or from outside to them. */
+  /** Addresses of local pods with too many connections: no new ones begin from them, or to them from outside. */
   crowded: "crowded",
-  /** Addresses of local pods that began connections while the table was nearly full, each with its rate; rules write it. */
+  /** Addresses of local pods that began connections while the table was nearly full, with rates; rules write it. */
   begun: "begun",
 } as const;
 
-/** Why a rule of this file drops, in its comment. */
+/** The reasons for drops by rules of this file, as their comments. */
 export const CrowdingReason = {
   CROWDED: "pod with too many connections",
   BRAKED: "pod that begins connections too fast for a table that is nearly full",
 } as const;
 
-/** Before policies judge at -5: a connection that they have allowed passes. */
+/** Before policies, which are evaluated at -5 and would let pass a connection that they allow. */
 const PRIORITY = -6;
 /** More pods than a node has. */
 const MOST_PODS = 4096;
-/** An address that began nothing for so long has its whole burst again. */
+/** An address that began nothing for this long has its whole burst again. */
 const KEPT_MILLISECONDS = 10_000;
 /**
- * How many connections a pod's address may begin while the table is nearly full, so that the daemon has the time to count: with 50
- * pods that all do so, a tenth of the smallest usual table (131,072) in 130 ms.
+ * The rate at which a pod's address may begin connections while the table is nearly full. It leaves the daemon time to
+ * count: 50 pods that all use it up need 130 ms for a tenth of the smallest usual table (131,072).
  */
 const BRAKE = { rate: 2000, burst: 500 } as const;
 
-/** The things that the rules need of the table that they are in. */
+/** The parts of the surrounding table that the rules need. */
 export interface CrowdingParts {
   readonly bridge: string;
   /** The name of the sets of addresses whose pods are known, without the family's digit. */
@@ -40,7 +40,6 @@ export interface CrowdingParts {
   readonly neighbours: readonly Rule[];
 }
 
-/** The sets of {@link CROWDING_SETS}. */
 export function crowdingSets(): readonly SetDefinition[] {
   return FAMILIES.flatMap((family): readonly SetDefinition[] => {
     const key = [familyWords[family].type];
@@ -51,7 +50,7 @@ export function crowdingSets(): readonly SetDefinition[] {
   });
 }
 
-/** Returns the chains that {@link limitHooks} and {@link brakeHooks} lead to. They cost nothing while there are no such hooks. */
+/** Returns the chains that {@link limitHooks} and {@link brakeHooks} lead to. They cost nothing without such hooks. */
 export function crowdingChains({ bridge, known, neighbours }: CrowdingParts): readonly Chain[] {
   const fromBridge = equals("iifname", bridge);
   const crowded = (end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] =>
@@ -72,7 +71,7 @@ export function crowdingChains({ bridge, known, neighbours }: CrowdingParts): re
       name: "crowded_forward",
       rules: [...crowded("source"), ...crowded("destination", not(fromBridge))],
     },
-    // Neighbour discovery is untracked, and its node finds a pod's link by what the pod answers: no flow begins by that.
+    // Neighbour discovery is untracked and begins no flow; the node finds a pod's link by the pod's answers to it.
     { name: "crowded_input", rules: [...neighbours, ...crowded("source", fromBridge)] },
     { name: "braked_forward", rules: [...braked("source", fromBridge), ...braked("destination", not(fromBridge))] },
     { name: "braked_input", rules: braked("source", fromBridge) },
@@ -91,16 +90,17 @@ function tooFast(family: 4 | 6, key: Selector): Statement {
 }
 
 /**
- * Returns the hooks that let no further connection of a pod with too many begin. They are there while there is such a pod. All that
- * belongs to no answered connection is looked at, also what a conntrack helper has announced (related), and invalid packets.
+ * Returns the hooks that let no new connections of pods with too many begin; they exist while there is such a pod. They
+ * check every packet of an unanswered connection, including those a conntrack helper has announced (related), and
+ * invalid packets.
  *
- * @param passing the rules that let pass what was judged before
+ * @param passing the rules that let pass connections which are already allowed
  */
 export function limitHooks(passing: readonly Rule[]): readonly Chain[] {
   return hooks("limit", rule(anyFlag("ct state", "established"), accept), passing, "crowded");
 }
 
-/** Returns the hooks that slow new connections of pods down. They are there while the table is nearly full. @param passing as above */
+/** Returns the hooks that slow down new connections of pods while the table is nearly full. @param passing as above */
 export function brakeHooks(passing: readonly Rule[]): readonly Chain[] {
   return hooks("brake", rule(not(anyFlag("ct state", "new", "related")), accept), passing, "braked");
 }

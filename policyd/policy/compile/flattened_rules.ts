@@ -15,18 +15,18 @@ import type { PlacedRange, SetCollector } from "./set_collector.ts";
 import { namedSource } from "./set_collector.ts";
 import { FAMILIES, peerField } from "./words.ts";
 
-/** So many take a millisecond or less. */
+/** The number of pairs per slice, which takes a millisecond or less. */
 const PAIRS_AT_ONCE = 512;
 
 type PortName = Extract<PortGroup, { readonly type: "name" }>;
 
-/** Who may send to a port, or be sent to at it. */
+/** The peers that may send to a port, or receive at it. */
 interface Peers {
   readonly groups: Map<string, PodGroup>;
   readonly ranges: AddressRange[];
 }
 
-/** All that rules allow, sorted by how the kernel finds it. */
+/** Everything that rules allow, by the lookup that finds it. */
 interface Flattened {
   /** Everyone at every port. */
   isEverything: boolean;
@@ -34,18 +34,18 @@ interface Flattened {
   readonly everyone: PortGroup[];
   /** At every port. */
   readonly anyPort: Peers;
-  /** At single ports: of pods, by their groups' keys; of ranges, by port. */
+  /** Peers at single ports: pods by their groups' keys, ranges by port. */
   readonly podPorts: Map<string, { readonly group: PodGroup; readonly ports: PortGroup[] }>;
   readonly rangePorts: Map<string, PortNumber & { readonly ranges: AddressRange[] }>;
   readonly portRanges: Map<string, PortRange & Peers>;
-  /** At ports that the destination's pod calls so: the profile's own pod for ingress, for egress one within ranges. */
+  /** Peers at ports named by the destination's pod: the profile's own pod for ingress, one within ranges for egress. */
   readonly ownNames: Map<string, PortName & Peers>;
 }
 
 /**
- * What NetworkPolicies allow as a few lookups in large sets, of which some are the profile's alone: for many rules, whose
- * order and number then are of no matter to a packet. Only ranges of ports of certain peers, and peers of certain names
- * of ports, are asked for one after the other.
+ * Compiles what NetworkPolicies allow into a few lookups in large sets, some of which belong only to the profile. This
+ * is for many rules: their order and number then do not affect the cost of a packet. Only ranges of ports of certain
+ * peers, and peers of certain names of ports, are checked one after the other.
  */
 export function* flattenedRules(
   direction: Direction,
@@ -70,7 +70,7 @@ export function* flattenedRules(
   return made;
 }
 
-/** Rules of one kind for a family's packets: each is what it asks. */
+/** The rules of one kind for a family's packets, as the conditions of each. */
 interface Lookup {
   readonly comment: string;
   readonly matches: (family: Family) => readonly (readonly Match[])[];
@@ -113,7 +113,7 @@ function* lookupsOf(direction: Direction, all: Flattened, sets: SetCollector): S
       comment: "peers at a named port",
       matches: (family) => {
         const test = namedPortMatch(name, family, sets);
-        // The name's own field says of which family the packet is.
+        // The lookup of the name already checks the family.
         return peers(family).map((one) => [...one.filter(({ left }) => left !== "meta nfproto"), test]);
       },
     });
@@ -164,7 +164,7 @@ function* flattened(direction: Direction, rules: readonly ProfileRule[]): Slices
     for (const peer of peers) {
       if (numbers === undefined) addPeer(all.anyPort, peer);
       else addAtPorts(all, direction, peer, numbers, named);
-      // A peer at each of many ports takes as long as many peers at one.
+      // One peer at many ports takes as long as many peers at one port.
       left -= 1 + (ports?.length ?? 0);
       if (left > 0) continue;
       left = PAIRS_AT_ONCE;
@@ -188,7 +188,7 @@ function addAtPorts(
       peer,
     );
   }
-  // Pods as destinations are looked up with their ports below; only pods have names for ports (POL-31).
+  // Pods as destinations are looked up with their ports below. Only pods have names for ports (POL-31).
   if (direction === "ingress" || peer.type === "ranges") {
     for (const name of named) {
       addPeer(
@@ -231,7 +231,7 @@ function newPeers(): Peers {
   return { groups: new Map(), ranges: [] };
 }
 
-/** NetworkPolicies know no peers that are nodes. */
+/** Adds a peer. NetworkPolicies have no peers that are nodes. */
 function addPeer({ groups, ranges }: Peers, peer: PeerGroup): void {
   if (peer.type === "pods") groups.set(peer.key, peer);
   else if (peer.type === "ranges") ranges.push(...peer.ranges);

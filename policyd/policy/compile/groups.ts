@@ -5,16 +5,16 @@ import { digest } from "./digest.ts";
 import type { NodeGroup, PodGroup, RangeGroup } from "./profile.ts";
 import { isEmptySelector, isSelected, selectorIdentity } from "./selector.ts";
 
-/** A pod as selectors see it. Pods of the host's network and finished ones are none to them: do not ask (POL-54, POL-57). */
+/** A pod as selectors see it; never a finished or host-network pod, which they do not select (POL-54, POL-57). */
 export interface SelectablePod {
   readonly namespace: string;
   readonly labels: Labels;
-  /** With `kubernetes.io/metadata.name`, which every namespace has, also one that is not among the objects (POL-24). */
+  /** Includes `kubernetes.io/metadata.name`, also for a namespace that is missing among the objects (POL-24). */
   readonly namespaceLabels: Labels;
 }
 
 /**
- * The pods of a peer.
+ * Returns the group of pods of a peer.
  *
  * @param ownNamespace where a peer without a namespaceSelector selects
  */
@@ -33,19 +33,18 @@ export function podGroup(
   return Object.freeze({ type: "pods", key: digest(identity), namespace, namespaceSelector, podSelector: pods });
 }
 
-/** The nodes that a selector selects. */
+/** Returns the group of nodes that a selector selects. */
 export function nodeGroup(selector: LabelSelector): NodeGroup {
   return Object.freeze({ type: "nodes", key: digest(["nodes", selectorIdentity(selector)]), selector });
 }
 
-/** The addresses of prefixes without those of the exceptions (POL-25). */
+/** Returns the group of addresses in prefixes, without the exceptions (POL-25). */
 export function rangeGroup(cidrs: readonly Cidr[], except: readonly Cidr[] = []): RangeGroup {
   const ranges = withoutRanges(unitedRanges(cidrs.map(rangeOf)), except.map(rangeOf));
   const identity = ranges.map(({ first, last }) => `${typeof first} ${first} ${last}`);
   return Object.freeze({ type: "ranges", key: digest(["ranges", identity]), ranges: Object.freeze(ranges) });
 }
 
-/** Whether a pod is in a group. */
 export function groupHasPod(group: PodGroup, { namespace, labels, namespaceLabels }: SelectablePod): boolean {
   if (group.namespaceSelector === undefined) {
     if (group.namespace !== namespace) return false;
@@ -53,12 +52,12 @@ export function groupHasPod(group: PodGroup, { namespace, labels, namespaceLabel
   return group.podSelector === undefined || isSelected(group.podSelector, labels);
 }
 
-/** Whether a node of these labels is in a group. */
+/** Returns whether a node with these labels is in a group. */
 export function groupHasNode({ selector }: NodeGroup, labels: Labels): boolean {
   return isSelected(selector, labels);
 }
 
-/** Whether a policy is one of a pod's. */
+/** Returns whether a policy selects a pod. */
 export function subjectSelects(policy: NetworkPolicy | ClusterNetworkPolicy, pod: SelectablePod): boolean {
   if (policy.kind === "NetworkPolicy") {
     return policy.namespace === pod.namespace && isSelected(policy.podSelector, pod.labels);

@@ -5,21 +5,21 @@ import type { PolicyOptions } from "./options.ts";
 import { DNS_PORT } from "./options.ts";
 import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
-/** A flow as policies see it: to the destination behind a Service, from the source before masquerading. */
+/** A flow as policies see it: to the endpoint of a Service, from the source before masquerading. */
 export interface JudgedFlow {
   readonly source: Address;
   readonly destination: Address;
-  /** Undefined for all that has no ports policies know, such as ICMP. */
+  /** Undefined for traffic whose ports policies do not know, such as ICMP. */
   readonly protocol: Protocol | undefined;
-  /** The destination's; not asked for without a protocol. */
+  /** The destination's port; unused without a protocol. */
   readonly port: number;
 }
 
-/** What there is at addresses, as the sets in the kernel have it. */
+/** The pods and nodes at addresses, as in the kernel's sets. */
 export interface FlowView {
   /** Whether the address is that of one of the group's pods or nodes. */
   readonly isInGroup: (group: PodGroup | NodeGroup, address: Address) => boolean;
-  /** Whether the pod at the address calls the port so; never true for other addresses. */
+  /** Whether the pod at the address gives the port this name; never true for other addresses. */
   readonly hasPortName: (address: Address, name: string, protocol: Protocol, port: number) => boolean;
   /** Whether both are addresses of one local pod. */
   readonly isSamePod: (a: Address, b: Address) => boolean;
@@ -30,8 +30,8 @@ export interface FlowView {
 type JudgeOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDNS">;
 
 /**
- * What a profile's chains say of a flow's first packet: whether it is allowed in the profile's direction. Asked for the
- * flows there are already; ICMP errors, which belong to another flow, are not to be asked about.
+ * Returns whether a profile's chains allow the first packet of a flow in the profile's direction. Used for existing
+ * flows, never for ICMP errors, which belong to another flow.
  */
 export function judgeProfile(profile: Profile, flow: JudgedFlow, view: FlowView, options: JudgeOptions): boolean {
   const { direction, admin, isolation, baseline } = profile;
@@ -42,7 +42,7 @@ export function judgeProfile(profile: Profile, flow: JudgedFlow, view: FlowView,
   return isExempt(direction, flow, view, options) || isolation.rules.some(isMet);
 }
 
-/** What NetworkPolicies never keep apart. */
+/** Returns whether NetworkPolicies always allow a flow. */
 function isExempt(
   direction: Direction,
   { source, destination, protocol, port }: JudgedFlow,

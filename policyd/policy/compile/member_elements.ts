@@ -4,7 +4,8 @@ import type { ContainerPort } from "../../cluster/model.ts";
 import type { MemberSource } from "./member_set.ts";
 
 /**
- * The keys that one source gives a member's address: the address alone, or beside each port.
+ * Returns the keys that one source gives a member's address: the address, with each of its ports if the source has
+ * ports.
  *
  * @param ports the named ports of the pod at the address; none for a node's
  */

@@ -20,7 +20,7 @@ export interface NumberedPorts {
 
 const LAST_PORT = 65_535;
 
-/** Those of port groups that are numbers, in order. Single ports next to each other stay single: a hash finds them. */
+/** Returns the numbered ports of port groups, in order. Adjacent single ports stay single: a hash finds them. */
 export function numberedPorts(groups: readonly PortGroup[]): NumberedPorts {
   const all = groups.filter((group) => group.type === "range");
   const ranges = joined(all.filter(({ first, last }) => first < last));
@@ -40,7 +40,7 @@ export function numberedPorts(groups: readonly PortGroup[]): NumberedPorts {
   return { singles, ranges };
 }
 
-/** Whether it is every port of the protocol. */
+/** Returns whether a range is every port of the protocol. */
 export function isWholeProtocol({ first, last }: PortRange): boolean {
   return first === 0 && last === LAST_PORT;
 }

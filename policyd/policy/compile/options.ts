@@ -1,25 +1,27 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** Where a DNS server of the node is asked (`nodeLocalDNS`), by TCP and UDP. */
+/** The port of the node's DNS server (`nodeLocalDNS`), for TCP and UDP. */
 export const DNS_PORT = 53;
 
-/** What the configuration says about the rules of policies; its fields have the same names there. */
+/** The configuration of the rules of policies, with the same names of fields. */
 export interface PolicyOptions {
-  /** The bridge whose ports the pods are. */
+  /** The bridge of the pods. */
   readonly bridge: string;
-  /** NetworkPolicies hold for what a pod sends to its own node, too. */
+  /** NetworkPolicies also apply to traffic from a pod to its own node. */
   readonly policePodToOwnNode: boolean;
-  /** Where a DNS server of the node listens: no NetworkPolicy keeps pods from it. */
+  /** Addresses of the node's DNS server: NetworkPolicies always allow pods to reach it. */
   readonly nodeLocalDNS: readonly Address[];
-  /** What is left of a TCP connection that was cut is reset. */
+  /** Later packets of a TCP connection that was cut are answered with a reset. */
   readonly policyReset: boolean;
-  /** What NetworkPolicies drop is logged, at a bounded rate. What those in shadow would drop always is. */
+  /**
+   * Packets that NetworkPolicies drop are logged at a bounded rate. Those that shadow policies would drop always are.
+   */
   readonly dropLog: boolean;
   /** The nflog group. */
   readonly dropLogGroup: number;
 }
 
-/** As the configuration has them by default. */
+/** The options of the default configuration. */
 export const DEFAULT_POLICY_OPTIONS: PolicyOptions = Object.freeze({
   bridge: "drawbridge0",
   policePodToOwnNode: false,

@@ -9,21 +9,22 @@ import type { SetCollector } from "./set_collector.ts";
 import { namedSource } from "./set_collector.ts";
 import { FAMILIES } from "./words.ts";
 
-/** A rule for nft, and of which family's packets it is; undefined of both. */
+/** A rule for nft, and the family of its packets; undefined for both families. */
 export interface PlainRule {
   readonly family: Family | undefined;
   readonly rule: Rule;
 }
 
-/** The comment of what a policy's rule became: metrics find its counters by it. */
+/** Returns the comment of the rules compiled from a policy's rule; metrics find its counters by it. */
 export function originComment({ kind, policy, index }: RuleOrigin): string {
   return commentText(`${kind} rule ${index} of ${policy}`);
 }
 
 /**
- * A profile's rule as rules for nft, one for each peer and kind of port: a packet that fits one of them fits the rule.
+ * Compiles a profile's rule into rules for nft, one for each peer and kind of port: a packet that matches any of them
+ * matches the rule.
  *
- * @param verdict what then happens
+ * @param verdict the effect of a match
  */
 export function* plainRules(
   direction: Direction,
@@ -46,7 +47,7 @@ export function* plainRules(
 
 type Make = (family: Family | undefined, ...matches: readonly Match[]) => PlainRule;
 
-/** Those for all traffic, or for ports by their numbers. */
+/** Returns the rules for all traffic, or for ports by their numbers. */
 function numbered(
   direction: Direction,
   peer: PeerGroup | undefined,
@@ -54,7 +55,7 @@ function numbered(
   sets: SetCollector,
   make: Make,
 ): readonly PlainRule[] {
-  // One of no test, or one for each test.
+  // A single rule without conditions, or one rule for each condition.
   const tests: readonly (readonly Match[])[] =
     ports === undefined ? [[]] : portMatches(numberedPorts(ports), sets).map((match) => [match]);
   if (tests.length === 0) return [];
@@ -66,8 +67,8 @@ function numbered(
 }
 
 /**
- * Those for a port's name, which is the destination pod's: of each peer for egress, of the profile's pod for ingress. To a
- * destination in ranges of addresses it is a test for the range, and a lookup among all pods' ports of the name.
+ * Returns the rules for a named port of the destination pod: of each peer for egress, of the profile's pod for ingress.
+ * If the destination is in ranges of addresses, they match the range and look up the named ports of all pods.
  */
 function named(
   direction: Direction,

@@ -22,33 +22,33 @@ import { familyWords } from "../../../kernel/nftables/family_words.ts";
 import type { Direction } from "./profile.ts";
 import { FAMILIES } from "./words.ts";
 
-/** The table of policies alone: its sets and chains come and go with them. */
+/** The table of policies; its sets and chains come and go with them. */
 export const POLICY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-policy" });
 
-/** The label (nf_conntrack's bit) of a connection that was judged and allowed. */
+/** The label (nf_conntrack's bit) of a connection that was evaluated and allowed. */
 export const ALLOWED_LABEL = 100;
 
-/** The static sets' names; all but the two of connections are followed by the family's digit. */
+/** The names of the static sets; all except the two of connections are followed by the family's digit. */
 export const POLICY_SETS = {
-  /** Addresses of the bridge whose profiles are in force. */
+  /** Addresses on the bridge whose profiles are in force. */
   known: "known",
-  /** Where this node's pods are, known or not. */
+  /** The networks of this node's pods, known or not. */
   own: "own",
   /** Pairs of a local pod's addresses with each other. */
   self: "self",
   /**
-   * Maps from a local pod's address to its verdict: the chain that judges it, or `return` where no policy selects the pod. Without
-   * an element nothing passes.
+   * Maps from a local pod's address to its verdict: its profile's chain, or `return` if no policy selects the pod.
+   * Without an element nothing passes.
    */
   egress: "egress",
   ingress: "ingress",
-  /** Connections to be reset; there with `policyReset` alone. */
+  /** Connections to be reset; exists only with `policyReset`. */
   cut: "cut",
-  /** Connections that are allowed and were there before the table, so that the kernel has no place for their label. */
+  /** Allowed connections that are older than the table, for which the kernel has no room for a label. */
   settled: "settled",
 } as const;
 
-/** The comments of the static rules that drop, by which people and metrics tell their counters apart. */
+/** The comments of the static rules that drop, by which administrators and metrics tell their counters apart. */
 export const PolicyDropReason = {
   ANSWER: "answer of no allowed connection",
   SOURCE: "source not known yet",
@@ -58,28 +58,28 @@ export const PolicyDropReason = {
 } as const satisfies Readonly<Record<string, string>>;
 
 const LINK_LOCAL = parseCidr("fe80::/10");
-/** What is sent with another has passed a router (RFC 4861 section 7.1). */
+/** A packet with any other hop limit has passed a router (RFC 4861 section 7.1). */
 const ND_HOP_LIMIT = 255;
 
 type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
 
 /**
- * The table of policies without what depends on the cluster.
+ * Returns the table of policies without the parts that depend on the cluster.
  *
- * Packets to and from pods are judged by addresses, after destination NAT and before source NAT; -5 comes after the
- * checks of Services at -10 (SVC-04), so that one without endpoints refuses before policies drop. The label of a
- * connection that was judged and allowed is the only fast path: all others are judged, or dropped where they are the
- * answer to something. It is set in the original direction alone, since answers would bring a cut connection back to
- * life. A packet on the bridge without a verdict passes nothing, in neither direction (POL-09): that no policy selects a pod is
- * a verdict, too.
+ * Packets to and from pods are evaluated by addresses, after destination NAT and before source NAT. Priority -5 comes
+ * after the checks of Services at -10 (SVC-04), so that a Service without endpoints refuses before policies drop. The
+ * label of an evaluated and allowed connection is the only fast path: all other packets are evaluated, or dropped if
+ * they are answers. The label is set only in the original direction, since answers would otherwise revive a cut
+ * connection. An address on the bridge without a verdict passes nothing in either direction (POL-09): the fact that no
+ * policy selects a pod is a verdict, too.
  *
- * - `forward`: pods with pods and the outside.
- * - `input`: pods with their node. Neighbour discovery and multicast reports come first; link-local addresses are in no
- *   map, so nothing else from them passes.
- * - `output`: the node with its pods, which no policy keeps apart (POL-07). What leaves by another interface than theirs is
- *   not for them, tunnels' packets among it, and passes first. Destinations of the rest are told by their addresses, since a
- *   packet that NAT has moved still has its old interface here: to a pod of this node that is not known yet it goes no further
- *   where its address is in `own` and not the node's.
+ * - `forward`: traffic of pods with pods and the outside.
+ * - `input`: traffic of pods with their node. Neighbour discovery and multicast reports come first; link-local
+ *   addresses are in no map, so nothing else from them passes.
+ * - `output`: traffic of the node with its pods, which policies always allow (POL-07). Packets that leave by another
+ *   interface than the pods', such as a tunnel's, are not for them and pass first. The others are recognised by their
+ *   destination address, since a packet whose destination NAT has changed still has its old interface here. A packet to
+ *   a pod of this node that is not known yet is dropped if its address is in `own` and is not the node's.
  */
 export function policyTable(options: TableOptions): Table {
   return {
@@ -120,16 +120,16 @@ function base(hook: "forward" | "input" | "output"): NonNullable<Chain["base"]> 
   return { type: "filter", hook, priority: -5, policy: "accept" };
 }
 
-/** What was judged before passes. */
+/** Lets evaluated and allowed connections pass. */
 const isAllowed = rule(equals("ct label", ALLOWED_LABEL), accept);
-/** So does what was there before the table, and is allowed. */
+/** Lets allowed connections pass that are older than the table. */
 const isSettled = rule(inSet("ct id", POLICY_SETS.settled), accept);
-/** Untracked packets are judged one by one. */
+/** Untracked packets are evaluated one by one. */
 const mayBegin = anyFlag("ct state", "new", "untracked");
 
 /**
- * Errors about a connection pass with it (POL-56). By then those of pods about connections of others have been dropped
- * ({@link relatedPackets}), so this and the label of the quoted connection let no such error through.
+ * Errors about a connection pass with it (POL-56). Errors of pods about connections of others have already been dropped
+ * ({@link relatedPackets}), so neither these rules nor the label of the quoted connection let one through.
  */
 const errors: readonly Rule[] = [
   rule(
@@ -162,8 +162,8 @@ const linkLocal = dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LI
 const RESET_PRIORITY = -150;
 
 /**
- * Resets what is left of connections that were cut. The resets themselves leave by the node's output, and come in again
- * when they are for the node, as part of the connection they are about (nf_ct_attach): what answers one drops it.
+ * Returns the rules that reset cut connections at their next packet. The resets leave by the node's output, and come in
+ * again if they are for the node, as part of their connection (nf_ct_attach): the rule for answers drops them.
  */
 function resets({ policyReset }: TableOptions): readonly Rule[] {
   if (!policyReset) return [];
@@ -174,8 +174,8 @@ function resets({ policyReset }: TableOptions): readonly Rule[] {
 }
 
 /**
- * What comes in is answered as it came, before NAT: br_netfilter sends the answer to a bridged packet straight to its port
- * (nf_send_reset), past the hooks that would turn the endpoint's address back into the Service's.
+ * Returns the hook that resets incoming packets before NAT: br_netfilter sends the answer to a bridged packet straight
+ * to its port (nf_send_reset), past the hooks that would translate the endpoint's address back to the Service's.
  */
 function prerouting(options: TableOptions): readonly Chain[] {
   if (!options.policyReset) return [];
@@ -197,15 +197,16 @@ export const crowdingHooks = limitHooks([isAllowed, isSettled]);
 /** The hooks of a table that is nearly full ({@link brakeHooks}). */
 export const brakingHooks = brakeHooks([isAllowed, isSettled]);
 
-/** The chains that judge a packet by the verdicts of its two ends. */
+/** The names of the chains that evaluate a packet by the verdicts of its two ends. */
 const Judging = { BOTH: "judge", SENDER: "sender", RECEIVER: "receiver", UNKNOWN: "unknown_sender" } as const;
 
 /**
- * Returns the chains that judge a packet by both ends, and label its connection.
+ * Returns the chains that evaluate a packet by both ends, and label its connection.
  *
- * A verdict ends the chain that asks for it: `return` goes back to `judge`, and a profile's chain, to which the element goes,
- * returns there too where it allows. So the rule after the lookups sees only addresses that have no verdict, and drops those on
- * the bridge. An end elsewhere has a verdict only where it says that it is a pod of this node, which holds then.
+ * A verdict ends the chain that looks it up: `return` goes back to `judge`, and a profile's chain, which an element
+ * leads to, returns there too if it allows. So the rule after the lookups only sees addresses without a verdict, and
+ * drops those on the bridge. An address elsewhere has a verdict only if it is also a pod's of this node, and the
+ * verdict then applies.
  */
 function judgingChains({ bridge }: TableOptions): readonly Chain[] {
   const verdicts = (direction: Direction): readonly Rule[] =>
@@ -231,7 +232,7 @@ function judgingChains({ bridge }: TableOptions): readonly Chain[] {
   ];
 }
 
-/** Judges what is neither labelled nor an answer, by both ends; what may begin a flow does not come here. */
+/** Returns the chain for packets without a label that begin no flow: it drops answers and evaluates the rest. */
 function decide(options: TableOptions): Chain {
   const { bridge } = options;
   return {
@@ -289,7 +290,7 @@ function output(options: TableOptions): Chain {
     rules: [
       rule(not(equals("oifname", options.bridge)), not(anyFlag("ct status", "dnat")), accept),
       isAllowed,
-      // A flow from the node itself to a pod is never denied.
+      // A flow from the node to a pod is never denied.
       ...toKnown.map((match) =>
         rule(anyFlag("ct state", "new"), match, { kind: "set label", bit: ALLOWED_LABEL }, accept),
       ),
@@ -314,7 +315,7 @@ function output(options: TableOptions): Chain {
   };
 }
 
-/** The pair of addresses by which a packet of a pod to itself is told. */
+/** Returns the match for a packet of a pod to itself, by its pair of addresses. */
 export function selfMatch(family: 4 | 6): Statement {
   const { source, destination } = familyWords[family];
   return inSet(concatenation(source, destination), `${POLICY_SETS.self}${family}`);

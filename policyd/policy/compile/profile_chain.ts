@@ -22,33 +22,34 @@ import { familyWords } from "../../../kernel/nftables/family_words.ts";
 import { FAMILIES } from "./words.ts";
 
 /**
- * Up to so many nft rules for each family what NetworkPolicies allow is a rule each, with sets that profiles share; more
- * are flattened into a few large sets. Measured: a rule of each family takes 0.1 of the 15 µs of a flow's first packet,
- * and a flattened set has all its peers for one profile alone (docs/performance.md).
+ * Up to this number of nft rules for each family, NetworkPolicies are compiled rule by rule, with sets that profiles
+ * share; more are flattened into a few large sets. Measured: a rule of each family takes 0.1 of the 15 µs of a flow's
+ * first packet, and a flattened set holds all its peers for only one profile (docs/performance.md).
  */
 export const FLATTEN_ABOVE = 32;
 
-/** Of the packets one profile's chain logs. */
+/** The rate at which one profile's chain logs packets. */
 const LOG_LIMIT = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: false } as const;
-/** Holds the headers of both families with some extensions, and the ports behind them. */
+/** Enough for the headers of both families with some extensions, and for the ports after them. */
 const LOGGED_BYTES = 128;
 
-/** The chain that the verdict elements of a profile's pods go to: other options than the defaults are in its name. */
+/** Returns the chain that a profile's verdict elements lead to; the name contains options other than the defaults. */
 export function profileChainName(direction: Direction, key: string, options: PolicyOptions): string {
   const [printed, byDefault] = [digestOf(options), digestOf(DEFAULT_POLICY_OPTIONS)];
   return printed === byDefault ? `${direction}_${key}` : `${direction}_${key}_${printed}`;
 }
 
-/** Of the options that a profile's rules depend on: 8 digits, since a chain's name has a bound and nobody else chooses them. */
+/** Returns the digest of the options that a profile's rules depend on: 8 digits, since only we choose the options. */
 function digestOf({ policePodToOwnNode, nodeLocalDNS, dropLog, dropLogGroup }: PolicyOptions): string {
   return digest([policePodToOwnNode, nodeLocalDNS.map(formatAddress), dropLog, dropLogGroup]).slice(0, 8);
 }
 
 /**
- * All that the kernel has of a profile. In its chains `return` is "allowed in this direction": the verdict element goes
- * to the first, and a packet goes from one to the next, so that it comes back to the chain that judges both ends.
+ * Returns all kernel objects of a profile. In its chains `return` means "allowed in this direction": the verdict
+ * element leads to the first chain, and a packet goes from one to the next, so it returns to the chain that evaluates
+ * both ends.
  *
- * @param flattenAbove rules for each family up to which NetworkPolicies' rules are printed one by one
+ * @param flattenAbove the number of rules for each family up to which NetworkPolicies are compiled rule by rule
  */
 export function profileObjects(
   profile: Profile,
@@ -58,7 +59,7 @@ export function profileObjects(
   return atOnce(profileObjectsInSlices(profile, options, flattenAbove));
 }
 
-/** As {@link profileObjects}, bit by bit. */
+/** As {@link profileObjects}, in slices. */
 export function* profileObjectsInSlices(
   profile: Profile,
   options: PolicyOptions,
@@ -69,7 +70,7 @@ export function* profileObjectsInSlices(
   return { profile, chains, memberSets: printer.sets.memberSets(), fixedSets: printer.sets.fixedSets() };
 }
 
-/** One profile while it is printed: the chains beside its first, and the sets that rules ask for. */
+/** The state of printing one profile: the chains beside its first, and the sets that rules use. */
 class ProfilePrinter {
   readonly sets = new SetCollector();
   readonly #profile: Profile;
@@ -93,17 +94,17 @@ class ProfilePrinter {
     const pass = behind.length === 0 || !hasPass ? returnToCaller : this.#chain("behind_admin", behind);
     const rest = hasPass && behind.length > 0 ? [rule(pass)] : behind;
     const rules = [...this.#tier(admin, pass), ...rest];
-    // Those that the rules go to are there only now.
+    // The chains that the rules lead to exist only now.
     return [...this.#chains, { name: this.#name, rules }];
   }
 
-  /** What drops, logging where that is asked for. */
+  /** Returns the statement that drops, after logging if configured. */
   #drop(): Statement {
     this.#deny ??= this.#options.dropLog ? this.#chain("drop", [this.#log("drop"), rule(drop)]) : drop;
     return this.#deny;
   }
 
-  /** Adds a chain of the profile beside its first. @returns what goes there */
+  /** Adds a chain of the profile beside its first. @returns the statement that leads there */
   #chain(word: string, rules: readonly Rule[]): Statement {
     const name = `${this.#name}_${word}`;
     this.#chains.push({ name, rules });
@@ -119,7 +120,7 @@ class ProfilePrinter {
       };
       return [...(yield* this.#isolation(isolation, returnToCaller)), end];
     }
-    // To pass on from the last tier is to allow: there is nothing behind it.
+    // A pass from the last tier allows: nothing comes after it.
     const baselineRules = this.#tier(baseline, returnToCaller);
     if (shadow === undefined) return baselineRules;
     const allowed = baselineRules.length === 0 ? returnToCaller : this.#chain("baseline", baselineRules);
@@ -135,7 +136,7 @@ class ProfilePrinter {
     );
   }
 
-  /** What NetworkPolicies let pass, with what they always do. */
+  /** Returns the rules for traffic that NetworkPolicies allow, including what they always allow. */
   *#isolation({ rules }: Isolation, allowed: Statement): Slices<readonly Rule[]> {
     return [...this.#exemptions(allowed), ...(yield* this.#allowing(rules, allowed))];
   }

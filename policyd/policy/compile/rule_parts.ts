@@ -15,7 +15,7 @@ import { namedSource } from "./set_collector.ts";
 import { familyWords } from "../../../kernel/nftables/family_words.ts";
 import { peerField, portField, protocolWord } from "./words.ts";
 
-/** The tests for ports by their numbers: a packet that passes one of them has one of the ports. */
+/** Returns matches for ports by their numbers: a packet with one of the ports passes one of them. */
 export function portMatches({ singles, ranges }: NumberedPorts, sets: SetCollector): readonly Match[] {
   const matches: Match[] = [];
   const [only, ...others] = singles;
@@ -31,12 +31,12 @@ export function portMatches({ singles, ranges }: NumberedPorts, sets: SetCollect
   return matches;
 }
 
-/** The address at the other end with the port the packet goes to. */
+/** Returns the fields for the peer's address and the packet's destination port. */
 export function peerAndPort(direction: Direction, family: Family): Concatenation {
   return concatenation(peerField(direction, family), "meta l4proto", "th dport");
 }
 
-/** The test for a named port of the pod the packet goes to. */
+/** Returns the match for a named port of the destination pod. */
 export function namedPortMatch(
   { protocol, name }: Extract<PortGroup, { readonly type: "name" }>,
   family: Family,
@@ -48,7 +48,7 @@ export function namedPortMatch(
   );
 }
 
-/** The test for one of a group's addresses at the other end; undefined where it has none of the family. */
+/** Returns the match for a peer's address in a group; undefined if the group has none of the family. */
 export function peerMatch(
   peer: PeerGroup,
   direction: Direction,
@@ -60,7 +60,7 @@ export function peerMatch(
   return inSet(peerField(direction, family), `${name}${family}`);
 }
 
-/** The test for addresses in ranges, whatever their order; undefined where there are none of the family. */
+/** Returns the match for addresses in ranges, whatever their order; undefined if none is of the family. */
 export function rangesMatch(
   ranges: readonly AddressRange[],
   direction: Direction,
@@ -74,7 +74,7 @@ export function rangesMatch(
   if (others.length > 0) return inSet(selector, sets.ranges(family, own));
   const prefix = prefixOf(only);
   if (prefix === undefined) return rangeMatch(selector, only.first, only.last);
-  // nft has no prefix of length 0.
+  // nft does not support a prefix of length 0.
   return prefix.prefixLength === 0 ? equals("meta nfproto", familyWords[family].protocol) : inPrefix(selector, prefix);
 }
 
@@ -82,7 +82,7 @@ function rangeMatch(left: Match["left"], first: number | bigint, last: number | 
   return { kind: "match", left, isNegated: false, right: { kind: "range", first, last } };
 }
 
-/** The prefix that has just these addresses; undefined where there is none. */
+/** Returns the prefix of exactly these addresses; undefined if there is none. */
 function prefixOf({ first, last }: AddressRange): Cidr | undefined {
   const size = BigInt(last) - BigInt(first) + 1n;
   if ((size & (size - 1n)) !== 0n || BigInt(first) % size !== 0n) return undefined;

@@ -1,6 +1,6 @@
 import type { LabelRequirement, Labels, LabelSelector } from "../../cluster/model.ts";
 
-/** Whether labels meet all that a selector asks for; what lacks a key meets NotIn and DoesNotExist (POL-10). */
+/** Returns whether labels meet all requirements of a selector; a missing key meets NotIn and DoesNotExist (POL-10). */
 export function isSelected(selector: LabelSelector, labels: Labels): boolean {
   for (const [key, value] of Object.entries(selector.matchLabels)) if (labels[key] !== value) return false;
   for (const requirement of selector.matchExpressions) if (!meets(labels[requirement.key], requirement)) return false;
@@ -15,12 +15,12 @@ function meets(value: string | undefined, { operator, values }: LabelRequirement
   return operator === "In" ? isListed : !isListed;
 }
 
-/** Whether it selects everything. */
+/** Returns whether a selector selects everything. */
 export function isEmptySelector({ matchLabels, matchExpressions }: LabelSelector): boolean {
   return matchExpressions.length === 0 && Object.keys(matchLabels).length === 0;
 }
 
-/** The same for selectors that differ in nothing but the order in which they were written. */
+/** Returns the same value for selectors that differ only in the order in which they were written. */
 export function selectorIdentity({ matchLabels, matchExpressions }: LabelSelector): unknown {
   const pairs = Object.entries(matchLabels).map(([key, value]) => [key, "In", value]);
   const requirements = matchExpressions.map(({ key, operator, values }) => [

@@ -17,13 +17,13 @@ export interface PlacedRange extends PortNumber {
   readonly range: AddressRange;
 }
 
-/** The sets that rules ask for while they are made, each once; a set's name is a hash of what is in it. */
+/** Collects the sets that rules use while they are made, each once; a set's name is a hash of its contents. */
 export class SetCollector {
   readonly #isAllowing: boolean;
   readonly #members = new Map<string, MemberSet>();
   readonly #fixed = new Map<string, FixedSet>();
 
-  /** @param isAllowing whether the rules are what NetworkPolicies allow */
+  /** @param isAllowing whether the rules only allow for NetworkPolicies */
   constructor(isAllowing = false) {
     this.#isAllowing = isAllowing;
   }
@@ -36,7 +36,7 @@ export class SetCollector {
     return [...this.#fixed.values()];
   }
 
-  /** Takes over what another has collected. */
+  /** Adds everything that another collector has. */
   addAll(other: SetCollector): void {
     for (const set of other.memberSets()) {
       if (this.#members.get(set.name)?.isAllowing !== false) this.#members.set(set.name, set);
@@ -45,7 +45,7 @@ export class SetCollector {
   }
 
   /**
-   * The set of what sources say, addresses alone or all of them with ports.
+   * Adds the set of sources: of addresses only, or all of them with ports.
    *
    * @param word begins the name
    * @returns the name without the family's digit
@@ -69,13 +69,13 @@ export class SetCollector {
     return name;
   }
 
-  /** The set of addresses in ranges, which are of one family, in order and apart. */
+  /** Adds the set of addresses in ranges of one family, which are sorted and do not touch. */
   ranges(family: Family, ranges: readonly AddressRange[]): string {
     const elements = ranges.map((range): Element => ({ key: [field(range.first, range.last)] }));
     return this.#addFixed("ranges", { key: [familyWords[family].type], isInterval: true }, elements, `_v${family}`);
   }
 
-  /** The set of ranges of addresses of a family at ports; those at one port are in order and apart. */
+  /** Adds the set of ranges of addresses of a family at ports; those at one port are sorted and do not touch. */
   placedRanges(family: Family, placed: readonly PlacedRange[]): string {
     const elements = placed.map(({ range, protocol, port }): Element => ({
       key: [field(range.first, range.last), protocolWord(protocol), port],
@@ -84,13 +84,13 @@ export class SetCollector {
     return this.#addFixed("blocks", definition, elements, `_v${family}`);
   }
 
-  /** The set of ports, with their protocols. */
+  /** Adds the set of ports with their protocols. */
   ports(ports: readonly PortNumber[]): string {
     const elements = ports.map(({ protocol, port }): Element => ({ key: [protocolWord(protocol), port] }));
     return this.#addFixed("ports", { key: PORT_TYPES }, elements);
   }
 
-  /** The set of port numbers in ranges of one protocol, which are in order and apart. */
+  /** Adds the set of port numbers in ranges of one protocol, which are sorted and do not touch. */
   portRanges(ranges: readonly PortRange[]): string {
     const elements = ranges.map(({ first, last }): Element => ({ key: [field(first, last)] }));
     return this.#addFixed("portranges", { key: ["inet_service"], isInterval: true }, elements);
@@ -114,7 +114,7 @@ function field<T extends Exclude<KeyField, object>>(first: T, last: T): KeyField
   return first === last ? first : { first, last };
 }
 
-/** A source of a port's name. */
+/** Returns the source of a named port. */
 export function namedSource(group: MemberSource["group"], protocol: Protocol | undefined, name: string): MemberSource {
   return { group, ports: { type: "name", protocol, name } };
 }

@@ -6,17 +6,19 @@ import { CROWDING_SETS } from "./crowding.ts";
 import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
 import type { Direction } from "./profile.ts";
 
-/** That what is at these addresses has verdicts in both directions ({@link verdictElement}); all others on the bridge pass nothing. */
+/**
+ * Returns the elements of addresses with verdicts in both directions ({@link verdictElement}); the bridge drops others.
+ */
 export function knownElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.map((address) => claim(`${POLICY_SETS.known}${familyOf(address)}`, [address]));
 }
 
-/** A range of addresses of this node's pods. */
+/** Returns the element for a range of addresses of this node's pods. */
 export function ownRangeElement(range: AddressRange): Claim {
   return claim(`${POLICY_SETS.own}${familyOf(range.first)}`, [range]);
 }
 
-/** The pairs of a local pod with itself (POL-06). @param addresses all of one pod */
+/** Returns the pairs of a local pod with itself (POL-06). @param addresses all of one pod */
 export function selfElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.flatMap((first) =>
     addresses
@@ -26,9 +28,9 @@ export function selfElements(addresses: readonly Address[]): readonly Claim[] {
 }
 
 /**
- * The verdict of a local pod's address in a direction: to go to a profile's chain, or that everything is allowed.
+ * Returns the verdict of a local pod's address in a direction: a profile's chain, or that everything is allowed.
  *
- * @param chain undefined where no policy has a say
+ * @param chain undefined if no policy applies
  */
 export function verdictElement(direction: Direction, address: Address, chain: string | undefined): Claim {
   return {
@@ -38,12 +40,12 @@ export function verdictElement(direction: Direction, address: Address, chain: st
   };
 }
 
-/** That no further connections may begin that count for a local pod. */
+/** Returns the element by which no new connections of a local pod begin. */
 export function crowdedElement(address: Address): Claim {
   return claim(`${CROWDING_SETS.crowded}${familyOf(address)}`, [address]);
 }
 
-/** A connection, by the kernel's number of it, in the set of those that were cut or of those without labels. */
+/** Returns the element for a connection, by the kernel's number of it, in the set of cut ones or of unlabelled ones. */
 export function connectionElement(set: "cut" | "settled", id: number): Claim {
   return claim(POLICY_SETS[set], [id]);
 }

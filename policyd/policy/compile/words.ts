@@ -8,17 +8,17 @@ export const FAMILIES: readonly Family[] = [4, 6];
 
 const ports = { TCP: "tcp dport", UDP: "udp dport", SCTP: "sctp dport" } as const satisfies Record<Protocol, Selector>;
 
-/** The field of a protocol's destination port. */
+/** Returns the field of a protocol's destination port. */
 export function portField(protocol: Protocol): Selector {
   return ports[protocol];
 }
 
-/** A protocol as nft calls it. */
+/** Returns nft's name of a protocol. */
 export function protocolWord(protocol: Protocol): string {
   return protocol.toLowerCase();
 }
 
-/** The field of the address at the other end. */
+/** Returns the field of the peer's address. */
 export function peerField(direction: Direction, family: Family): Selector {
   return direction === "egress" ? familyWords[family].destination : familyWords[family].source;
 }
