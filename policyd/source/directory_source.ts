@@ -9,43 +9,43 @@ import { ObjectFiles } from "./object_files.ts";
 import type { ObjectSink, ObjectSource } from "./object_source.ts";
 import type { DirectoryEvent, FileState, WatchedDirectory } from "./watched_directory.ts";
 
-/** The YAML library reads half a megabyte a second, JSON is read a hundred times faster. */
+/** The largest files in bytes: the YAML library reads half a megabyte a second, JSON is read a hundred times faster. */
 const LARGEST_YAML = 16 * 1024 * 1024;
 const LARGEST_JSON = 64 * 1024 * 1024;
-/** A file written in place is read when it was left alone for so long, one that never is after the longer time. */
+/** A file written in place is read once it has not changed for this time, and after the longer time in any case. */
 const SETTLE_MILLISECONDS = 50;
 const LONGEST_SETTLE_MILLISECONDS = 1000;
-/** Several changes at once are one scan. */
+/** The debounce time: several changes at once cost one scan. */
 const GATHER_MILLISECONDS = 2;
-/** How often everything is looked at: for changes that were not told, and for files that could not be read. */
+/** The time between two full scans, which find changes without an event and read unreadable files again. */
 const RESCAN_MILLISECONDS = 5000;
-/** How often a directory that is away is looked for: nothing tells when it comes back. */
+/** The time between two checks for a missing directory, whose return causes no event. */
 const MISSING_MILLISECONDS = 500;
-/** How long files are looked at, or objects read, without letting others run. */
+/** The longest time that a scan takes the thread before it lets other work run. */
 const SLICE_MILLISECONDS = 20;
 
 /**
- * The objects in the files of a directory, followed as they change.
+ * Follows the objects in the files of a directory.
  *
- * A file takes effect whole: one that was renamed into place at once, one that is written in place when it is left
- * alone. One that cannot be read keeps what it held before. While the directory is missing everything stays.
+ * A file takes effect as a whole: at once if it was renamed into place, and after its writer has finished if it is
+ * written in place. The objects of a file that cannot be read stay. While the directory is missing all objects stay.
  */
 export class DirectorySource implements ObjectSource {
   readonly #directory: WatchedDirectory;
   readonly #clock: Clock;
   readonly #files = new ObjectFiles();
-  /** The signature each file was last read with, or could not be. */
+  /** The signature of each file at its last read, also of a failed one. */
   readonly #seen = new Map<string, string>();
-  /** Files that are waited for, and since when. */
+  /** Files whose writers may not have finished, with the clock's time of the first check. */
   readonly #unsettled = new Map<string, number>();
-  /** What was told of a file since it was read: a "change" after a "rename" counts. */
+  /** The event of each file since it was read: a "change" after a "rename" replaces it. */
   readonly #events = new Map<string, DirectoryEvent>();
   readonly #due = new Set<string>();
   #isAllDue = true;
   #nextRescan = 0;
   #sink: ObjectSink | undefined;
   #told: ReadonlySet<string> = new Set();
-  /** Of the directory as a whole. */
+  /** The problem of the directory as a whole. */
   #problem: string | undefined;
   #isListed = false;
   #isSynced = false;
@@ -120,10 +120,10 @@ export class DirectorySource implements ObjectSource {
     this.#wakeIn(Math.max(0, this.#nextRescan - this.#clock.now()));
   }
 
-  /** Every file there is or was; none when the directory is away. */
+  /** Returns the names of all files that exist or existed; none when the directory is missing. */
   #all(): readonly string[] {
     this.#isAllDue = false;
-    // Followed before it is listed, so that nothing changes unseen in between.
+    // Follow the directory before listing it, so that no change is missed in between.
     const unfollowed = problemOf(() => {
       this.#directory.follow((event, fileName) => {
         this.#onEvent(event, fileName);
@@ -136,7 +136,8 @@ export class DirectorySource implements ObjectSource {
     this.#isListed = unlisted === undefined;
     this.#nextRescan = this.#clock.now() + (this.#isListed ? RESCAN_MILLISECONDS : MISSING_MILLISECONDS);
     if (unlisted !== undefined) this.#problem = `${unlisted}: the objects known from it stay`;
-    else if (unfollowed !== undefined) this.#problem = `${unfollowed}: it is looked at every ${RESCAN_MILLISECONDS} ms`;
+    else if (unfollowed !== undefined)
+      this.#problem = `${unfollowed}: it is read every ${RESCAN_MILLISECONDS} ms instead`;
     else this.#problem = undefined;
     return names;
   }
@@ -158,16 +159,16 @@ export class DirectorySource implements ObjectSource {
       if (await this.#isSettled(name, state)) await this.#read(name, state);
     } catch (error) {
       this.#files.keep(name, messageOf(error));
-      // Nobody can tell when it is left alone; the next look at everything tries again.
+      // Whether its writer has finished cannot be determined; the next full scan tries again.
       this.#forget(name);
     }
   }
 
-  /** Whether the writer has finished, as far as can be told; otherwise the file is looked at again. */
+  /** Whether the writer seems to have finished; otherwise the next scan checks the file again. */
   async #isSettled(name: string, state: FileState): Promise<boolean> {
     const since = this.#unsettled.get(name) ?? this.#clock.now();
     this.#unsettled.set(name, since);
-    // inotify queues a write's event before stat can see the write: after one round of the event loop it has been told.
+    // inotify queues a write's event before stat can see the write: one turn of the event loop delivers it.
     await untilEventsAreTold();
     const wasRenamed = this.#events.get(name) === "rename" && state.size > 0;
     const isLeftAlone = this.#clock.time() - state.modifiedAt >= SETTLE_MILLISECONDS;
@@ -178,7 +179,7 @@ export class DirectorySource implements ObjectSource {
     const reading = await this.#attempt(name);
     const isSame = this.#directory.look(name)?.signature === state.signature;
     const since = this.#unsettled.get(name) ?? Number.NEGATIVE_INFINITY;
-    // Written while it was read: it is looked at again, unless that never ends.
+    // The file changed while it was read: the next scan checks it again, unless that goes on for too long.
     if (!isSame && this.#clock.now() - since < LONGEST_SETTLE_MILLISECONDS) return;
     if (typeof reading === "string") this.#files.keep(name, reading);
     else this.#files.put(name, reading);
@@ -186,7 +187,7 @@ export class DirectorySource implements ObjectSource {
     this.#forget(name);
   }
 
-  /** What the gates say of the file's objects, or why it cannot be read. */
+  /** Returns the gate's verdicts on the file's objects, or the reason why the file cannot be read. */
   async #attempt(name: string): Promise<readonly Verdict[] | string> {
     const verdicts: Verdict[] = [];
     try {
@@ -223,7 +224,7 @@ export class DirectorySource implements ObjectSource {
   }
 }
 
-/** Why an action failed; undefined when it did not. @throws what is not of our family: it is a bug */
+/** Returns why an action failed; undefined when it did not. @throws any error but a DrawbridgeError, which is a bug */
 function problemOf(action: () => void): string | undefined {
   try {
     action();
@@ -233,7 +234,7 @@ function problemOf(action: () => void): string | undefined {
   }
 }
 
-/** @throws what is not of our family: it is a bug */
+/** @throws any error but a DrawbridgeError, which is a bug */
 function messageOf(error: unknown): string {
   if (error instanceof DrawbridgeError) return error.message;
   throw error;

@@ -13,30 +13,30 @@ import { readTree } from "./yaml_tree.ts";
 export type { FieldPath, LocatedObject } from "./yaml_tree.ts";
 
 /**
- * The objects in the text of a file, one after the other: YAML documents or one JSON value, lists opened.
+ * Yields the objects in the text of a file: of YAML documents or of one JSON value. Lists yield their items.
  *
  * YAML is read as kubectl reads it (sigs.k8s.io/yaml, YAML 1.1): unquoted `yes`, `on` and `y` are booleans and 0777 is
  * octal, while times and `1:30` stay texts. A label `yes` is therefore refused as a boolean, as the API server does.
  * Keys given twice are an error. In JSON the last of two equal keys counts, as in Go.
  *
- * @param fileName decides between the two by `.json`
- * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached; what came before may be part of a torn file
+ * @param fileName a name that ends in `.json` selects JSON
+ * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached; the objects before may be part of a torn file
  */
 export function* readObjects(text: string, fileName: string): Generator {
   if (fileName.endsWith(".json")) for (const { value } of openList(parseJson({ text }))) yield value;
   else for (const { value } of readYamlObjects(text)) yield value;
 }
 
-/** A document, or an item of a list, that cannot be read, though it says what it is. */
+/** A document, or an item of a list, that cannot be read but whose kind and version are known. */
 export interface BrokenObject extends ObjectHeader {
-  /** Begins with the line. */
+  /** An error whose message begins with the line. */
   readonly reason: DrawbridgeError;
 }
 
 /**
- * As {@link readObjects} for YAML, with the lines.
+ * Yields objects as {@link readObjects} does for YAML, with their lines.
  *
- * @param passes returns whether a broken object is passed over; none is without it
+ * @param passes returns whether to skip a broken object; by default none is skipped
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached
  */
 export function* readYamlObjects(
@@ -52,7 +52,7 @@ export function* readYamlObjects(
   }
 }
 
-/** The objects of a document: where it is a list that can be cut, one after the other. */
+/** Yields the objects of a document. A list that can be cut is read item by item. */
 function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => boolean): Generator<LocatedObject> {
   const cut = cutList(document);
   const list = cut === undefined ? undefined : attempt(() => frameOf(cut));
@@ -67,7 +67,7 @@ function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => bo
       yield object;
       continue;
     }
-    // A text within quotes may look like a dash, and an alias may stand for what is in another item.
+    // A text within quotes may look like a dash, and an alias may refer to another item.
     const whole = isCutRight ? attempt(() => [...readWhole(document)]) : undefined;
     if (whole !== undefined) {
       yield* whole.slice(index);
@@ -78,7 +78,7 @@ function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => bo
   }
 }
 
-/** Returns the objects of a part, none where it is broken and passed over. @throws DrawbridgeError for what is not passed over */
+/** Returns the objects of a part, or none if it is broken and skipped. @throws DrawbridgeError if it is not skipped */
 function attemptPart(
   text: string,
   passes: (broken: BrokenObject) => boolean,
@@ -113,23 +113,23 @@ function readItem(item: YamlDocument, list: List): LocatedObject {
   return { value: itemOf(list, object.value), lineOf: object.lineOf };
 }
 
-/** The JSON objects that a document is made of, lists opened; undefined where it is not JSON: it may still be YAML. */
+/** Returns the objects of a JSON document, with lists replaced by their items; undefined where it is not JSON. */
 function jsonObjects({ text, line }: YamlDocument): readonly LocatedObject[] | undefined {
   if (!/^\s*\{\s*["}]/.test(text)) return undefined;
   return attempt(() => readJsonObjects([Buffer.from(text)], (object) => object, line));
 }
 
-/** An item that leaves out its kind waits for the list's, which may stand after it. */
+/** An item of a list. One without a kind waits for the list's, which may come after it. */
 type Item<T> = { readonly isTaken: true; readonly taken: T } | { readonly isTaken: false; readonly piece: JsonPiece };
 
-/** A list that says nothing of its items. */
+/** A list without a kind and version of its items. */
 const ANY = { kind: "", apiVersion: undefined };
 
 /**
- * Reads JSON values one after the other, lists opened, and returns what `take` makes of each object. Of a list only one item is a
- * tree at a time.
+ * Reads JSON values, with lists replaced by their items, and returns the result of `take` for each object. Only one
+ * item of a list is parsed at a time.
  *
- * @param firstLine of the text
+ * @param firstLine the line in which the text begins
  * @throws DrawbridgeError ERR_OBJECT naming the line
  */
 export function readJsonObjects<T>(
@@ -164,14 +164,14 @@ function hasKind(value: unknown): boolean {
   return typeof value === "object" && value !== null && "kind" in value;
 }
 
-/** The line of a field in the text of a JSON value: JSON is YAML, too. */
+/** Returns the line of a field in the text of a JSON value. The YAML reader finds it, since JSON is YAML too. */
 function jsonLine({ text, line }: Pick<JsonPiece, "text" | "line">, path: FieldPath): number {
   if (path.length === 0) return line;
   const [object] = attempt(() => [...readDocument({ text, line })]) ?? [];
   return object?.lineOf(path) ?? line;
 }
 
-/** Undefined where the text is not what was tried. */
+/** Returns the result of `read`, or undefined if it throws. */
 function attempt<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -180,7 +180,7 @@ function attempt<T>(read: () => T): T | undefined {
   }
 }
 
-/** The value of a document, none where it is empty or null. */
+/** Yields the value of a document, or nothing where it is empty or null. */
 function* readDocument(document: YamlDocument): Generator<LocatedObject> {
   const simple = readSimple(document.text);
   if (simple === undefined) {
@@ -191,20 +191,20 @@ function* readDocument(document: YamlDocument): Generator<LocatedObject> {
   const { value, offset } = simple;
   const line = document.line + document.text.slice(0, offset).split("\n").length - 1;
   let tree: LocatedObject | undefined;
-  // Few are asked for the lines of their fields.
+  // The tree is read only when a field's line is needed, which is rare.
   yield {
     value,
     lineOf: (path) => (path.length === 0 ? line : ((tree ??= readTree(document))?.lineOf(path) ?? line)),
   };
 }
 
-/** A value and, for one out of a list, where in the list's document it is. */
+/** A value and, for an item of a list, its path in the list's document. */
 interface Opened {
   readonly value: unknown;
   readonly path: FieldPath;
 }
 
-/** The items of a `kind: List`, or of a typed one such as PodList, whose items may leave out what the list says. */
+/** Yields the items of a `kind: List`, or of a typed list such as PodList, whose items may lack kind and apiVersion. */
 function* openList(value: unknown): Generator<Opened> {
   const list = asList(value);
   if (list === undefined) {
@@ -215,7 +215,7 @@ function* openList(value: unknown): Generator<Opened> {
 }
 
 /**
- * An item of a list, with what the list says of it.
+ * Returns an item of a list, with kind and apiVersion from the list where it has none.
  *
  * @throws DrawbridgeError ERR_OBJECT for a list inside a list
  */
@@ -225,15 +225,15 @@ export function itemOf({ kind, apiVersion }: Pick<List, "kind" | "apiVersion">, 
   return isObject && kind !== "" ? { apiVersion, kind, ...item } : item;
 }
 
-/** What a list says of its items. */
+/** A list, and the kind and version of its items. */
 export interface List {
-  /** Of the items; empty for a list of anything. */
+  /** The kind of the items; empty for a list of several kinds. */
   readonly kind: string;
   readonly apiVersion: unknown;
   readonly items: readonly unknown[];
 }
 
-/** A value as a list; undefined for any other object. */
+/** Returns a value as a list; undefined for anything else. */
 export function asList(value: unknown): List | undefined {
   if (typeof value !== "object" || value === null || !("kind" in value) || !("items" in value)) return undefined;
   const { kind, items } = value;

@@ -15,13 +15,13 @@ const MEANS_MUCH = 2;
 const BRACKETS = [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST];
 const MEANING = meaningOf([QUOTE, ...BRACKETS]);
 const MEANING_IN_LIST = meaningOf([QUOTE, COMMA, ...BRACKETS]);
-/** Outside of all objects there may be blanks alone. */
+/** Outside of all objects only blanks may occur. */
 const MEANING_OUTSIDE = new Uint8Array(256).fill(MEANS_MUCH);
 for (const blank of [0x20, 0x09, 0x0d]) MEANING_OUTSIDE[blank] = MEANS_NOTHING;
 MEANING_OUTSIDE[NEWLINE] = MEANS_LINE;
 const NOTHING = Buffer.alloc(0);
 const LONGEST_REASON = 200;
-/** Far above an object's 1.5 MiB in the API server, and above all that surrounds the items of a list. */
+/** Far above the largest object in the API server, 1.5 MiB, and above the part of a list around its items. */
 const LARGEST_PIECE = 16 * 1024 * 1024;
 
 /** A text that is one JSON value, and the line it begins in, counted from 1. */
@@ -33,13 +33,13 @@ export interface JsonPiece {
 }
 
 /**
- * Cuts a JSON text that arrives in chunks into its outermost objects, and out of each the elements of `items`, which come
- * first: `kubectl get -o json` prints the kind of a list behind its items. So a list of 10,000 pods is never a text or a
- * tree as a whole.
+ * Splits a JSON text that arrives in chunks into its outermost objects and the elements of their `items`. The elements
+ * come before their object: `kubectl get -o json` prints the kind of a list after its items. So a list of 10,000 pods
+ * is never in memory as one text or one tree.
  *
- * What is inside of a piece is not judged; whoever parses it does.
+ * The content of a piece is not checked; parsing does that.
  *
- * @throws DrawbridgeError ERR_OBJECT naming the line, when what is between the pieces is no JSON or one is too large
+ * @throws DrawbridgeError ERR_OBJECT naming the line, when the text between pieces is not JSON or a piece is too large
  */
 export function* scanJson(chunks: Iterable<Uint8Array>): Generator<JsonPiece> {
   const scanner = new JsonScanner();
@@ -47,21 +47,21 @@ export function* scanJson(chunks: Iterable<Uint8Array>): Generator<JsonPiece> {
   scanner.end();
 }
 
-/** Cuts as {@link scanJson} does, chunk by chunk as they arrive. */
+/** Splits as {@link scanJson} does, for chunks that arrive one by one. */
 export class JsonScanner {
-  /** The bytes that have arrived from the beginning of the piece that is being read; they lie in the store or are one chunk. */
+  /** The bytes so far of the piece that is being read; they are in the store or in one chunk. */
   #window: Buffer = NOTHING;
   #store: Buffer = NOTHING;
   #at = 0;
-  /** Where to look on for the end of a string that begins at #at and has not ended in the window. */
+  /** Where to continue the search for the end of a string that begins at #at and does not end in the window. */
   #inString = 0;
   #start = 0;
   #line = 1;
   #depth = 0;
-  /** The text of the outermost object before and between its items, and where it begins. */
+  /** The text of the outermost object without its items, and the line where it begins. */
   #frame: string[] = [];
   #frameLine = 1;
-  /** The last string of the outermost object; a list that follows `"items"` is its value, or the object is no JSON. */
+  /** The last string of the outermost object. In valid JSON, a list after the string `items` is that key's value. */
   #key = "";
   #items: "before" | "inside" | "behind" = "before";
   #itemLine = 1;
@@ -92,7 +92,7 @@ export class JsonScanner {
     }
   }
 
-  /** Adds a chunk to the window, without what was read. Each byte is copied a few times at most, however small the chunks are. */
+  /** Appends a chunk to the unread rest of the window. Even with small chunks a byte is copied only a few times. */
   #append(chunk: Uint8Array): void {
     const rest = this.#window.subarray(this.#start);
     this.#at -= this.#start;
@@ -114,7 +114,7 @@ export class JsonScanner {
     this.#window = this.#store.subarray(from, from + length);
   }
 
-  /** Goes on to the next byte that may mean something: of a list of pods most are blanks and figures. */
+  /** Skips to the next byte with a meaning: most bytes of a list of pods are blanks, letters and digits. */
   #skip(): void {
     const window = this.#window;
     const end = window.length;
@@ -130,7 +130,7 @@ export class JsonScanner {
     if (this.#depth === 0) this.#start = at;
   }
 
-  /** Goes on behind a string that ends there. */
+  /** Skips a string that ends at `end`. */
   #string(end: number): void {
     if (this.#depth === 0) throw this.#unreadable("text outside of an object");
     if (this.#depth === 1) this.#key = this.#window.toString("utf8", this.#at + 1, end);
@@ -158,7 +158,7 @@ export class JsonScanner {
     if (this.#depth === 0) throw this.#unreadable("a closing bracket without an opening one");
     if (this.#depth === 2 && this.#items === "inside") {
       const isEmpty = this.#window.toString("utf8", this.#start, this.#at).trim() === "";
-      if (isEmpty && !this.#isFirstItem) throw this.#unreadable("no value behind a comma");
+      if (isEmpty && !this.#isFirstItem) throw this.#unreadable("no value after a comma");
       if (!isEmpty) yield this.#item();
       this.#start = this.#at;
       this.#items = "behind";
@@ -192,7 +192,7 @@ export class JsonScanner {
   }
 }
 
-/** The value of a JSON text. @param line in which it begins @throws DrawbridgeError ERR_OBJECT naming the line */
+/** Parses a JSON text. @param line the line in which it begins @throws DrawbridgeError ERR_OBJECT naming the line */
 export function parseJson({ text, line }: { readonly text: string; readonly line?: number }): unknown {
   try {
     return JSON.parse(text);
@@ -201,13 +201,13 @@ export function parseJson({ text, line }: { readonly text: string; readonly line
   }
 }
 
-/** Returns the refusal of a text that cannot be read, in one line. */
+/** Returns the error for a text that cannot be read, with a message of one line. */
 export function unreadable(reason: string, line?: number): DrawbridgeError {
   const [first = ""] = reason.slice(0, LONGEST_REASON).split("\n");
   return new DrawbridgeError("ERR_OBJECT", `${line === undefined ? "" : `line ${line}: `}${first}`);
 }
 
-/** Where a string ends of which the bytes before `from` were looked at; where to look on when it does not end in the window. */
+/** Returns the index of a string's closing quote from `from` on, or where to continue if it is not in the window. */
 function closingQuote(window: Buffer, from: number): number {
   let at = from;
   for (; at < window.length; at++) {

@@ -8,12 +8,12 @@ interface MemoryFile {
   readonly state: FileState;
 }
 
-/** A directory that exists in memory alone, whose files are written step by step. */
+/** An in-memory directory whose files are written step by step, for tests. */
 export class MemoryDirectory implements WatchedDirectory {
   readonly #clock: Clock;
   readonly #files = new Map<string, MemoryFile>();
   #writes = 0;
-  /** Whether the kernel has an inotify watch left for it. */
+  /** Whether the pretended kernel has an inotify watch left for it. */
   canBeFollowed = true;
   #onEvent: ((event: DirectoryEvent, fileName: string | undefined) => void) | undefined;
 
@@ -21,7 +21,7 @@ export class MemoryDirectory implements WatchedDirectory {
     this.#clock = clock;
   }
 
-  /** The file has this text now; "rename" as if it had been written elsewhere and moved here. */
+  /** Writes a file; "rename" is as if it had been written elsewhere and moved here, "untold" sends no event. */
   write(fileName: string, text: string, event: DirectoryEvent | "untold"): void {
     const state = { signature: String(++this.#writes), modifiedAt: this.#clock.time(), size: text.length };
     this.#files.set(fileName, { text, state });

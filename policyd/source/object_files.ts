@@ -4,15 +4,15 @@ import { nameOf } from "../cluster/gate.ts";
 import type { ClusterObject, Kind } from "../cluster/model.ts";
 import type { ObjectChange } from "./object_source.ts";
 
-/** A problem, and the kind of the object it is about; undefined for a whole file, or where the object does not say it. */
+/** A problem, and the kind of its object; undefined for a whole file, or for an object without a known kind. */
 export interface ObjectProblem {
   readonly text: string;
   readonly kind: Kind | undefined;
 }
 
-/** One file's part. */
+/** The content of one file. */
 interface FileContent {
-  /** What it holds, by kind and key; without an object where it is there but was never valid. */
+  /** The file's objects by kind and key; an entry without an object was never valid. */
   readonly entries: ReadonlyMap<string, Entry>;
   readonly problems: readonly ObjectProblem[];
 }
@@ -23,14 +23,14 @@ interface Entry {
 }
 
 /**
- * Which objects a set of files holds, and what changes when some of them are read anew.
+ * Holds the objects of a set of files, and the changes when some files are read again.
  *
- * The same object in two files is that of the first file by name; the other is told as a problem and takes over when the
- * first lets go. The cost of a change is that of the changed files.
+ * If two files have the same object, the first file by name counts; the other is reported as a problem and takes over
+ * when the first no longer has the object. A change costs only the changed files.
  */
 export class ObjectFiles {
   readonly #files = new Map<string, FileContent>();
-  /** Files that cannot be read, and why. */
+  /** The files that cannot be read, with the reason. */
   readonly #unreadable = new Map<string, string>();
   /** The names of the files that hold an object, in order. */
   readonly #holders = new Map<string, readonly string[]>();
@@ -39,24 +39,24 @@ export class ObjectFiles {
   readonly #touched = new Map<string, ObjectId>();
   readonly #current = new Map<string, ClusterObject>();
 
-  /** A file was read whole: these are its objects. A refused one keeps its last good version of this file. */
+  /** Sets the objects of a file that was read. A refused object stays in its last good version from this file. */
   put(fileName: string, verdicts: readonly Verdict[]): void {
     this.#unreadable.delete(fileName);
     this.#exchange(fileName, contentOf(verdicts, this.#files.get(fileName)));
   }
 
-  /** A file is gone, and its objects with it unless another file holds them. */
+  /** Removes a file, and its objects unless another file holds them. */
   remove(fileName: string): void {
     this.#unreadable.delete(fileName);
     this.#exchange(fileName, undefined);
   }
 
-  /** A file is there but cannot be read: what it held before stays. */
+  /** Notes that a file cannot be read; the objects it held before stay. */
   keep(fileName: string, reason: string): void {
     this.#unreadable.set(fileName, reason);
   }
 
-  /** The files there are, readable or not. */
+  /** Returns the names of all files, readable or not. */
   names(): readonly string[] {
     return [...new Set([...this.#files.keys(), ...this.#unreadable.keys()])];
   }
@@ -65,7 +65,7 @@ export class ObjectFiles {
     return this.#unreadable.has(fileName);
   }
 
-  /** What changed since the last call, over all files together: an object that moved to another file did not. */
+  /** Returns the changes since the last call, over all files: an object that moved to another file is not a change. */
   takeChanges(): readonly ObjectChange[] {
     const changes: ObjectChange[] = [];
     for (const [token, id] of this.#touched) {
@@ -76,24 +76,24 @@ export class ObjectFiles {
     return changes;
   }
 
-  /** An object as it was told last. */
+  /** Returns the version of an object last reported. */
   find(kind: Kind, key: string): ClusterObject | undefined {
     return this.#current.get(`${kind} ${key}`);
   }
 
-  /** How many objects there are of a kind. */
+  /** Returns the number of objects of a kind. */
   count(kind: Kind): number {
     let count = 0;
     for (const object of this.#current.values()) if (object.kind === kind) count++;
     return count;
   }
 
-  /** Every problem there is now, beginning with the file it is in. */
+  /** Returns all current problems; each text begins with its file. */
   problems(): readonly string[] {
     return this.problemsByKind().map(({ text }) => text);
   }
 
-  /** As {@link problems}, each with the kind it is about. */
+  /** Returns the same as {@link problems}, with the kind of each. */
   problemsByKind(): readonly ObjectProblem[] {
     const unreadable = [...this.#unreadable].map(([file, reason]): ObjectProblem => {
       const consequence = this.#files.has(file) ? "its last good version stays" : "not used";

@@ -5,45 +5,45 @@ export type ObjectChange =
   | { readonly type: "set"; readonly kind: Kind; readonly key: string; readonly object: ClusterObject }
   | { readonly type: "delete"; readonly kind: Kind; readonly key: string };
 
-/** Who is told what a source finds. */
+/** Receives the changes and problems that a source finds. */
 export interface ObjectSink {
-  /** What changed at once, in order; each object at most once. A "set" always differs from the one before. */
+  /** Takes simultaneous changes, in order; each object at most once. A "set" always differs from the version before. */
   changed(changes: readonly ObjectChange[]): void;
-  /** Once, after the changes that make up everything there is: nothing is programmed before (SVC-26). */
+  /** Called once, after the changes that contain all objects: nothing is programmed before (SVC-26). */
   synced(): void;
   /**
-   * A problem that was not there before: an object or a file that is not used, wholly or in part.
+   * Takes a new problem: an object or a file that is not used, wholly or in part.
    *
-   * @param kind of the object; undefined for a file, and for an object that does not say it
-   * @param key of an object of the API server; undefined where it does not say it
+   * @param kind the object's kind; undefined for a file, and for an object without a known kind
+   * @param key the key of an object of the API server; undefined for an object without a usable name
    */
   problem(message: string, kind?: Kind, key?: string): void;
   /**
-   * A problem of the source itself that was not there before: an API server that cannot be reached or refuses a request,
-   * whatever its status (API-24), or a directory that cannot be read. No object is to blame.
+   * Takes a new problem of the source itself, not of an object: an API server that cannot be reached or refuses a
+   * request with any status (API-24), or a directory that cannot be read.
    */
   sourceProblem(message: string): void;
-  /** Something for the log that is not a problem: a kind that a server begins or ceases to serve. */
+  /** Takes a message for the log that is not a problem, such as a kind that a server begins or ceases to serve. */
   noticed(message: string): void;
 }
 
 /**
- * Where objects come from: a directory, or the API server.
+ * A source of objects: a directory, or the API server.
  *
- * An object that turned invalid stays in force in its last good version until it is valid again or deleted: what is
- * enforced is not undone by a mistake.
+ * An object that becomes invalid stays in force in its last good version until it is valid again or deleted, so that a
+ * mistake does not undo what is enforced.
  */
 export interface ObjectSource {
-  /** Begins to tell the sink; returns at once, and never fails later: what goes wrong is a problem. */
+  /** Begins to call the sink; returns at once, and never throws later: failures become problems. */
   start(sink: ObjectSink): void;
-  /** An object as it was told last; undefined where there is none. Nobody else keeps all of them. */
+  /** Returns an object as last reported; undefined if it does not exist. Only the source holds all objects. */
   find(kind: Kind, key: string): ClusterObject | undefined;
-  /** How many objects there are of a kind. */
+  /** Returns the number of objects of a kind. */
   count(kind: Kind): number;
-  /** All problems there are now, for the status. */
+  /** Returns all current problems, for the status. */
   problems(): readonly string[];
-  /** For how many seconds what is known of each resource may have been old, where the source can tell. */
+  /** Returns for how many seconds each resource may have been out of date, if the source knows that. */
   staleness?(): ReadonlyMap<string, number>;
-  /** After this nothing is told any more. */
+  /** Ends all calls of the sink. */
   stop(): void;
 }

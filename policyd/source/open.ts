@@ -18,15 +18,15 @@ import { DirectorySource } from "./directory_source.ts";
 import type { ObjectSource } from "./object_source.ts";
 import { RealDirectory } from "./watched_directory.ts";
 
-/** A kubeconfig with the certificates of some clusters, a token, an authority. */
+/** The largest kubeconfig (with the certificates of some clusters), token or certificate authority in bytes. */
 const LARGEST_FILE = 1024 * 1024;
 
 /**
- * Where the configuration says that objects come from: a directory, else the API server.
+ * Opens the source of objects that the configuration selects: a directory, else the API server.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION for a directory that is none, and where no address of an API server is to be found;
- *   one that cannot be asked is a problem of the source, which waits for it
- * @param before called before each request to an API server, which is sent when its promise has settled
+ * @throws DrawbridgeError ERR_CONFIGURATION where the directory is not one, and where no address of an API server is
+ *   found. A server that cannot be reached is a problem of the source, which waits for it
+ * @param before called before each request to an API server, which is sent once the promise has settled
  * @param notice called with the address of the API server and where it was found, whenever that changes
  */
 export function openSource(
@@ -50,11 +50,11 @@ export function openSource(
 }
 
 /**
- * How the configuration has the API server asked, for what does not come from a directory; to be called for each request.
- * The address is found again each time, so a kubeconfig that was replaced counts from the next request on (API-22).
+ * Returns a function that gives the credentials for a request to the API server; call it for each request. Each call
+ * finds the address again, so a replaced kubeconfig counts from the next request on (API-22).
  *
  * @param found called with each address that is found
- * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is found
  */
 export function apiCredentials(
   configuration: Configuration,
@@ -71,7 +71,7 @@ export function apiCredentials(
   }
   const readPlace = kubeletKubeconfig === undefined ? unlessAnotherThing(readText) : readText;
   const places = { apiServer, kubeletKubeconfig, readText: readPlace, environment: process.env };
-  // Where nothing at all is said it is not waited for.
+  // Without any address the daemon fails at once instead of waiting for one.
   apiAddress(places);
   const account = new ServiceAccount(serviceAccountDirectory, readText);
   return async () => {
@@ -81,7 +81,7 @@ export function apiCredentials(
   };
 }
 
-/** The API server that the node's kubelet asks; undefined where its kubeconfig is not found or cannot be read. */
+/** Returns the address of the kubelet's API server; undefined where its kubeconfig is not found or cannot be read. */
 export function kubeletServer({ kubeletKubeconfig }: Configuration, files: FileReadCalls): URL | undefined {
   const read = (path: string): string | undefined => readTextFile(files, path, LARGEST_FILE);
   const readText = kubeletKubeconfig === undefined ? unlessAnotherThing(read) : read;
@@ -94,8 +94,8 @@ export function kubeletServer({ kubeletKubeconfig }: Configuration, files: FileR
 }
 
 /**
- * Reads files of places that may belong to something else. The Kubernetes packages of Fedora have the kubelet's settings in the file
- * /etc/kubernetes/kubelet, which is a directory where Bottlerocket has its kubeconfig.
+ * Returns a reader that ignores paths with another meaning. Fedora's Kubernetes packages have the kubelet's settings in
+ * the file /etc/kubernetes/kubelet, while Bottlerocket has its kubeconfig in a directory of that name.
  */
 function unlessAnotherThing(readText: (path: string) => string | undefined): (path: string) => string | undefined {
   return (path) => {
@@ -109,7 +109,7 @@ function unlessAnotherThing(readText: (path: string) => string | undefined): (pa
   };
 }
 
-/** Reports an address when it, or the place where it was found, has changed. */
+/** Returns a function that reports an address when it, or the place where it was found, has changed. */
 function changesOf(notice: (message: string) => void): (address: FoundAddress) => void {
   let last = "";
   return (address) => {
@@ -122,11 +122,11 @@ function changesOf(notice: (message: string) => void): (address: FoundAddress) =
   };
 }
 
-/** Ends the report of an address out of a file that is not the node's any more. */
+/** The end of the report if the address comes from a file that the node no longer has. */
 const REPLACED =
   ". The file has been replaced on the node, and this mount still shows the old one: mount its directory, or restart the pod";
 
-/** Whether a file has been replaced where a mount of the one file goes on to show it: then it has no name any more. */
+/** Whether a file was replaced while a mount of that single file still shows the old one, which has no name left. */
 function isReplaced(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.nlink === 0;
 }

@@ -3,33 +3,33 @@ import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, statS
 import path from "node:path";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
-/** What tells two states of a file apart. */
+/** The state of a file, with a signature that distinguishes it from other states. */
 export interface FileState {
   /** Changes with every write, rename or replacement. */
   readonly signature: string;
-  /** When it was last written, in milliseconds since the epoch. */
+  /** The time of the last write, in milliseconds since the epoch. */
   readonly modifiedAt: number;
   readonly size: number;
 }
 
-/** "rename": the name appeared, went or means another file now; "change": the file was written or its mode changed. */
+/** "rename": the name appeared, went or now means another file; "change": the file was written or its mode changed. */
 export type DirectoryEvent = "rename" | "change";
 
-/** A directory whose files are looked at, read and followed. */
+/** A directory whose files are listed, read and followed. */
 export interface WatchedDirectory {
-  /** The visible `.yaml`, `.yml` and `.json` files. @throws DrawbridgeError ERR_OBJECT when it cannot be listed */
+  /** Returns the visible `.yaml`, `.yml` and `.json` files. @throws DrawbridgeError ERR_OBJECT if listing fails */
   list(): readonly string[];
   /**
-   * The state of a file; undefined when there is none. Links are followed, as a mounted ConfigMap needs.
+   * Returns the state of a file; undefined when it does not exist. It follows links, as a mounted ConfigMap needs.
    *
-   * @throws DrawbridgeError ERR_OBJECT when it cannot be told
+   * @throws DrawbridgeError ERR_OBJECT when the state cannot be read
    */
   look(fileName: string): FileState | undefined;
-  /** The text of a file. @throws DrawbridgeError ERR_OBJECT for one that is too large, no text or no regular file */
+  /** Returns a file's text. @throws DrawbridgeError ERR_OBJECT if it is too large, not UTF-8 or not a regular file */
   read(fileName: string, limit: number): string;
   /**
-   * Tells of changes, by the file's name or undefined where more may have changed. Whoever calls it again follows the
-   * directory that has the path now. Changes can be missed, so look from time to time.
+   * Reports changes, with the file's name or undefined where more may have changed. Another call follows the directory
+   * that has the path now. Changes can be missed, so scan from time to time.
    *
    * @throws DrawbridgeError ERR_OBJECT when the kernel has no inotify watch left
    */
@@ -40,7 +40,7 @@ export interface WatchedDirectory {
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** Whether objects are looked for in a file of this name; hidden ones are unfinished or not meant. */
+/** Whether a file of this name is read for objects. Hidden files are unfinished or have another use. */
 export function isObjectFile(fileName: string): boolean {
   return /^[^.].*\.(ya?ml|json)$/.test(fileName);
 }
@@ -105,7 +105,7 @@ export class RealDirectory implements WatchedDirectory {
     this.#watcher = undefined;
   }
 
-  /** The directory itself, and the link of a mounted ConfigMap that all its files go through: `..data`. */
+  /** Whether the name stands for all files: the directory itself, or `..data`, the link that a mounted ConfigMap uses. */
   #standsForAll(fileName: string): boolean {
     return fileName.startsWith("..") || fileName === path.basename(this.#path);
   }
@@ -119,7 +119,7 @@ export class RealDirectory implements WatchedDirectory {
 function readOpen(fd: number, stats: BigIntStats, limit: number): Uint8Array {
   if (!stats.isFile()) throw new DrawbridgeError("ERR_OBJECT", "no regular file; expected a file of objects");
   if (stats.size > limit) throw tooLarge(stats.size, limit);
-  // One byte more than there should be tells that it has grown meanwhile; the next look sees that too.
+  // One more byte than expected shows that the file has grown; the next scan sees that too.
   const buffer = new Uint8Array(Number(stats.size) + 1);
   let length = 0;
   for (let count = -1; count !== 0 && length < buffer.length; length += count) {

@@ -9,12 +9,12 @@ export interface YamlDocument {
 
 const SEPARATOR = "---";
 const BYTE_ORDER_MARK = "\u{feff}";
-/** The characters that a YAML text may not have (YAML 1.1, section 5.1); the byte order mark only begins a document. */
+/** The characters that YAML forbids (YAML 1.1, section 5.1). A byte order mark may only begin a document. */
 const FORBIDDEN = /[^\t\n\r\u{20}-\u{7e}\u{85}\u{a0}-\u{d7ff}\u{e000}-\u{fefe}\u{ff00}-\u{fffd}\u{10000}-\u{10ffff}]/u;
 
 /**
- * Cuts a file into its documents as kubectl does (apimachinery, util/yaml/decoder.go): at each line that begins with `---`, which
- * only a comment may follow. Byte order marks go, and every line ends in a line feed.
+ * Splits a file into its documents as kubectl does (apimachinery, util/yaml/decoder.go): at each line that begins with
+ * `---`, which only a comment may follow. Removes byte order marks, and turns all line ends into line feeds.
  *
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached
  */

@@ -1,11 +1,14 @@
 import { CST } from "yaml";
 
-/** A place in the text at which spaces are missing, without which the library does not read it. */
+/** A place in the text where the library needs more indentation. */
 export interface Unindented {
   readonly at: number;
 }
 
-/** In Go's reader the indentation within brackets and quotes does not matter; the library asks for more than their parent has. */
+/**
+ * Finds lines within brackets or quotes that the library refuses for their indentation: it has to be larger than the
+ * parent's, while for Go's reader it does not matter.
+ */
 export class IndentationWatch {
   readonly #text: string;
   #offset = 0;
@@ -15,7 +18,7 @@ export class IndentationWatch {
     this.#text = text;
   }
 
-  /** Takes the lexer's next lexeme; returns the place of a line within brackets or quotes that begins too far left. */
+  /** Takes the lexer's next lexeme. Returns the place of a line within brackets or quotes that begins too far left. */
   next(lexeme: string): Unindented | undefined {
     if (lexeme === CST.FLOW_END) return this.#lineAfter(this.#offset);
     if (lexeme === CST.DOCUMENT || lexeme === CST.SCALAR) {
@@ -28,7 +31,7 @@ export class IndentationWatch {
     return isCut ? this.#lineAfter(this.#offset) : undefined;
   }
 
-  /** The first character after blanks and line feeds; undefined at the end of the text. */
+  /** Returns the place of the first character after blanks and line feeds; undefined at the end of the text. */
   #lineAfter(offset: number): Unindented | undefined {
     const blank = /[ \t\n]*/y;
     blank.lastIndex = offset;
@@ -38,7 +41,7 @@ export class IndentationWatch {
   }
 }
 
-/** The text with the line moved to the right of everything else. */
+/** Returns the text with a line indented further than all others. */
 export function withIndentation(text: string, { at }: Unindented): string {
   const widest = Math.max(...(text.match(/^ */gm)?.map(({ length }) => length) ?? [0]));
   return `${text.slice(0, at)}${" ".repeat(widest + 1)}${text.slice(at)}`;

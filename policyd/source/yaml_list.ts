@@ -1,10 +1,10 @@
 import type { YamlDocument } from "./yaml_documents.ts";
 
-/** A document that looks like a list in block style, cut at its items. */
+/** A document that looks like a list in block style, split at its items. */
 export interface CutList {
   /** The document without its items. */
   readonly frame: YamlDocument;
-  /** Each with spaces in place of its dash, so that columns stay. */
+  /** The items, each with a space in place of its dash, so that columns stay the same. */
   readonly items: readonly YamlDocument[];
 }
 
@@ -18,13 +18,13 @@ const ITEMS = /^items:[ \t]*(?:#[^\n]*)?\n/m;
 const HEADER = /^(?<indent> *)(?<key>kind|apiVersion): +(?<quote>["']?)(?<value>[A-Za-z0-9./-]+)\k<quote> *(?:#.*)?$/;
 
 /**
- * Cuts the text of a list such as `kubectl get -o yaml` prints at the dashes of its `items`, so that only one item at a time has to be
- * a tree: the library's tree of 50 MB takes more than a gigabyte.
+ * Splits the text of a list, such as `kubectl get -o yaml` prints, at the dashes of its `items`. So only one item at a
+ * time has to be a tree: the library's tree of 50 MB takes more than a gigabyte.
  *
- * A text within quotes or brackets may look like a dash. Then a piece has an opening sign without its closing one and cannot be read;
- * callers then read the document as a whole.
+ * A text within quotes or brackets may look like a dash. Then a piece has an opening sign without its closing one and
+ * cannot be read, and callers read the document as a whole.
  *
- * @returns undefined for what does not look like such a list
+ * @returns undefined for a document that does not look like such a list
  */
 export function cutList({ text, line }: YamlDocument): CutList | undefined {
   const begin = ITEMS.exec(text);
@@ -49,14 +49,14 @@ export function cutList({ text, line }: YamlDocument): CutList | undefined {
     });
   }
   const rest = text.slice(end);
-  // An alias there may stand for what is in an item.
+  // An alias in the rest may refer to an item.
   if (rest.includes("*")) return undefined;
-  // The lines of what follows stay what they are.
+  // Keep the line numbers of the rest.
   const gap = rest.trim() === "" ? "" : "\n".repeat(newlinesIn(text, from, end));
   return { frame: { text: `${text.slice(0, begin.index)}items: []\n${gap}${rest}`, line }, items };
 }
 
-/** Where the lines of the dashes begin, and where the list ends; undefined where a line has no place in a list. */
+/** Finds where the lines of the dashes begin and where the list ends; undefined where a line has no place in a list. */
 function cutItems(
   text: string,
   from: number,
@@ -75,7 +75,7 @@ function cutItems(
   return { starts, end: at };
 }
 
-/** The part that a line plays in a list whose dashes are this far from the left. */
+/** Returns the role of a line in a list whose dashes have this indentation. */
 function lineKind(text: string, start: number, indent: number): "dash" | "inside" | "end" | "misplaced" {
   let at = start;
   while (text[at] === " ") at++;
@@ -88,7 +88,7 @@ function lineKind(text: string, start: number, indent: number): "dash" | "inside
   return indent > 0 ? "misplaced" : "end";
 }
 
-/** Kind and version of an object whose text cannot be read; undefined where the text does not say each exactly once. */
+/** Returns kind and version of an object whose text cannot be read; undefined unless the text has each exactly once. */
 export function headerOf(text: string): ObjectHeader | undefined {
   const [, indent = ""] = /^(?:[ \t]*(?:#[^\n]*)?\n)*( *)/.exec(text) ?? [];
   const found = text.split("\n").flatMap((line) => {

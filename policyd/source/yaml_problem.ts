@@ -37,7 +37,7 @@ const TEXTS: Readonly<Record<ErrorCode, string>> = {
   BAD_COLLECTION_TYPE: "a tag for another kind of value; expected the value without it",
 };
 
-/** The library has one code for whatever is missing. */
+/** Texts by the library's message, since it has one code for all missing characters. */
 const MISSING: readonly (readonly [RegExp, string])[] = [
   [/closing ['"]quote/, "a quote is opened and not closed; expected the same quote at the end of the text"],
   [/end with a }/, "a { is not closed; expected } after its last entry"],
@@ -49,7 +49,7 @@ const MISSING: readonly (readonly [RegExp, string])[] = [
   [/Comments must be separated/, "a comment (#) has no blank before it; expected one, or quotes around a text with #"],
 ];
 
-/** Says in plain words what of a YAML text cannot be read, and what was expected; the library's own words are for its authors. */
+/** Describes a mistake in plain words, with the expectation, since the library's messages use YAML's internal terms. */
 export function yamlProblemText({ code, message }: YamlMistake): string {
   const missing =
     code === "MISSING_CHAR" || code === "BAD_INDENT" ? MISSING.find(([words]) => words.test(message)) : undefined;

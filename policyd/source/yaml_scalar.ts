@@ -15,7 +15,7 @@ const TIMESTAMP =
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const TAG = "tag:yaml.org,2002:";
 
-/** The tags whose values are judged, each with a test of the value that the text has without it; other tags are ignored. */
+/** The tags that are checked, each with a test of the value that the text has without it; other tags are ignored. */
 const JUDGED: ReadonlyMap<string, (value: ScalarValue, text: string) => boolean> = new Map([
   ["null", (value) => value === null],
   ["bool", (value) => typeof value === "boolean"],
@@ -25,12 +25,12 @@ const JUDGED: ReadonlyMap<string, (value: ScalarValue, text: string) => boolean>
 ]);
 
 /**
- * The value of a scalar, as kubectl has it (goyaml v2, resolve.go): YAML 1.1 with octal numbers in both notations, while times and
- * sexagesimal numbers are texts.
+ * Returns the value of a scalar, as kubectl reads it (goyaml v2, resolve.go): YAML 1.1 with octal numbers in both
+ * notations, while times and sexagesimal numbers are texts.
  *
- * @param isPlain whether it stands without quotes and not as a block
- * @param tag in its long form; undefined without one
- * @returns undefined for what its tag does not allow, and for a number that JSON does not have
+ * @param isPlain whether it is without quotes and not a block
+ * @param tag the tag in its long form; undefined without one
+ * @returns undefined for a value that the tag does not allow, and for a number that JSON does not have
  */
 export function scalarValue(text: string, isPlain: boolean, tag: string | undefined): ScalarValue | undefined {
   if (tag === undefined || tag === "!") return isPlain && tag === undefined ? plainValue(text) : text;
@@ -42,13 +42,13 @@ export function scalarValue(text: string, isPlain: boolean, tag: string | undefi
   return tag === `${TAG}timestamp` ? text : value;
 }
 
-/** As {@link scalarValue} for a text without quotes and tag. */
+/** Returns the value of a text without quotes and tag, as {@link scalarValue} does. */
 function plainValue(text: string): ScalarValue | undefined {
   if (TRUE.has(text)) return true;
   if (FALSE.has(text)) return false;
   if (NULL.has(text)) return null;
   if (NOT_FINITE.test(text)) return undefined;
-  // Go's ParseFloat takes an underscore only between two figures.
+  // Go's ParseFloat accepts an underscore only between two digits.
   if (text.startsWith("."))
     return (/^\._|__|_$|_[^0-9]|[^0-9]_/.test(text) ? undefined : floatOf(text.replaceAll("_", ""))) ?? text;
   if (!/^[-+0-9]/.test(text)) return text;
@@ -73,19 +73,19 @@ function integerOf(text: string): bigint | undefined {
   return isInRange ? value : undefined;
 }
 
-/** Undefined also for one beyond all numbers, which stays a text. */
+/** Parses a float; undefined also for one that is out of range, which stays a text. */
 function floatOf(text: string): number | undefined {
   if (!FLOAT.test(text)) return undefined;
   const value = Number(text);
   return Number.isFinite(value) ? value : undefined;
 }
 
-/** The name that a value has as a key of an object (sigs.k8s.io/yaml): numbers with a fraction as Go prints them in 32 bits. */
+/** Returns a value's name as an object key (sigs.k8s.io/yaml): numbers with a fraction as Go prints them in 32 bits. */
 export function keyText(value: Exclude<ScalarValue, null>): string {
   return typeof value === "number" ? shortFloat(value) : String(value);
 }
 
-/** Go's `strconv.FormatFloat(value, 'g', -1, 32)`. */
+/** Formats a number as Go's `strconv.FormatFloat(value, 'g', -1, 32)`. */
 function shortFloat(value: number): string {
   const rounded = Math.fround(value);
   if (!Number.isFinite(rounded)) return rounded > 0 ? ".inf" : "-.inf";

@@ -3,7 +3,7 @@ import { scalarValue } from "./yaml_scalar.ts";
 /** A document that {@link readSimple} has read. */
 export interface SimpleDocument {
   readonly value: object;
-  /** Where the value begins in the text. */
+  /** The offset of the value in the text. */
   readonly offset: number;
 }
 
@@ -13,27 +13,28 @@ type Values = Record<string, unknown>;
 const KEY = /(?:([A-Za-z0-9_./][A-Za-z0-9_./-]*)|"([^"\\\n\t]*)"):(?: +|(?=\n))/y;
 /** A key within brackets. */
 const FLOW_KEY = /(?:([A-Za-z0-9_./][A-Za-z0-9_./-]*)|"([^"\\\n\t]*)"): +/y;
-/** A text without quotes up to the end of its line, without a sign at its beginning that means something. */
+/** A text without quotes up to the end of its line, which does not begin with a sign that has a meaning. */
 const PLAIN = /(?:[^-?:,[\]{}#&*!|>'"%@`\s]|-[^\s-])[^\t\n]*/y;
-/** A text without quotes within brackets, of fewer signs than YAML has it. */
+/** A text without quotes within brackets; YAML allows more characters in it. */
 const FLOW_PLAIN = /[A-Za-z0-9_./][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*/y;
 const SINGLE_QUOTED = /'((?:[^'\t\n]|'')*)'/y;
 const DOUBLE_QUOTED = /"((?:[^"\\\t\n]|\\[nt"\\/])*)"/y;
 const LITERAL = /\|([-+]?) *\n/y;
 const END_OF_LINE = /(?: +#[^\n]*| *)\n/y;
 const ESCAPED: Readonly<Record<string, string>> = { n: "\n", t: "\t" };
-/** Fewer than the library's: each takes stack. */
+/** The deepest nesting, less than the library's: each level takes stack. */
 const MOST_LEVELS = 32;
 
-/** Says that a document is left to the library. */
+/** Signals that the library has to read the document. */
 class NotSimple extends Error {}
 
 /**
- * Reads a document that has only what manifests usually have: maps and lists in block style, texts and brackets on one line, literal
- * blocks. The YAML library takes some ten times as long for the same value.
+ * Reads a document that has only what is usual in manifests: maps and lists in block style, texts and brackets on one
+ * line, literal blocks. The YAML library takes some ten times as long for the same value.
  *
- * @param text with line feeds as ends of lines, and no other characters than YAML allows
- * @returns undefined for whatever is rarer, doubtful or wrong: tags, anchors, tabs, texts of several lines, keys given twice
+ * @param text has line feeds as line ends, and only characters that YAML allows
+ * @returns undefined for anything rarer, doubtful or wrong: tags, anchors, tabs, texts of several lines, keys given
+ *   twice
  */
 export function readSimple(text: string): SimpleDocument | undefined {
   if (!text.endsWith("\n")) return undefined;
@@ -47,9 +48,9 @@ export function readSimple(text: string): SimpleDocument | undefined {
 
 class SimpleReader {
   readonly #text: string;
-  /** The place that is read next. */
+  /** The offset of the next character. */
   #at = 0;
-  /** The column of the line's first sign; -1 at the end of the text. */
+  /** The column of the line's first character; -1 at the end of the text. */
   #column = -1;
 
   constructor(text: string) {
@@ -61,12 +62,13 @@ class SimpleReader {
     const offset = this.#at;
     if (this.#column < 0) throw new NotSimple();
     const value = this.#block(0);
-    // A line is left where it has the column of nothing around it: also a text that goes on in lines further to the right.
+    // A line is left over if its column fits nothing around it, as in a text that goes on in lines further to the
+    // right.
     if (this.#column >= 0) throw new NotSimple();
     return { value, offset };
   }
 
-  /** Goes from the beginning of a line to the next sign that is not part of a comment. */
+  /** Goes from the beginning of a line to the next character that is not part of a comment. */
   #toContent(): void {
     const text = this.#text;
     for (;;) {
@@ -113,7 +115,7 @@ class SimpleReader {
     return this.#text[this.#at] === "-" && (after === " " || after === "\n");
   }
 
-  /** A map or a list whose first line has been reached. */
+  /** Reads a map or a list from its first line on. */
   #block(level: number): object {
     if (level > MOST_LEVELS) throw new NotSimple();
     return this.#isDash() ? this.#list(this.#column, level) : this.#map(this.#column, level);
@@ -128,11 +130,11 @@ class SimpleReader {
     return values;
   }
 
-  /** The value of a key. */
+  /** Reads the value of a key. */
   #member(column: number, level: number): unknown {
     const sign = this.#text[this.#at];
     if (sign !== "\n" && sign !== "#") return this.#inLine(column, level);
-    // Blanks come before a comment here.
+    // Any comment here has blanks before it.
     this.#at = this.#text.indexOf("\n", this.#at);
     this.#toNextLine();
     if (this.#column > column) return this.#block(level + 1);
@@ -163,7 +165,7 @@ class SimpleReader {
     return this.#block(level + 1);
   }
 
-  /** A value that begins in the line of its key or dash. @param column of that */
+  /** Reads a value that begins in the line of its key or dash. @param column the column of the key or dash */
   #inLine(column: number, level: number): unknown {
     const literal = this.#match(LITERAL);
     if (literal !== undefined) return this.#literal(column, literal[1] ?? "");
@@ -228,7 +230,7 @@ class SimpleReader {
     while (this.#text[this.#at] === " ") this.#at++;
   }
 
-  /** A block of lines. @param column of the key or dash, which all lines are to the right of */
+  /** Reads a literal block. @param column the column of the key or dash; all lines are to the right of it */
   #literal(column: number, chomping: string): string {
     const text = this.#text;
     const lines: string[] = [];
@@ -251,7 +253,7 @@ class SimpleReader {
       lines.push(text[at] === "\n" ? "" : text.slice(this.#at + indent, end));
       this.#at = end + 1;
     }
-    // Blanks at the beginning of empty lines may be part of the text.
+    // Blanks in empty lines may be part of the text.
     if (indent < 0 || widest > indent) throw new NotSimple();
     this.#toContent();
     const content = lines.slice(0, last).join("\n");

@@ -7,25 +7,25 @@ import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
 import { yamlProblemText } from "./yaml_problem.ts";
 import { jsonValue } from "./yaml_value.ts";
 
-/** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
+/** The deepest nesting, far above Kubernetes' schemas. The library recurses, and at some thousands ends the process. */
 const MOST_LEVELS = 64;
-/** Characters that are read again, in sum, because lines within brackets or quotes begin too far left. */
+/** The total of characters to read again for lines within brackets or quotes that begin too far left. */
 const MOST_READ_AGAIN = 64 * 1024 * 1024;
-/** The library asks for a blank before a comment; Go's reader does not, after a quoted text. */
+/** The library's message for a comment without a blank before it, which Go's reader allows after a quoted text. */
 const BLANK_BEFORE_COMMENT = "Comments must be separated";
 
-/** Where a field is: `["spec", "ingress", 0]`. */
+/** The path of a field, such as `["spec", "ingress", 0]`. */
 export type FieldPath = readonly (string | number)[];
 
-/** An object, and the lines of its fields in the text it stands in, counted from 1. */
+/** An object, and the lines of its fields in its text, counted from 1. */
 export interface LocatedObject {
   readonly value: unknown;
-  /** Of a field, or where there is none of what is nearest around it; of the object itself for an empty path. */
+  /** Returns the line of a field, or of the nearest existing field around it; of the object for an empty path. */
   readonly lineOf: (path: FieldPath) => number;
 }
 
 /**
- * The value of a document and the lines of its fields, by the YAML library; undefined for an empty document and for null.
+ * Reads a document and the lines of its fields by the YAML library; undefined for an empty document and for null.
  *
  * @throws DrawbridgeError ERR_OBJECT naming the line
  */
@@ -39,7 +39,7 @@ export function readTree({ text, line: first }: YamlDocument): LocatedObject | u
   return value === null ? undefined : { value, lineOf: (path) => lineAt(offsetOf(document, path)) };
 }
 
-/** The first document of a text: as in Go, what follows a line `...` is not read. */
+/** Reads the first document of a text: as in Go, the text after a line `...` is not read. */
 function compose(
   text: string,
   firstLine: number,
@@ -50,7 +50,7 @@ function compose(
     const watch = readAgain > MOST_READ_AGAIN ? undefined : new IndentationWatch(indented);
     let unindented: Unindented | undefined;
     const tokens = tokensOf(indented, { lines, firstLine, watch, onUnindented: (found) => (unindented ??= found) });
-    // Every scalar stays the text it is. The library would compare each key of a map with each before it.
+    // Scalars stay texts. With uniqueKeys the library would compare each key of a map with each before it.
     const options = { prettyErrors: false, logLevel: "silent", uniqueKeys: false, resolveKnownTags: false } as const;
     const composer = new Composer({ version: "1.1", schema: "failsafe", ...options });
     const [document] = composer.compose(tokens);
@@ -59,7 +59,7 @@ function compose(
   }
 }
 
-/** Where a field's key begins, or an element; of what is nearest around it where the document has no such field. */
+/** Returns the offset of a field's key, or of an element; of the nearest existing one around it if it is missing. */
 function offsetOf(document: Document, path: FieldPath): number {
   let node: unknown = document.contents;
   let offset = document.contents?.range?.[0] ?? document.range?.[0] ?? 0;
@@ -80,7 +80,7 @@ function offsetOf(document: Document, path: FieldPath): number {
   return offset;
 }
 
-/** How the parser is fed, and what is reported of the text. */
+/** The parts of one read of a text by the parser. */
 interface Reading {
   readonly lines: LineCounter;
   readonly firstLine: number;
@@ -89,8 +89,8 @@ interface Reading {
 }
 
 /**
- * The parser's tokens, up to a line that begins too far left. Nesting is judged after each piece of text: where a deep one ends
- * the parser recurses, too.
+ * Yields the parser's tokens, up to a line that begins too far left. It checks the nesting after each lexeme, since the
+ * parser itself recurses at the end of a deep one.
  */
 function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Reading): Generator<CST.Token> {
   const parser = new Parser(lines.addNewLine);
@@ -105,7 +105,7 @@ function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Read
       if (token.type === "document" && token.value !== undefined) isEmpty = false;
       yield token;
     }
-    // The outermost is the document.
+    // The outermost level is the document.
     if (parser.stack.length > MOST_LEVELS + 1) {
       const line = firstLine + lines.linePos(parser.offset).line - 1;
       throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, line);
@@ -114,7 +114,7 @@ function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Read
   yield* parser.end();
 }
 
-/** Directives have no place, since kubectl cuts the file at the `---` that ends them. */
+/** Returns why a token is refused. Directives are, since kubectl splits the file at the `---` that ends them. */
 function unexpectedToken(token: CST.Token, isEmpty: boolean): string | undefined {
   if (token.type === "directive") return `the directive ${token.source}; expected none`;
   return token.type === "doc-end" && isEmpty ? "... without a value before it" : undefined;

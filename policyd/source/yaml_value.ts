@@ -3,9 +3,9 @@ import { isAlias, isMap, isNode, isPair, isScalar, isSeq } from "yaml";
 import { unreadable } from "./json_scanner.ts";
 import { keyText, scalarValue } from "./yaml_scalar.ts";
 
-/** The values that aliases may bring into one document: they may multiply. */
+/** The largest number of values that aliases may add to one document: nested aliases multiply. */
 const MOST_ALIASED = 400_000;
-/** The library takes everything up to a blank. */
+/** The allowed names of anchors; the library takes everything up to a blank. */
 const NAME = /^[\w-]+$/;
 const MERGE = "<<";
 const MERGE_TAG = "tag:yaml.org,2002:merge";
@@ -13,13 +13,13 @@ const MERGE_TAG = "tag:yaml.org,2002:merge";
 type Values = Record<string, unknown>;
 
 /**
- * The JSON value of a document's tree, as kubectl makes it (goyaml v2, decode.go; sigs.k8s.io/yaml): the entries of a map and what
- * `<<` merges into it apply in the order of the text, and keys become texts.
+ * Returns the JSON value of a document's tree, as kubectl does (goyaml v2, decode.go; sigs.k8s.io/yaml): the entries of
+ * a map and those that `<<` merges into it apply in the order of the text, and keys become texts.
  *
- * Differs from kubectl in one thing: a key that its map has already is refused, while there the last one counts.
+ * One thing differs from kubectl: a key that the map already has is refused, while for kubectl the last one counts.
  *
- * @param root its texts are those of the file (schema `failsafe`); nested no deeper than the stack allows
- * @param lineAt of an offset in the text
+ * @param root has all scalars as texts (schema `failsafe`), and is not nested deeper than the stack allows
+ * @param lineAt returns the line of an offset in the text
  * @throws DrawbridgeError ERR_OBJECT naming the line
  */
 export function jsonValue(root: unknown, lineAt: (offset: number) => number): unknown {
@@ -28,11 +28,11 @@ export function jsonValue(root: unknown, lineAt: (offset: number) => number): un
 
 class Conversion {
   readonly #lineAt: (offset: number) => number;
-  /** The node that each name stands for at this place of the text. */
+  /** The node of each anchor's name at this place of the text. */
   readonly #anchors = new Map<string, Node>();
-  /** The nodes whose value is being worked out. */
+  /** The nodes whose value is being computed. */
   readonly #open = new Set<Node>();
-  /** The nodes whose aliases have been bound, so that a second pass over them by an alias binds nothing. */
+  /** The node of each alias resolved so far, which stays the same when another alias leads to it again. */
   readonly #targets = new Map<Alias, Node>();
   #aliased = 0;
   #aliasDepth = 0;
@@ -59,7 +59,7 @@ class Conversion {
     return value;
   }
 
-  /** An item of a list may be a map of one entry without braces: `[a: 1]`. */
+  /** Returns an item of a list, which may be a map of one entry without braces: `[a: 1]`. */
   #itemValue(item: unknown): unknown {
     return isPair(item) ? this.#entriesValue([item]) : this.value(item);
   }
@@ -83,7 +83,7 @@ class Conversion {
     return values;
   }
 
-  /** Of several maps to merge the first one wins. */
+  /** Merges one map, or several of which the first one wins. */
   #merge(values: Values, source: unknown): void {
     const sources = isSeq(source) ? source.items.toReversed() : [source];
     // Anchors are bound in the order of the text.
@@ -102,7 +102,7 @@ class Conversion {
     return keyText(value);
   }
 
-  /** A name is the node's from here on. */
+  /** Binds an anchor's name to its node for the rest of the text. */
   #bind(node: Exclude<Node, Alias>): void {
     if (this.#aliasDepth > 0 || node.anchor === undefined) return;
     if (!NAME.test(node.anchor))
@@ -154,7 +154,7 @@ function isRecord(value: unknown): value is Values {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Also where the name is `__proto__`. */
+/** Sets a member, also one named `__proto__`. */
 function set(values: Values, name: string, value: unknown): void {
   Object.defineProperty(values, name, { value, writable: true, enumerable: true, configurable: true });
 }

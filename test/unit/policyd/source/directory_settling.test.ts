@@ -93,7 +93,7 @@ describe("policyd/source/directory_source and writers that are not done", () => 
   it("DAEMON-03: a directory that cannot be followed is looked at from time to time", async () => {
     directory.canBeFollowed = false;
     await started();
-    assert.match(sink.sourceProblems.join(), /ENOSPC: it is looked at every 5000 ms/);
+    assert.match(sink.sourceProblems.join(), /ENOSPC: it is read every 5000 ms instead/);
     directory.write("a.yaml", WHOLE, "rename");
     await pass(5100);
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);

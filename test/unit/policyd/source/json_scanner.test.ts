@@ -90,7 +90,7 @@ describe("policyd/source/json_scanner", () => {
   it("CLI-02: what is no JSON is refused with its line", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ['{"kind":"List","items":[{"kind":"A"},\n{"kind":}]}', /^line 2: /],
-      ['{"kind":"List","items":[{"kind":"A"},]}', /^line 1: no value behind a comma/],
+      ['{"kind":"List","items":[{"kind":"A"},]}', /^line 1: no value after a comma/],
       ['{"kind":"List","items":[,{"kind":"A"}]}', /^line 1: /],
       ['{"kind":"A"}\nx', /^line 2: text outside of an object/],
       ['{"kind":"A"', /the text ends inside an object/],
