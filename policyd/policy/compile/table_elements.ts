@@ -6,9 +6,7 @@ import { CROWDING_SETS } from "./crowding.ts";
 import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
 import type { Direction } from "./profile.ts";
 
-/**
- * Returns the elements of addresses with verdicts in both directions ({@link verdictElement}); the bridge drops others.
- */
+/** Returns the elements of addresses with verdicts in both directions ({@link verdictElement}). Others pass nothing. */
 export function knownElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.map((address) => claim(`${POLICY_SETS.known}${familyOf(address)}`, [address]));
 }

@@ -3,19 +3,19 @@ import type { Pod } from "../../cluster/model.ts";
 import { addressesOfNode } from "../../cluster/node_addresses.ts";
 import type { PolicyObjects } from "./objects.ts";
 
-/** Whose address it is. */
+/** The owner of an address. */
 export type AddressOwner =
   | { readonly type: "pod"; readonly key: string }
   | { readonly type: "node"; readonly name: string };
 
-/** A pod that has ended: its address may be another pod's already. */
+/** Returns whether a pod has ended: its address may already be another pod's. */
 export function isFinished({ phase }: Pod): boolean {
   return phase === "Succeeded" || phase === "Failed";
 }
 
 /**
- * The pods and nodes of a cluster by their addresses. A node has its addresses whatever pods say of them; of two pods
- * that claim one, it is that which runs and is not about to end, then the first by name.
+ * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim; if two pods
+ * claim one, it belongs to the pod that runs and is not terminating, then to the first by name.
  */
 export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Address, AddressOwner> {
   const owners = new Map<Address, AddressOwner>();

@@ -7,7 +7,7 @@ import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
 import type { DirectionProfile } from "./profile.ts";
 import type { ClusterRuleMatch, Decision, Exemption } from "./verdict.ts";
 
-/** A flow with known ends, and what about it and the configuration decides. */
+/** A flow with known ends, and everything else about it and the configuration that decides. */
 export interface Question {
   readonly flow: ResolvedFlow;
   readonly traffic: Traffic;
@@ -17,11 +17,11 @@ export interface Question {
 
 export interface Decided {
   readonly decision: Decision;
-  /** The Pass rules on the way to it. */
+  /** The Pass rules that were met on the way to it. */
   readonly passed: readonly ClusterRuleMatch[];
 }
 
-/** Where DNS servers are asked, by UDP and TCP. */
+/** The port of DNS servers, for UDP and TCP. */
 export const DNS_PORT = 53;
 
 const NO_POLICIES: DirectionProfile = Object.freeze({ admin: [], isolating: [], shadow: [], baseline: [] });
@@ -29,8 +29,8 @@ const DEFAULT: Decision = Object.freeze({ type: "default" });
 const ISOLATED = Object.freeze({ type: "isolated" });
 
 /**
- * What the policies of one end make of a flow: the Admin tier, then NetworkPolicies, which have the last word on the pods
- * they isolate in this direction, then the Baseline tier; what none of them decides is allowed.
+ * Returns the decision of the policies of one end on a flow: of the Admin tier, then of NetworkPolicies, which decide
+ * finally for the pods they isolate in this direction, then of the Baseline tier. By default a flow is allowed.
  */
 export function decide(direction: Direction, question: Question): Decided {
   const exemption = exemptionFromAll(direction, question);
@@ -44,23 +44,23 @@ export function decide(direction: Direction, question: Question): Decided {
   return { decision: decided ?? DEFAULT, passed };
 }
 
-/** Whether a decision lets the flow through. */
+/** Returns whether a decision allows the flow. */
 export function allows(decision: Decision): boolean {
   if (decision.type === "cluster rule") return decision.rule.action === "Accept";
   return decision.type !== "isolated";
 }
 
-/** The end that is judged. */
+/** Returns the end whose policies apply in a direction. */
 export function endOf({ source, destination }: ResolvedFlow, direction: Direction): ResolvedEnd {
   return direction === "egress" ? source : destination;
 }
 
-/** The policies that have a say about an end; none for what no policy can select. */
+/** Returns the policies that apply to an end; none for an end that no policy can select. */
 export function profileOf({ subject }: ResolvedEnd, direction: Direction): DirectionProfile {
   return subject?.profile[direction] ?? NO_POLICIES;
 }
 
-/** What no policy of any tier is asked about. */
+/** Returns why no policy of any tier applies to a flow; undefined if policies apply. */
 export function exemptionFromAll(
   direction: Direction,
   { flow, traffic, isThroughService }: Question,
@@ -72,7 +72,7 @@ export function exemptionFromAll(
   return direction === "ingress" && isOwnNode(end, flow.source) ? "own node" : undefined;
 }
 
-/** What NetworkPolicies allow without a rule. */
+/** Returns why NetworkPolicies allow a flow without a rule; undefined if they need one. */
 export function exemptionFromIsolation(
   direction: Direction,
   { flow, traffic, options }: Question,
@@ -83,7 +83,7 @@ export function exemptionFromIsolation(
   return isOwnNode(flow.source, flow.destination) && !options.policePodToOwnNode ? "own node" : undefined;
 }
 
-/** Whether a node's own DNS cache listens at an address. */
+/** Returns whether a node's own DNS cache listens at an address. */
 export function isNodeLocalDNS({ nodeLocalDNS }: PolicyOptions, address: Address | undefined): boolean {
   return address !== undefined && nodeLocalDNS.includes(address);
 }
@@ -100,7 +100,7 @@ function isOwnNode({ pod }: ResolvedEnd, { party }: ResolvedEnd): boolean {
   return party.type === "node" && party.name !== undefined && party.name === pod?.nodeName;
 }
 
-/** NetworkPolicies add up, so their order is of no matter but for which rule is named (POL-04). */
+/** Evaluates NetworkPolicies. They add up, so their order only decides which rule is named (POL-04). */
 function askNetworkPolicies(
   isolating: readonly IndexedNetworkPolicy[],
   direction: Direction,
@@ -111,7 +111,7 @@ function askNetworkPolicies(
   return exemption === undefined ? askRules(isolating, direction, question) : exempt(exemption);
 }
 
-/** What the rules of policies that isolate say together. */
+/** Returns the joint decision of the rules of isolating policies. */
 export function askRules(
   isolating: readonly IndexedNetworkPolicy[],
   direction: Direction,
@@ -126,7 +126,7 @@ export function askRules(
   return ISOLATED;
 }
 
-/** Undefined where no rule matches or the first that does passes the flow on, which is then added to `passed`. */
+/** Returns the decision of a tier; undefined if no rule matches or the first match is a Pass, which joins `passed`. */
 function askClusterTier(
   policies: readonly IndexedClusterPolicy[],
   direction: Direction,

@@ -9,10 +9,11 @@ import { askShadow } from "./shadow.ts";
 import type { EndVerdict, PolicyVerdict } from "./verdict.ts";
 
 /**
- * What NetworkPolicies and ClusterNetworkPolicies make of a new connection, with all reasons: the plain reading of what
- * Kubernetes says about them, without any thought of tables or rules. Its answers pass with it (POL-08).
+ * Computes the verdict of NetworkPolicies and ClusterNetworkPolicies on a new connection, with all reasons. It follows
+ * their Kubernetes documentation directly and knows nothing of tables or rules. The answers of a connection share its
+ * verdict (POL-08).
  *
- * In the order of their keys, the first of several rules that allow the flow is named.
+ * If several rules allow the flow, the first is named, in the order of the policies' keys.
  *
  * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the index does not have
  */
@@ -33,7 +34,8 @@ export function evaluatePolicy(index: PolicyIndex, flow: Flow): PolicyVerdict {
 }
 
 /**
- * Whether {@link evaluatePolicy} would allow the flow, for asking about many; what cannot be sent is not allowed.
+ * Returns whether {@link evaluatePolicy} would allow the flow, faster for many flows; an impossible flow is not
+ * allowed.
  *
  * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the index does not have
  */

@@ -2,7 +2,7 @@ import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { LabelRequirement } from "../../cluster/model.ts";
 import type { Failure } from "./verdict.ts";
 
-/** What of a rule does not fit, as the end of "nearest: …, but". */
+/** Describes the part of a rule that does not match, to follow "nearest: …, but". */
 export function failureText(failure: Failure): string {
   switch (failure.type) {
     case "pod labels":
@@ -44,7 +44,7 @@ function callsText(found: readonly number[]): string {
   return found.length === 0 ? "no port" : `port ${found.join(", ")}`;
 }
 
-/** A requirement as kubectl writes selectors: `app=web`, `tier in (a, b)`, `!canary`. */
+/** Returns a requirement as kubectl prints selectors: `app=web`, `tier in (a, b)`, `!canary`. */
 export function requirementText({ key, operator, values }: LabelRequirement): string {
   switch (operator) {
     case "In":

@@ -2,21 +2,23 @@ import type { Address, Family } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../cluster/model.ts";
 
 /**
- * A connection as policies see it: the destination is that behind a Service (POL-27, POL-34), the source that before a
- * node puts its own address in.
+ * A connection as policies see it: the destination is the endpoint of a Service (POL-27, POL-34), and the source is the
+ * one before a node masquerades it.
  */
 export type Flow = FlowEnds & Traffic;
 
 export interface FlowEnds {
   readonly source: FlowEnd;
   readonly destination: FlowEnd;
-  /** Of the addresses, where the ends have several; without it the first of the destination that the source has, too. */
+  /** The family, if the ends have several; by default the destination's first one that the source also has. */
   readonly family?: Family | undefined;
-  /** It left its pod for a Service's address: ClusterNetworkPolicies then hold even if it comes back to the same pod. */
+  /**
+   * Whether it was sent to a Service's address: ClusterNetworkPolicies then apply even if it returns to the same pod.
+   */
   readonly isThroughService?: boolean | undefined;
 }
 
-/** Who sends or receives. A pod of the host's network stands for its node; an address for the pod or node that has it. */
+/** A sender or receiver. A host-network pod stands for its node, an address for the pod or node that has it. */
 export type FlowEnd =
   /** `namespace/name` */
   | { readonly type: "pod"; readonly key: string }
@@ -24,10 +26,10 @@ export type FlowEnd =
   | { readonly type: "address"; readonly address: Address };
 
 export type Traffic =
-  /** The destination's port, as its pod has it. */
+  /** The destination's port, as its pod sees it. */
   | { readonly protocol: Protocol; readonly port: number }
-  /** A question such as an echo request, and its answer; an error that belongs to another flow. */
+  /** ICMP: a request such as an echo and its answer. ICMP error: an error that belongs to another flow. */
   | { readonly protocol: "ICMP" | "ICMP error"; readonly port?: undefined };
 
-/** Egress is judged at the source, ingress at the destination. */
+/** The policies of the source decide on egress, those of the destination on ingress. */
 export type Direction = "egress" | "ingress";

@@ -13,7 +13,10 @@ import type {
 import { nameLabel } from "../../cluster/name.ts";
 import { keysOf } from "./selector.ts";
 
-/** Pods that no selector of any policy can tell apart: of one namespace, with the same labels as far as any asks. */
+/**
+ * Pods that no selector of any policy distinguishes: of one namespace, with the same labels as far as selectors use
+ * them.
+ */
 export interface Identity {
   readonly number: number;
   readonly namespace: string;
@@ -21,10 +24,10 @@ export interface Identity {
   readonly labels: Labels;
 }
 
-/** Gives each pod the number of its identity: some hundreds stand for ten thousand pods. */
+/** Gives each pod the number of its identity: some hundreds of identities represent ten thousand pods. */
 export class IdentityTable {
   readonly #namespaces: ReadonlyMap<string, Namespace>;
-  /** The keys of labels that selectors ask for: by the only namespace they select in, and those of all namespaces. */
+  /** The keys of labels that selectors use, by the only namespace they select in, or undefined for all namespaces. */
   readonly #keys = new Map<string | undefined, Set<string>>([[undefined, new Set()]]);
   readonly #identities: Identity[] = [];
   readonly #numbers = new Map<string, number>();
@@ -39,7 +42,7 @@ export class IdentityTable {
   }
 
   numberOf({ namespace, labels }: Pod): number {
-    // Neither a namespace nor a label has a line end in it, and labels come in the order of their keys.
+    // Neither namespaces nor labels contain a line end, and labels come in the order of their keys.
     let signature = namespace;
     const [everywhere, here] = [this.#keys.get(undefined), this.#keys.get(namespace)];
     for (const key in labels) {
@@ -59,13 +62,13 @@ export class IdentityTable {
   }
 }
 
-/** A selector that is put to pods, of one namespace or of any. */
+/** A selector of pods, in one namespace or in any. */
 interface PodSelector {
   readonly selector: LabelSelector;
   readonly namespace: string | undefined;
 }
 
-/** Those of subjects and of peers. */
+/** Returns the selectors of a policy's subject and peers. */
 function podSelectors(policy: NetworkPolicy | ClusterNetworkPolicy): readonly PodSelector[] {
   const own = policy.kind === "NetworkPolicy" ? policy.namespace : undefined;
   const subject = policy.kind === "NetworkPolicy" ? policy.podSelector : policy.subject.podSelector;

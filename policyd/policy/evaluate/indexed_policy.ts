@@ -14,7 +14,7 @@ import { rangeOf } from "./address_range.ts";
 import type { Direction } from "./flow.ts";
 import type { Members, PeerSelection } from "./peer_selection.ts";
 
-/** A NetworkPolicy with all that its selectors and prefixes select looked up. */
+/** A NetworkPolicy with everything that its selectors and prefixes select. */
 export interface IndexedNetworkPolicy {
   readonly policy: NetworkPolicy;
   readonly subject: Members;
@@ -29,9 +29,9 @@ export interface IndexedClusterPolicy {
 
 export interface IndexedRule {
   readonly index: number;
-  /** Undefined is everyone. */
+  /** Undefined means everyone. */
   readonly peers: readonly IndexedPeer[] | undefined;
-  /** Undefined is every port of every protocol. */
+  /** Undefined means every port of every protocol. */
   readonly ports: readonly PortPattern[] | undefined;
 }
 
@@ -51,7 +51,7 @@ export type IndexedPeer =
       readonly except: readonly AddressRange[];
     };
 
-/** In the order of their keys, which is the order in which reasons are given. */
+/** Indexes NetworkPolicies in the order of their keys, which is the order in which reasons are given. */
 export function indexNetworkPolicies(
   policies: readonly NetworkPolicy[],
   selection: PeerSelection,
@@ -69,7 +69,7 @@ export function indexNetworkPolicies(
   }));
 }
 
-/** In the order in which they are asked within a tier; of equal priority by name, which is ours to choose. */
+/** Indexes ClusterNetworkPolicies in the order of evaluation within a tier; for equal priorities we chose the name. */
 export function indexClusterPolicies(
   policies: readonly ClusterNetworkPolicy[],
   selection: PeerSelection,
@@ -90,7 +90,10 @@ export function indexClusterPolicies(
     }));
 }
 
-/** A pod that may not send to nodes may not send to groups, broadcasts and link-local addresses either, at which its own node listens (CNP-20). */
+/**
+ * Returns the destinations on the link for a Deny of nodes: a pod that may not send to nodes may not send to groups,
+ * broadcasts and link-local addresses either, since its own node listens there (CNP-20).
+ */
 function linkOf({ type, index }: ClusterPolicyPeer, action: ClusterPolicyRule["action"]): readonly IndexedPeer[] {
   if (type !== "nodes" || action !== "Deny") return [];
   return [{ type: "addresses", index, ranges: LINK_DESTINATIONS.map(rangeOf), except: [] }];

@@ -7,13 +7,13 @@ import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
 
 const ANY_PORT = Object.freeze({ index: undefined });
 
-/** Which peer and which port of a rule fit; undefined for what the rule does not restrict. */
+/** The peer and the port of a rule that match; undefined if the rule does not restrict them. */
 export interface Match {
   readonly peer: number | undefined;
   readonly port: number | undefined;
 }
 
-/** How a flow fits a rule: the first peer with the first port (POL-20); undefined where it does not. */
+/** Returns the first matching peer and port of a rule (POL-20); undefined if the flow does not match. */
 export function matchRule(
   { peers, ports }: IndexedRule,
   direction: Direction,
@@ -27,12 +27,12 @@ export function matchRule(
   const other = direction === "egress" ? destination : source;
   const peer = peers.find((one) => fitsPeer(one, other));
   if (peer === undefined) return undefined;
-  // Whether a port fits depends on the destination, not on the peer that has it.
+  // Whether a port matches depends on the destination, not on the matching peer.
   const port = findPort(ports, traffic, destination);
   return port === undefined ? undefined : { peer: peer.index, port: port.index };
 }
 
-/** Whether the end that is no subject of the rule is one of a peer's. */
+/** Returns whether a peer contains the other end of a flow. */
 export function fitsPeer(peer: IndexedPeer, { subject, party, address }: ResolvedEnd): boolean {
   switch (peer.type) {
     case "pods":
@@ -50,8 +50,8 @@ function isInOne(ranges: readonly AddressRange[], address: Address): boolean {
 }
 
 /**
- * Whether traffic to a destination fits: a name stands for what the destination's pod calls so, in the protocol it has there,
- * whichever peer has the pod. An address that is not a pod's has no names (POL-31).
+ * Returns whether traffic to a destination matches a port. A name stands for the ports that the destination's pod gives
+ * this name, in their protocols, whichever peer contains the pod. Only a pod's address has named ports (POL-31).
  */
 export function fitsPort({ protocol, port, endPort }: PortPattern, traffic: Traffic, { pod }: ResolvedEnd): boolean {
   if (traffic.port === undefined) return false;
@@ -62,7 +62,7 @@ export function fitsPort({ protocol, port, endPort }: PortPattern, traffic: Traf
   return named.some((one) => one.name === port && one.protocol === traffic.protocol && one.port === traffic.port);
 }
 
-/** The first port that fits; every port does where the rule names none. */
+/** Returns the first matching port; every port matches if the rule has none. */
 function findPort(
   ports: readonly PortPattern[] | undefined,
   traffic: Traffic,

@@ -5,15 +5,15 @@ import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
 import { unmet } from "./selector.ts";
 import type { Failure, NearMiss } from "./verdict.ts";
 
-/** How a part of a rule fails; without failures it fits. */
+/** The failures of a part of a rule; without failures it matches. */
 interface Miss {
   readonly index: number | undefined;
   readonly failed: readonly Failure[];
 }
 
 /**
- * The rule that comes nearest to allowing what none allows: the fewest failures, of equally many the fewest of its peer,
- * then the first. Undefined where no policy has a rule.
+ * Returns the rule that comes nearest to allowing a flow that none allows: the one with the fewest failures, of equally
+ * many the fewest of its peer, then the first. Undefined if no policy has a rule.
  */
 export function nearestMiss(
   isolating: readonly NetworkPolicy[],

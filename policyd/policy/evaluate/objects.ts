@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod } from "../../cluster/model.ts";
 
-/** Everything of a cluster that decides about its policies; a ClusterStore is one. */
+/** All objects of a cluster that policies depend on; a ClusterStore is one. */
 export interface PolicyObjects {
   readonly namespaces: ReadonlyMap<string, Namespace>;
   readonly nodes: ReadonlyMap<string, Node>;
@@ -11,8 +11,10 @@ export interface PolicyObjects {
 }
 
 export interface PolicyOptions {
-  /** NetworkPolicies hold for what a pod sends to its own node, too. ClusterNetworkPolicies always do. */
+  /** NetworkPolicies also apply to traffic from a pod to its own node. ClusterNetworkPolicies always do. */
   readonly policePodToOwnNode: boolean;
-  /** Where a node's own DNS cache listens: NetworkPolicies keep no pod from port 53 there. ClusterNetworkPolicies do. */
+  /**
+   * Addresses of a node's DNS cache: NetworkPolicies always allow port 53 there; ClusterNetworkPolicies may deny it.
+   */
   readonly nodeLocalDNS: readonly Address[];
 }

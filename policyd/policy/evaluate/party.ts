@@ -8,11 +8,11 @@ import type { PolicyIndex } from "./policy_index.ts";
 import type { Subject } from "./profile.ts";
 import type { ImpossibleFlow, Party } from "./verdict.ts";
 
-/** An end of a flow, with what policies judge it by. */
+/** An end of a flow, with the facts that policies use. */
 export interface ResolvedEnd {
   readonly party: Party;
   readonly address: Address | undefined;
-  /** The pod that policies may select; undefined for nodes and what is outside. */
+  /** The pod that policies may select; undefined for nodes and outside addresses. */
   readonly pod: Pod | undefined;
   readonly subject: Subject | undefined;
 }
@@ -32,7 +32,7 @@ interface Candidate {
 }
 
 /**
- * Who the ends of a flow are.
+ * Finds the pods, nodes or outside addresses at the ends of a flow.
  *
  * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the index does not have
  */
@@ -49,8 +49,8 @@ export function resolveFlow(index: PolicyIndex, flow: Flow): ResolvedFlow | Impo
 }
 
 /**
- * The families in which a flow can be sent, the destination's first choice first; undefined where neither end has an
- * address yet.
+ * Returns the families in which a flow can be sent, the destination's first choice first; undefined if neither end has
+ * an address yet.
  *
  * @throws DrawbridgeError as {@link resolveFlow}
  */
@@ -63,7 +63,7 @@ export function familiesOf(
   return known.length === 0 ? undefined : known.filter((family) => mayHave(from, family));
 }
 
-/** Undefined where neither end has an address. */
+/** Returns the first family that both ends have; undefined if neither has an address. */
 function firstCommonFamily(source: readonly Address[], destination: readonly Address[]): Family | undefined | "none" {
   const [first] = destination.length > 0 ? destination : source;
   if (first === undefined) return undefined;
@@ -71,7 +71,7 @@ function firstCommonFamily(source: readonly Address[], destination: readonly Add
   return destination.length > 0 ? "none" : familyOf(first);
 }
 
-/** An end without any address, such as a pod not started yet, may get one of each family. */
+/** Returns whether an end may have a family; one without addresses, such as a pod not started yet, may get any. */
 function mayHave(addresses: readonly Address[], family: Family | undefined): boolean {
   for (const address of addresses) if (familyOf(address) === family) return true;
   return addresses.length === 0;
@@ -108,7 +108,7 @@ function podCandidate(index: PolicyIndex, key: string): Candidate {
   };
 }
 
-/** Internal addresses first: by those nodes and pods of a cluster know each other. */
+/** Internal addresses come first: nodes and pods of a cluster use those among each other. */
 function nodeCandidate({ nodes }: PolicyIndex, name: string | undefined): Candidate {
   const known = (name === undefined ? undefined : nodes.get(name))?.addresses ?? [];
   const internal = known.filter(({ type }) => type === "InternalIP");

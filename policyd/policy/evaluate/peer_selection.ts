@@ -2,7 +2,7 @@ import type { LabelSelector, Node, PodPeer } from "../../cluster/model.ts";
 import type { Identity } from "./identity.ts";
 import { selects } from "./selector.ts";
 
-/** Which identities are selected: 1 at the number of each that is. */
+/** The selected identities: 1 at the number of each. */
 export type Members = Uint8Array;
 
 interface NamespaceGroup {
@@ -10,7 +10,7 @@ interface NamespaceGroup {
   readonly identities: readonly Identity[];
 }
 
-/** Looks up what selectors select among the pods and nodes there are; equal ones are looked up once. */
+/** Looks up the pods and nodes that selectors select; equal selectors are looked up once. */
 export class PeerSelection {
   readonly #size: number;
   readonly #groups: readonly NamespaceGroup[];
@@ -27,9 +27,9 @@ export class PeerSelection {
   }
 
   /**
-   * The pods of a peer or a subject.
+   * Returns the pods of a peer or a subject.
    *
-   * @param ownNamespace where a peer without a namespaceSelector selects: the policy's
+   * @param ownNamespace the policy's namespace, in which a peer without a namespaceSelector selects
    */
   pods({ podSelector, namespaceSelector }: Omit<PodPeer, "type" | "index">, ownNamespace: string): Members {
     const scope = namespaceSelector === undefined ? ownNamespace : canonical(namespaceSelector);
@@ -52,7 +52,7 @@ export class PeerSelection {
     return members;
   }
 
-  /** The names of the nodes that a selector selects. */
+  /** Returns the names of the nodes that a selector selects. */
   nodes(selector: LabelSelector): ReadonlySet<string> {
     return new Set([...this.#nodes.values()].flatMap(({ name, labels }) => (selects(selector, labels) ? [name] : [])));
   }

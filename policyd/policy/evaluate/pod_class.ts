@@ -6,18 +6,18 @@ import { isFinished } from "./address_owner.ts";
 import type { IndexedRule } from "./indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "./policy_index.ts";
 
-/** Pods that policies cannot tell apart. */
+/** Pods that policies do not distinguish. */
 export interface PodClass {
-  /** Keys, at least one, in the order of the objects. */
+  /** Keys in the order of the objects, at least one. */
   readonly pods: readonly [string, ...string[]];
-  /** Pods of the host's network are a class for each node: policies take them for it. */
+  /** Host-network pods are one class for each node: policies treat them as the node. */
   readonly isHostNetwork: boolean;
 }
 
 /**
- * The pods that have not finished, by classes: between two different pods a flow is judged by their classes alone, so a
- * matrix asks once for each pair of classes. Two things are not of a class: a pod and itself (POL-06), and a pod and the
- * node it runs on (POL-07), so ask for both, pods on the node and pods elsewhere, where one class is a node's.
+ * Returns the pods that have not finished, by classes. Only the classes decide on a flow between two different pods, so
+ * a matrix evaluates each pair of classes once. Two cases depend on more than classes: a pod and itself (POL-06), and a
+ * pod and the node it runs on (POL-07). If one class is a node's, evaluate both pods on the node and pods elsewhere.
  */
 export function podClasses(index: PolicyIndex): readonly PodClass[] {
   const features = featuresOf(index);
@@ -32,10 +32,10 @@ export function podClasses(index: PolicyIndex): readonly PodClass[] {
   return [...classes].map(([signature, pods]) => ({ pods, isHostNetwork: signature.startsWith("node ") }));
 }
 
-/** What policies ask about a pod beside its labels. */
+/** The properties of pods that policies use beside labels. */
 interface Features {
   readonly portNames: ReadonlySet<string>;
-  /** The prefixes they name, and the addresses of the nodes' own DNS, by family and length, the longest first. */
+  /** The prefixes in policies, and the addresses of the nodes' own DNS, by family and length, the longest first. */
   readonly prefixes: ReadonlyMap<string, ReadonlySet<Address>>;
 }
 
@@ -67,8 +67,8 @@ function signatureOf({ pod, subject }: PodEntry, { portNames, prefixes }: Featur
 }
 
 /**
- * The smallest of the named prefixes that has an address. It tells all of them that have it, since prefixes lie within
- * each other or apart.
+ * Returns the smallest of the prefixes in policies that contains an address. It determines all prefixes that contain
+ * it, since two prefixes either contain one another or are disjoint.
  */
 function innermost(prefixes: Features["prefixes"], address: Address): string {
   for (const [key, networks] of prefixes) {

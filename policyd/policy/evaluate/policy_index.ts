@@ -10,7 +10,7 @@ import { PeerSelection } from "./peer_selection.ts";
 import type { Subject } from "./profile.ts";
 import { subjectsOf } from "./profile.ts";
 
-/** A cluster prepared for judging many flows: a snapshot, to be built anew after a change. */
+/** A snapshot of a cluster, prepared for evaluating many flows; build it again after a change. */
 export interface PolicyIndex {
   readonly pods: ReadonlyMap<string, PodEntry>;
   readonly nodes: ReadonlyMap<string, Node>;
@@ -22,15 +22,17 @@ export interface PolicyIndex {
 
 export interface PodEntry {
   readonly pod: Pod;
-  /** What policies take it for; undefined for a pod of the host's network, which they take for its node, and a finished one. */
+  /**
+   * The pod as policies see it; undefined if it has finished, or is a host-network pod, which they treat as its node.
+   */
   readonly subject: Subject | undefined;
 }
 
 const DEFAULTS: PolicyOptions = Object.freeze({ policePodToOwnNode: false, nodeLocalDNS: [] });
 
 /**
- * Prepares a cluster for `evaluatePolicy`. A namespace that is not among the objects has the label of its name, which
- * every namespace has, and no other.
+ * Prepares a cluster for `evaluatePolicy`. A namespace that is missing among the objects only has the label of its
+ * name, which every namespace has.
  */
 export function buildPolicyIndex(objects: PolicyObjects, options: Partial<PolicyOptions> = {}): PolicyIndex {
   const { namespaces, nodes, pods, ...policies } = objects;

@@ -14,7 +14,7 @@ import type {
   RuleMatch,
 } from "./verdict.ts";
 
-/** A verdict in words, a line each, for `explain`: what is sent to whom, what becomes of it, and why at each end. */
+/** Describes a verdict in lines for `explain`: the traffic and its ends, the result, and the reasons at each end. */
 export function describePolicyVerdict(traffic: Traffic, verdict: PolicyVerdict): readonly string[] {
   if (verdict.kind === "impossible") return [`cannot be sent: ${impossibleText(verdict)}`];
   const { source, destination } = verdict;
@@ -87,7 +87,7 @@ const exemptionTexts: Readonly<Record<Exemption, string>> = {
   "ICMP error": "errors belong to the flow they are about",
 };
 
-/** A rule of a ClusterNetworkPolicy: where it is, how it is called, and why it fails closed where it does. */
+/** Describes a rule of a ClusterNetworkPolicy: its place, its name, and why it fails closed if it does. */
 export function clusterRuleText(rule: ClusterRuleMatch, direction: Direction): string {
   const name = rule.name === undefined ? "" : ` ${JSON.stringify(rule.name)}`;
   const unreadable = rule.unreadable === undefined ? "" : `, which fails closed: ${rule.unreadable}`;
@@ -100,7 +100,7 @@ function ruleText(rule: RuleMatch, direction: Direction): string {
   return `NetworkPolicy ${placeText(rule, direction, "ports")}`;
 }
 
-/** `shop/web egress[0], to[1], ports[0]`: the places in the object as it was written. */
+/** Returns places in the object as it was written: `shop/web egress[0], to[1], ports[0]`. */
 function placeText({ policy, rule, peer, port }: RuleMatch, direction: Direction, ports: string): string {
   const peers = direction === "egress" ? "to" : "from";
   const parts = [
@@ -123,7 +123,7 @@ function nearestLines(nearest: NearMiss | undefined, direction: Direction): read
   return [`  nearest: ${nearMissText(nearest, direction)}`];
 }
 
-/** Where the rule is that comes nearest, and what of it does not fit. */
+/** Describes the place of the nearest rule, and the parts that do not match. */
 export function nearMissText(nearest: NearMiss, direction: Direction): string {
   return `${placeText(nearest, direction, "ports")}, but ${nearest.failed.map(failureText).join("; ")}`;
 }

@@ -4,26 +4,26 @@ import type { Direction } from "./flow.ts";
 import type { Identity } from "./identity.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
 
-/** What policies take a pod for: all pods of one identity are one subject. */
+/** A pod as policies see it: all pods of one identity are one subject. */
 export interface Subject {
   readonly identity: Identity;
   readonly profile: Profile;
 }
 
-/** The policies of a pod: one profile stands for all pods with the same. */
+/** The policies of a pod; pods with the same policies share a profile. */
 export type Profile = Readonly<Record<Direction, DirectionProfile>>;
 
-/** Those that have a say in one direction, in the order in which they are asked. */
+/** The policies that apply in one direction, in the order of evaluation. */
 export interface DirectionProfile {
   readonly admin: readonly IndexedClusterPolicy[];
   /** The NetworkPolicies that isolate the pod. */
   readonly isolating: readonly IndexedNetworkPolicy[];
-  /** Those that would isolate it, too, were they not in shadow. */
+  /** The NetworkPolicies that would also isolate it if they were not in shadow. */
   readonly shadow: readonly IndexedNetworkPolicy[];
   readonly baseline: readonly IndexedClusterPolicy[];
 }
 
-/** The subjects of all identities, by their numbers. */
+/** Returns the subjects of all identities, by their numbers. */
 export function subjectsOf(
   identities: readonly Identity[],
   networkPolicies: readonly IndexedNetworkPolicy[],

@@ -1,12 +1,12 @@
 import type { LabelRequirement, Labels, LabelSelector } from "../../cluster/model.ts";
 
-/** Whether labels meet everything a selector asks for. NotIn and DoesNotExist are met by what lacks the key. */
+/** Returns whether labels meet all requirements of a selector. A missing key meets NotIn and DoesNotExist. */
 export function selects({ matchLabels, matchExpressions }: LabelSelector, labels: Labels): boolean {
   for (const key in matchLabels) if (labels[key] !== matchLabels[key]) return false;
   return matchExpressions.every((requirement) => isMet(requirement, labels));
 }
 
-/** What of a selector labels do not meet; a pair of matchLabels reads as In with one value. */
+/** Returns the requirements of a selector that labels do not meet; a pair of matchLabels reads as In with one value. */
 export function unmet({ matchLabels, matchExpressions }: LabelSelector, labels: Labels): readonly LabelRequirement[] {
   const pairs = Object.entries(matchLabels).map(([key, value]): LabelRequirement => ({
     key,
@@ -16,7 +16,7 @@ export function unmet({ matchLabels, matchExpressions }: LabelSelector, labels: 
   return [...pairs, ...matchExpressions].filter((requirement) => !isMet(requirement, labels));
 }
 
-/** The keys of labels on which a selector's answer depends. */
+/** Returns the keys of labels that a selector depends on. */
 export function keysOf({ matchLabels, matchExpressions }: LabelSelector): readonly string[] {
   return [...Object.keys(matchLabels), ...matchExpressions.map(({ key }) => key)];
 }

@@ -5,12 +5,12 @@ import { nearestMiss } from "./near_miss.ts";
 import type { Decision, ShadowVerdict } from "./verdict.ts";
 
 /**
- * What NetworkPolicies would say of a flow if those in shadow were in force beside the others. They add up (POL-04): to
- * pods that others isolate those in shadow could only allow more, so they would drop nothing there.
+ * Returns the decision of NetworkPolicies on a flow as if those in shadow were in force beside the others. They add up
+ * (POL-04): for pods that others isolate, policies in shadow could only allow more, so they would drop nothing there.
  *
- * @param decision what is decided without them
- * @returns undefined where they would not be asked: none selects the end, policies do not concern the flow, or the Admin
- *   tier decides it
+ * @param decision the decision without them
+ * @returns undefined if they would not be evaluated: none selects the end, none applies to the flow, or the Admin tier
+ * decides
  */
 export function askShadow(direction: Direction, question: Question, decision: Decision): ShadowVerdict | undefined {
   const { flow, traffic } = question;
@@ -28,7 +28,7 @@ export function askShadow(direction: Direction, question: Question, decision: De
   });
 }
 
-/** Whether the flow came as far as NetworkPolicies, or would have. */
+/** Returns whether NetworkPolicies were evaluated for the flow, or would have been. */
 function reachesNetworkPolicies(decision: Decision): boolean {
   if (decision.type === "exempt") return false;
   return decision.type !== "cluster rule" || decision.rule.tier === "Baseline";
