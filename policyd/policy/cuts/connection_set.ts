@@ -1,17 +1,17 @@
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import { connectionElement } from "../compile/table_elements.ts";
 
-/** A connection that this many walks in a row have not met is gone: a single one can miss it (kernel/conntrack/sliced_walk.ts). */
+/** A connection missed by this many walks in a row is gone: one walk can miss it (kernel/conntrack/sliced_walk.ts). */
 const MISSED_WALKS = 2;
 
 /**
- * Connections by their numbers, in a set of the policies' table: for as long as they are there, since what had its
- * element taken away by a timeout would be judged as something else.
+ * Connections by their numbers, in a set of the policies' table. An element stays for as long as its connection exists:
+ * if a timeout removed it, the connection would get another verdict.
  */
 export class ConnectionSet {
   readonly #ruleset: Pick<Ruleset, "claim">;
   readonly #set: "cut" | "settled";
-  /** In how many walks it was missing. */
+  /** The number of walks that missed a connection. */
   readonly #missed = new Map<number, number>();
   readonly #seen = new Set<number>();
 
@@ -28,7 +28,7 @@ export class ConnectionSet {
     return this.#missed.has(id);
   }
 
-  /** @param isSeen whether it is known to be there, and not just remembered */
+  /** @param isSeen whether the connection is known to exist, and not just remembered */
   add(id: number, isSeen = true): void {
     if (isSeen) this.#seen.add(id);
     if (this.#missed.has(id)) return;
@@ -40,12 +40,12 @@ export class ConnectionSet {
     if (this.#missed.delete(id)) this.#ruleset.claim(this.#owner(id), [], "urgent");
   }
 
-  /** A walk through all connections has met this one. */
+  /** Notes that a walk through all connections has met this one. */
   see(id: number): void {
     if (this.#missed.has(id)) this.#seen.add(id);
   }
 
-  /** A walk through all connections is over: takes out those that are gone. */
+  /** Ends a walk through all connections: removes those that are gone. */
   endWalk(): void {
     for (const [id, missed] of this.#missed) {
       if (this.#seen.has(id)) this.#missed.set(id, 0);

@@ -21,9 +21,9 @@ import { Suspects } from "./suspects.ts";
 /** The kernel's connections, of the node's network namespace. */
 export interface PolicyFlows {
   /**
-   * Goes through them.
+   * Goes through the connections.
    *
-   * @param asked what the kernel is asked for, one list each
+   * @param asked the filters of the lists that the kernel is asked for
    * @throws DrawbridgeError (by the promise) when the kernel refuses
    */
   relabel(asked: readonly ConntrackFilter[], relabelling: Relabelling): Promise<void>;
@@ -33,52 +33,52 @@ export interface PolicyFlows {
 
 export interface CutsParts {
   readonly flows: PolicyFlows;
-  /** What judges flows by the policies that are in force, and by the node's own addresses. */
+  /** Returns the function that evaluates flows by the policies in force and the node's own addresses. */
   readonly judgeOf: (nodeAddresses: () => ReadonlySet<Address>) => FlowJudge;
-  /** Whether it says what the rules do: while a change is worked out it is ahead of them. */
+  /** Whether these verdicts are those of the rules in force: while a change is being computed they are ahead. */
   readonly isSettled: () => boolean;
-  /** Whose tables have the policies'. */
+  /** Contains the table of policies. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly opening: Opening;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What is left of TCP connections that are cut is reset. */
+  /** Whether later packets of TCP connections that were cut are answered with resets. */
   readonly policyReset: boolean;
 }
 
-/** What has been done so far. */
+/** The numbers of connections so far. */
 export interface CutsStatus {
-  /** Connections that were let through and were stopped. */
+  /** Connections that had been let through and were stopped. */
   readonly cut: number;
-  /** Connections that go on since they are allowed again. */
+  /** Connections that continue because they are allowed again. */
   readonly restored: number;
   /** Connections that pass without a label now. */
   readonly settled: number;
   /** Connections that are answered with resets now. */
   readonly reset: number;
-  /** Times the kernel's connections were gone through. */
+  /** The number of walks through the kernel's connections. */
   readonly rounds: number;
   readonly failures: number;
   readonly lastError: string | undefined;
 }
 
-/** So long after a round the same flows are judged again: a packet that met the old rules has passed, or is lost. */
+/** When, after a round, the same flows are checked again: by then a packet that met the old rules has passed. */
 const SECOND_LOOK_MILLISECONDS = 300;
 const FIRST_RETRY = 50;
 const LAST_RETRY = 5000;
-/** How often it is looked for what has ended, of connections that pass or are reset by their numbers. */
+/** How often ended connections are removed from those that pass or are reset by their numbers. */
 const UPKEEP_MILLISECONDS = 60_000;
 
 /**
- * Has live connections follow the policies: those that a change denies stop in both directions within a moment, and go on
- * when they are allowed again, whoever sends first. What is not asked for by a change is left alone.
+ * Makes live connections follow the policies: those that a change denies stop in both directions within a moment, and
+ * continue when they are allowed again, whichever end sends first. Connections that no change concerns are not touched.
  *
- * The rules let a packet through by its connection's label, so this judges the kernel's connections as the rules judge a
- * first packet, when they are in force, and changes the label. A packet on its way that met the old rules can set it
- * after that, so the same connections are judged once more a little later. So they are when the judge was ahead of the rules:
- * what it went by may be taken back before it is in force, and nobody would tell of that.
+ * The rules let a packet through by its connection's label. So when new rules are in force, this evaluates the kernel's
+ * connections as the rules evaluate a first packet, and changes the label. A packet in transit that met the old rules
+ * can set the label after that, so the same connections are checked again a little later. They are also checked again
+ * if the verdicts were ahead of the rules: the change may be withdrawn before it is in force, without any notification.
  *
- * Rounds never overlap. What changes meanwhile is judged by the next one, after a pause ({@link pauseAfter}).
+ * Rounds never overlap. The next one checks what changes meanwhile, after a pause ({@link pauseAfter}).
  */
 export class Cuts implements PolicyFollower {
   readonly #parts: CutsParts;
@@ -91,7 +91,7 @@ export class Cuts implements PolicyFollower {
   #isUpkeepDue = false;
   #timer: Cancel | undefined;
   #isRunning = false;
-  /** In this round flows were judged by what is not in force yet, and may never be. */
+  /** This round evaluated flows by changes that are not in force yet, and may never be. */
   #isAhead = false;
   #isStopped = false;
   /** When the next round may begin. */
@@ -111,12 +111,12 @@ export class Cuts implements PolicyFollower {
   }
 
   /**
-   * What has to be done before the rules are written, when all policies are known. It never fails: what cannot be done is
-   * told, and then connections that are there already may stop until their clients send again or begin anew.
+   * Prepares for the rules when all policies are known, before the rules are written. It never fails: failures are
+   * logged, and then existing connections may stop until their clients send again or reconnect.
    *
-   * Where an earlier daemon left the rules in force, what it let through by numbers is let through from the first batch
-   * on. Where there are none, connections are labelled before the rules ask for labels: every new one by rules that do
-   * nothing else ({@link Opening}), from then on, and those that are there already by a round through them all.
+   * If an earlier daemon left the rules in force, connections that it let through by their numbers are let through from
+   * the first batch on. If there are no rules, connections are labelled before the rules require labels: new ones from
+   * then on by rules that do nothing else ({@link Opening}), and existing ones by a round through all of them.
    */
   async prepare(): Promise<void> {
     const { opening, policyReset } = this.#parts;
@@ -133,22 +133,22 @@ export class Cuts implements PolicyFollower {
         await this.#walk(all);
       }
     } catch (error) {
-      this.#failed(error, "connections from before the policies are not let through by them");
+      this.#failed(error, "connections from before this start cannot be read or labelled, and may stop");
     }
     this.#isRunning = false;
     this.#schedule();
   }
 
   /**
-   * The kernel has all rules that follow from what was told by now. Those that label everything go before anything else
-   * happens: a pod that waits for its policies is not told of them before.
+   * Called when the kernel has all rules that follow from the changes so far. The rules that label everything are
+   * removed first: a pod that waits for its policies gets its answer only after that.
    */
   rulesInForce(): void {
     this.#isOpening = false;
     try {
       this.#parts.opening.close();
     } catch (error) {
-      this.#failed(error, "rules that let everything through are not removed; it is tried again");
+      this.#failed(error, "the rules that let everything through at the start cannot be removed; it is retried");
       this.#isUpkeepDue = true;
       this.#schedule();
     }
@@ -201,7 +201,7 @@ export class Cuts implements PolicyFollower {
       this.#earliest = clock.now() + pauseAfter(clock.now() - began);
       this.#lookAgain(this.#isAhead ? suspects : first);
     } catch (error) {
-      this.#failed(error, "live connections are not judged by changed policies; it is tried again");
+      this.#failed(error, "live connections cannot be checked against changed policies; it is retried");
       this.#first.addThoseOf(first);
       this.#second.addThoseOf(second);
       this.#isUpkeepDue = true;
@@ -236,7 +236,7 @@ export class Cuts implements PolicyFollower {
     const { flows, logger } = this.#parts;
     const before = { ...this.#counts };
     this.#nodeAddresses = flows.nodeAddresses();
-    // Which of those known by number are gone, only a walk through everything tells.
+    // Only a walk through everything shows which of the connections known by number are gone.
     const isWhole = this.#numbered > 0;
     await flows.relabel(isWhole ? EVERY_FLOW : suspects.questions(), {
       glance: (flow, id) => this.#glance(flow, id, suspects),
@@ -249,7 +249,7 @@ export class Cuts implements PolicyFollower {
     if (cut + restored > 0) logger.info("live connections follow changed policies", { cut, restored });
   }
 
-  /** How many connections pass or are reset by their numbers. */
+  /** The number of connections that pass or are reset by their numbers. */
   get #numbered(): number {
     return this.#settled.size + this.#reset.size;
   }
@@ -288,7 +288,7 @@ export class Cuts implements PolicyFollower {
   }
 
   #failed(error: unknown, message: string): void {
-    // What is no DrawbridgeError is a bug, and ends the daemon.
+    // Any other error is a bug, and ends the daemon.
     if (!(error instanceof DrawbridgeError)) throw error;
     this.#counts.failures++;
     this.#lastError = error.message;

@@ -4,50 +4,51 @@ import type { Masked } from "../../../kernel/conntrack/filter.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 import type { FlowVerdict } from "../live/flow_judge.ts";
 
-/** The label of a connection that rules have let through once and that was cut since. No rule looks at it. */
+/** The label of a connection that rules had let through and that was cut since. No rule checks it. */
 export const CUT_LABEL = 101;
 
-/** What is known of a connection before it is judged. */
+/** The known state of a connection before its verdict. */
 export interface FlowState {
   /** Its packets pass in both directions. */
   readonly isLabelled: boolean;
-  /** It was let through once, and cut. */
+  /** It was let through before, and cut. */
   readonly wasCut: boolean;
-  /** Its packets pass although the kernel has no place for its labels. */
+  /** Its packets pass although its conntrack entry has no extension for labels. */
   readonly isSettled: boolean;
 }
 
-/** What is done about a connection. */
+/** The change to a connection. */
 export type Fate =
-  /** It goes on as it does, or does not. */
+  /** It stays as it is. */
   | "none"
   /** It stops in both directions. */
   | "cut"
-  /** It goes on in both directions. */
+  /** It continues in both directions. */
   | "restore"
-  /** It goes on in both directions if the kernel has no place for its labels; else nothing changes. */
+  /** It continues in both directions if its entry has no extension for labels; otherwise nothing changes. */
   | "probe";
 
-/** Reads the labels. @param isSettled whether it is in the set of those without */
+/** Returns the state that the labels show. @param isSettled whether it is in the set of connections without labels */
 export function flowState(labels: ConntrackLabels, isSettled: boolean): FlowState {
   return { isLabelled: hasLabel(labels, ALLOWED_LABEL), wasCut: hasLabel(labels, CUT_LABEL), isSettled };
 }
 
 /**
- * What is done about a connection of this verdict.
+ * Returns the change to a connection with this verdict.
  *
- * Labelling an allowed connection, so that a server goes on that sends while its client is silent, lets nothing through
- * that rules would not: the judge says what they would say to the next packet of the original direction, and they would
- * set the label then, for both directions. But the table of connections is no proof that rules have ever seen that packet:
- * a stranger behind the uplink can send in a pod's name, and have an accomplice answer him; the rules know only packets
- * of the bridge, so what he sends gets no label, and the answers do not get through to the pod. Therefore only that is
- * labelled again which had the label and was cut: the label it has instead is set by nobody else.
+ * An allowed connection is labelled so that a server can continue that sends while its client is silent. This lets
+ * nothing through that the rules would not: the verdict is the one they would give the next packet of the original
+ * direction, for which they would set the label for both directions. But an entry in the table of connections does not
+ * prove that rules have ever seen such a packet. A stranger behind the uplink can send in a pod's name and have an
+ * accomplice answer. The rules know only packets of the bridge, so the stranger's packets get no label, and the answers
+ * do not reach the pod. Therefore only a connection that had the label and was cut is labelled again: nobody else sets
+ * the label that it has instead.
  *
- * What has no place for labels was there before any rule that sets one (nf_ct_labels_ext_add), when policies held for
- * nobody: with the first table, or while somebody else had taken it away. Rules can never label it, so it is let through
- * by its number.
+ * A connection without an extension for labels began before any rule that sets one (nf_ct_labels_ext_add), when no
+ * policy applied: before the first table, or while another program had removed it. Rules can never label it, so it is
+ * let through by its number.
  *
- * @param isOpening whether the table comes for the first time: another program's rules may have made the place
+ * @param isOpening whether this is the first table: another program's rules may have added the extension
  */
 export function fateOf(verdict: FlowVerdict, { isLabelled, wasCut, isSettled }: FlowState, isOpening: boolean): Fate {
   if (verdict === "not ours") return "none";
@@ -57,7 +58,7 @@ export function fateOf(verdict: FlowVerdict, { isLabelled, wasCut, isSettled }: 
   return wasCut || isOpening ? "restore" : "probe";
 }
 
-/** Whether what policies deny has passed once, so that both ends believe in a connection. */
+/** Whether a denied connection has passed before, so that both ends regard it as established. */
 export function isBroken(verdict: FlowVerdict, state: FlowState, isOpening: boolean): boolean {
   return verdict === "denied" && (state.isLabelled || state.isSettled || state.wasCut || isOpening);
 }
@@ -65,7 +66,7 @@ export function isBroken(verdict: FlowVerdict, state: FlowState, isOpening: bool
 const allowed = labelBit(ALLOWED_LABEL);
 const cut = labelBit(CUT_LABEL);
 
-/** How each fate is carried out. A probe changes nothing, and is refused as any change is where there is no place. */
+/** The label change of each fate. A probe changes nothing, but is refused like any change if there is no extension. */
 export const FATE_LABELS: Readonly<Record<Exclude<Fate, "none">, Masked<ConntrackLabels>>> = Object.freeze({
   cut: { value: cut, mask: allowed | cut },
   restore: { value: allowed, mask: allowed | cut },

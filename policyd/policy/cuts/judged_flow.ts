@@ -10,8 +10,8 @@ const protocols: ReadonlyMap<IpProtocol, Protocol> = new Map([
 ]);
 
 /**
- * A connection as the rules saw its first packet: from its source before masquerading, to where destination NAT sent it,
- * which is where its answers come from.
+ * Returns a connection as the rules saw its first packet: from its source before masquerading, to the destination that
+ * destination NAT chose, from which its answers come.
  */
 export function judgedFlow({ original, reply }: Pick<ConntrackEntry, "original" | "reply">): JudgedFlow {
   return {

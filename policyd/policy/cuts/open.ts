@@ -10,7 +10,7 @@ import { Cuts } from "./cuts.ts";
 import type { KernelOpeningParts } from "./opening.ts";
 import { kernelOpening } from "./opening.ts";
 
-/** What cuts need of the machine beside the policies. */
+/** The parts that cuts need besides the policies. */
 export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "clock" | "logger"> {
   readonly syscalls: FlowCalls;
   readonly ruleset: Pick<Ruleset, "claim" | "commitBeside">;
@@ -20,7 +20,7 @@ export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "
   readonly options: Pick<PolicyOptions, "bridge" | "policyReset">;
 }
 
-/** Cuts in the network namespace of this thread; nothing happens yet. */
+/** Returns cuts for the network namespace of this thread; nothing happens yet. */
 export function openCuts(machine: CutsMachine): Cuts {
   const { syscalls, kernel, policyTable, options, judgeOf, isSettled, ruleset, clock, logger } = machine;
   return new Cuts({

@@ -18,17 +18,17 @@ export interface FoundPolicies {
   readonly settled: readonly number[];
 }
 
-/** The rules that label connections before the policies' rules do, and the end of those that close pods at the start. */
+/** The rules that label connections before the policies' rules, and the end of those that close pods at the start. */
 export interface Opening {
-  /** What there is of the policies' table. @throws DrawbridgeError when the kernel refuses */
+  /** Reads the policies' table. @throws DrawbridgeError when the kernel refuses */
   read(): FoundPolicies;
-  /** Has connections labelled. @throws DrawbridgeError when the kernel refuses */
+  /** Writes the rules that label connections. @throws DrawbridgeError when the kernel refuses */
   open(): void;
-  /** Ends both; nothing where there is nothing to end. @throws DrawbridgeError when the kernel refuses */
+  /** Removes both kinds of rules, as far as they exist. @throws DrawbridgeError when the kernel refuses */
   close(): void;
 }
 
-/** The table that is there while the policies' comes for the first time. */
+/** The table that exists until the policies' own is in force for the first time. */
 export const OPENING_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-policy-opening" });
 
 /** Before the policies' hooks. */
@@ -42,8 +42,8 @@ function base(hook: "forward" | "input" | "output", ...rules: readonly Rule[]): 
 }
 
 /**
- * Labels all that begins on the bridge or goes there, and drops nothing. What policies deny of it loses the label as
- * soon as they are in force. (Where packets of the node go is not known in output: see the policies' own rules.)
+ * Returns the table that labels all connections that begin on the bridge or go there, and drops nothing. Those that
+ * policies deny lose the label as soon as these are in force. (Where packets of the node go is unknown in output.)
  */
 export function openingTable(bridge: string): Table {
   return Object.freeze({
@@ -62,11 +62,11 @@ export interface KernelOpeningParts {
   readonly kernel: Pick<Nftables, "head" | "chains" | "sets" | "elements">;
   readonly commit: Nftables["commit"];
   readonly bridge: string;
-  /** As this program has it. */
+  /** The table as this program writes it. */
   readonly policyTable: Table;
 }
 
-/** The rules of the kernel's nftables. */
+/** Returns the rules by the kernel's nftables. */
 export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpeningParts): Opening {
   let mayBeOpen = true;
   const removal = (): readonly Change[] => removalOf(kernel, OPENING_TABLE);
@@ -81,8 +81,8 @@ export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpe
       const isThere = isOurs(kernel.head(policyTable)?.comment);
       const sets = new Set(isThere ? kernel.sets(policyTable).map(({ name }) => name) : []);
       return {
-        // Chains with hooks are the last to come, all at once; which they are depends on the configuration.
-        // Where pods were closed at the start there were rules before, and nothing gets through without them.
+        // Chains with hooks are added last, all at once; which ones exist depends on the configuration. If pods were
+        // closed at the start, there were rules before, and nothing passes without them.
         isInForce: isClosed() || kernel.chains(policyTable).some(({ hook }) => hook !== undefined),
         cut: sets.has("cut") ? numbers("cut") : [],
         settled: sets.has("settled") ? numbers("settled") : [],

@@ -1,16 +1,16 @@
-/** The longest pause; also in how much a change is judged, a round under way and the pause included, where that can be. */
+/** The longest pause, and the time in which a change is checked, if possible, with a running round and the pause. */
 const LONGEST_MILLISECONDS = 100;
-/** One part in eight of a processor's time. */
+/** A pause of this many rounds leaves them one eighth of a processor. */
 const TIMES_THE_ROUND = 7;
 
 /**
- * How long the kernel's connections are left alone after a round through them.
+ * Returns how long the kernel's connections are not read after a round through them.
  *
- * For each list the kernel looks at every bucket of the machine's table and gives the processor to nobody meanwhile,
- * however few connections there are: 9 ms for 262,144 buckets. While pods come and go, that must not be what a node does.
+ * For each list the kernel visits every bucket of the machine's table without giving up the processor, however few
+ * connections there are: 9 ms for 262,144 buckets. A node must not spend its time on that while pods come and go.
  *
  * @param taken milliseconds of the round
- * @returns milliseconds; as long as the round where no more is left of the time in which a change is judged
+ * @returns milliseconds; as long as the round if no more time is left in which a change is to be checked
  */
 export function pauseAfter(taken: number): number {
   const inTime = Math.max(LONGEST_MILLISECONDS - 2 * taken, taken);

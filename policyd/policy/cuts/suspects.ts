@@ -4,7 +4,7 @@ import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { flowQuestions, isFlowOf } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** Which flows are to be judged: those from and to addresses whose verdicts changed, or all. */
+/** The flows to be checked: those from and to addresses whose verdicts changed, or all. */
 export class Suspects {
   #areAll = false;
   #addresses = new Set<Address>();
@@ -26,7 +26,7 @@ export class Suspects {
     this.add(other.#addresses);
   }
 
-  /** What was collected so far, of which nothing is left here. */
+  /** Returns what was collected so far, and clears it. */
   take(): Suspects {
     const taken = new Suspects();
     taken.addThoseOf(this);
@@ -35,12 +35,12 @@ export class Suspects {
     return taken;
   }
 
-  /** What the kernel is asked for, so that they are among it. */
+  /** The filters of lists that contain these flows. */
   questions(): readonly ConntrackFilter[] {
     return this.#areAll ? EVERY_FLOW : flowQuestions(this.#addresses);
   }
 
-  /** Whether a flow is one of them, in front of NAT or behind it. */
+  /** Whether a flow is one of them, before or after NAT. */
   has(flow: FlowTuples): boolean {
     return this.#areAll || isFlowOf(flow, this.#addresses);
   }
