@@ -115,7 +115,7 @@ export function isRegularFile(files: FileReadCalls, fd: number): boolean {
   return result === 0 && (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFREG;
 }
 
-/** Tells whether a path is a directory, not a link, that only this user owns and can enter. @throws SyscallError */
+/** Tells whether a path is a directory, no link, owned by this user and closed to others. @throws SyscallError */
 export function isPrivateDirectory(files: FileReadCalls, path: string, user: number): boolean {
   const buffer = new Uint8Array(STATX_SIZE);
   const mask = STATX_TYPE | STATX_MODE | STATX_UID;

@@ -15,7 +15,6 @@ const LOCK_NB = 4;
 const TIMEOUT_MILLISECONDS = 10_000;
 const LONGEST_PAUSE_MILLISECONDS = 4;
 
-/** Releases a lock. */
 export type Release = () => void;
 
 /**

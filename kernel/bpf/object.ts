@@ -192,6 +192,7 @@ function viewOf(bytes: Uint8Array): DataView {
 
 /** @throws RangeError for a name that the kernel would truncate or refuse */
 function nameBytes(name: string): Uint8Array {
-  if (!/^[a-zA-Z0-9_.]{1,15}$/.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of the kernel's`);
+  if (!/^[a-zA-Z0-9_.]{1,15}$/.test(name))
+    throw new RangeError(`${JSON.stringify(name)} is not a valid BPF name; expected 1 to 15 letters, digits, _ or .`);
   return encoder.encode(name);
 }

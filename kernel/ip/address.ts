@@ -23,7 +23,6 @@ const MAX_IPV6 = (1n << 128n) - 1n;
 /** The longest text: eight groups, the last two as IPv4: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
 const LONGEST_IPV6 = 45;
 
-/** Returns the family of an address. */
 export function familyOf(address: Address): Family {
   return typeof address === "number" ? 4 : 6;
 }

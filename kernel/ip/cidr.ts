@@ -46,7 +46,6 @@ export function hostCidr(address: Address): Cidr {
   return Object.freeze({ address, prefixLength: bitsOf(familyOf(address)) });
 }
 
-/** Returns the family of a prefix. */
 export function cidrFamily(cidr: Cidr): Family {
   return familyOf(cidr.address);
 }

@@ -25,7 +25,6 @@ export function parseMac(text: string, field = "mac"): MacAddress {
   );
 }
 
-/** Returns the six bytes of a MAC address. */
 export function macToBytes(mac: MacAddress): Uint8Array {
   const bytes = new Uint8Array(6);
   for (let i = 0; i < 6; i++) bytes[i] = Number.parseInt(mac.slice(3 * i, 3 * i + 2), 16);

@@ -23,7 +23,6 @@ export function protocolFromNumber(number: number): IpProtocol {
   return named.get(number) ?? number;
 }
 
-/** Returns the IANA number of a protocol. */
 export function protocolNumber(protocol: IpProtocol): number {
   return typeof protocol === "number" ? protocol : numbers[protocol];
 }

@@ -10,10 +10,10 @@ import { anonymousSetRequests, setRequest } from "./set_request.ts";
 import type { Rule } from "./statement.ts";
 import { commentUserdata } from "./userdata.ts";
 
-/** Names a set; `data` is that of a map. */
+/** The name of a set or, with `data`, of a map. */
 export type SetName = Pick<SetDefinition, "name" | "data">;
 
-/** One step of a batch, as a value: what is sent to the kernel, or printed. */
+/** One step of a batch as a value, to be sent to the kernel or printed. */
 export type Change =
   | { readonly kind: "add table"; readonly table: Omit<Table, "sets" | "chains"> }
   | { readonly kind: "delete table"; readonly table: TableReference }
@@ -31,7 +31,7 @@ export type Change =
       readonly table: TableReference;
       readonly set: SetDefinition;
       readonly elements: readonly Element[];
-      /** Of an addition: refused (EEXIST) when one of the keys is there already, even with the same data. */
+      /** For an addition: the kernel refuses it (EEXIST) when one of the keys exists, even with the same data. */
       readonly isNew?: boolean;
     };
 
@@ -39,14 +39,14 @@ export type Change =
 export const TableFlag = { OWNER: 2, PERSIST: 4 } as const;
 const hooks = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 const policies = { drop: 0, accept: 1 } as const;
-/** NLM_F_APPEND: behind the rules that are there. */
+/** NLM_F_APPEND: after the existing rules. */
 const APPEND = 0x800;
 
 /**
- * The messages of a batch, in the order of the changes. Elements that do not fit one message take several.
+ * Returns the messages of a batch, in the order of the changes. Elements that do not fit one message take several.
  *
- * @param prepared the messages of rules that were made before
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change makes no sense; nothing has been sent then
+ * @param prepared the messages of rules that were encoded in advance
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change is invalid; nothing has been sent then
  */
 export function requestsOf(changes: readonly Change[], prepared = preparedRules()): readonly Request[] {
   const requests: Request[] = [];
@@ -56,7 +56,7 @@ export function requestsOf(changes: readonly Change[], prepared = preparedRules(
   return requests;
 }
 
-/** Where rules can be made before a batch has them; nothing is yet. */
+/** Returns an empty store for rules that are encoded before a batch has them. */
 export function preparedRules(): PreparedRules {
   return new PreparedRules(addRule);
 }
@@ -65,12 +65,12 @@ function taken(change: Change, prepared: PreparedRules): readonly Request[] | un
   return change.kind === "add rule" ? prepared.take(change.table, change.chain, change.rule) : undefined;
 }
 
-/** The steps that make a table with its elements where there is none: chains and sets before what refers to them. */
+/** Returns the steps that make a new table with its elements: chains and sets before anything that refers to them. */
 export function tableChanges(table: Table, elements: ReadonlyMap<string, readonly Element[]>): readonly Change[] {
   const { sets, chains, ...head } = table;
   return [
     { kind: "add table", table: head },
-    // Chains come first, since nft puts the elements of an interval map, which may name chains, where the map stands.
+    // Chains come first: nft adds the elements of an interval map, which may name chains, together with the map.
     ...chains.map((chain): Change => ({ kind: "add chain", table, chain })),
     ...sets.map((set): Change => ({ kind: "add set", table, set })),
     ...chains.flatMap(({ name, rules }) =>

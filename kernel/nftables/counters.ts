@@ -14,13 +14,13 @@ import type { Element, SetDefinition, TableReference } from "./object.ts";
 import { elementOf } from "./element_list.ts";
 import { commentOf } from "./userdata.ts";
 
-/** An element and how many packets have met it since it was written. */
+/** An element and the number of packets that have matched it since it was written. */
 export interface CountedElement {
   readonly element: Element;
   readonly packets: number;
 }
 
-/** A rule that counts, by its comment. */
+/** A rule with a counter, identified by its comment. */
 export interface CountedRule {
   readonly comment: string;
   readonly packets: number;
@@ -29,33 +29,33 @@ export interface CountedRule {
 /** Reads the counters of one network namespace; it writes nothing. */
 export interface NftablesCounters {
   /**
-   * The elements of a set that count, piece by piece as the kernel tells them. While others write the set, some may be
-   * missing or told twice.
+   * Returns the elements of a set that have counters, in the pieces that the kernel sends. While other programs write
+   * the set, some may be missing or listed twice.
    *
    * @throws NetlinkError ENOENT when there is no such set, SyscallError when the kernel cannot be asked
    */
   elements(table: TableReference, set: SetDefinition): Iterable<readonly CountedElement[]>;
-  /** The rules of a chain that count and have a comment, in pieces. @throws None where there is no such chain. @throws SyscallError */
+  /** Returns a chain's rules with a counter and a comment, in pieces; none without the chain. @throws SyscallError */
   rules(table: TableReference, chain: string): Iterable<readonly CountedRule[]>;
 }
 
 const COUNTER = "counter";
 const COUNTER_BYTES = new TextEncoder().encode(`${COUNTER}\0`);
 
-/** Whether an instruction is a counter: tens of thousands are read at once, and a text for each takes as long as the rest. */
+/** Whether an instruction is a counter. Decoding its text would double the time for tens of thousands of elements. */
 const isCounter: AttributeType<boolean> = {
   encode: () => {},
   decode: (payload) => compareBytes(payload, COUNTER_BYTES) === 0,
 };
 
-/** Of an element, what we want of it. */
+/** The attributes of an element that are needed here. */
 const countedAttributes = {
   key: elementAttributes.key,
   data: elementAttributes.data,
   instruction: [7, nested({ name: [1, isCounter], data: [2, nested(instructions.counter)] })],
 } as const satisfies AttributeTable;
 
-/** The counters of the namespace the calling thread is in. Each list has a socket of its own, so it can be given up. */
+/** Returns the counters of the calling thread's namespace. Each list has its own socket, so it can be abandoned. */
 export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
   return Object.freeze({
     *elements(table: TableReference, set: SetDefinition) {
@@ -77,7 +77,7 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
   });
 }
 
-/** A list in the pieces in which the kernel tells it, by a socket of its own: it can be given up. */
+/** Yields a list in the pieces that the kernel sends. It has a socket of its own, so it can be abandoned. */
 export function* listInPieces(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {

@@ -2,21 +2,21 @@ import { DrawbridgeError } from "../error.ts";
 import type { Writer } from "../netlink/writer.ts";
 import { addressType, connectionLabel, etherAddress, integer, interfaceName, sixteenBytes } from "./value_codec.ts";
 
-/** One value of a key or of data: an address, a number, or a symbol of its type ("tcp", "established"). */
+/** One value of a key or data: an address, a number, or a symbol of its type ("tcp", "established"). */
 export type Scalar = number | bigint | string;
 
-/** How values of one kind are stored in registers and sets, and how nft names and prints them. */
+/** A kind of value: its storage in registers and sets, and its name and text in nft. */
 export interface DataType {
   readonly name: DataTypeName;
-  /** nft's own number (TYPE_* in nft's datatype.h): the kernel keeps it for programs that list. */
+  /** nft's own number (TYPE_* in nft's datatype.h), which the kernel stores for programs that list sets. */
   readonly id: number;
-  /** Bytes of a value; inside a concatenation it takes a multiple of four. */
+  /** The bytes of a value. In a concatenation a value takes a multiple of four. */
   readonly size: number;
   /** nft's NFTNL_UDATA byte order: 1 host, 2 network, 0 none. */
   readonly byteOrder: 0 | 1 | 2;
-  /** The names of values; for flags, of single bits. */
+  /** The names of values or, for flags, of single bits. */
   readonly symbols: ReadonlyMap<string, number>;
-  /** Whether values are sets of bits, of which a single one can be written. */
+  /** Whether values are sets of bits, of which only a single one can be written. */
   readonly isBitmask: boolean;
   /** @throws DrawbridgeError ERR_NFTABLES_VALUE when the value is not one of this type */
   encode(writer: Writer, value: Scalar): void;
@@ -55,12 +55,12 @@ export type DataTypeName =
   | "pkt_type"
   | "fib_addrtype";
 
-/** A traffic class: major and minor number. */
+/** Returns a traffic class as text: major and minor number. */
 const trafficClass = (value: number): string => `${(value >>> 16).toString(16)}:${(value & 0xffff).toString(16)}`;
 
 const hexadecimal = (value: number): string => `0x${value.toString(16).padStart(8, "0")}`;
 
-/** The data types of our rules. Numbers and symbols as nft 1.0.6 and the kernel's headers have them. */
+/** The data types of our rules. Numbers and symbols are those of nft 1.0.6 and the kernel's headers. */
 export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
   ipv4_addr: addressType("ipv4_addr", 7, 4),
   ipv6_addr: addressType("ipv6_addr", 8, 16),
@@ -148,7 +148,7 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
   integer: integer("integer", 4, 4, 1),
   byte: integer("byte", 4, 1, 2),
   short: integer("short", 4, 2, 2),
-  /** Whether a header is there. */
+  /** Whether a header exists. */
   boolean: integer("boolean", 36, 1, 1, { symbols: { missing: 0, exists: 1 } }),
   sixteen_bytes: sixteenBytes,
   iface_index: integer("iface_index", 20, 4, 1),
@@ -163,7 +163,7 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
     symbols: { expected: 1, "seen-reply": 2, assured: 4, confirmed: 8, snat: 16, dnat: 32, dying: 512 },
   }),
   ct_label: connectionLabel,
-  // To nft a bare integer, which only `typeof` names.
+  // nft takes it for a plain integer that only `typeof` names.
   ct_id: integer("ct_id", 4, 4, 2),
   pkt_type: integer("pkt_type", 31, 1, 1, { symbols: { host: 0, broadcast: 1, multicast: 2, other: 3 } }),
   fib_addrtype: integer("fib_addrtype", 38, 4, 1, {
@@ -181,20 +181,20 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
   }),
 };
 
-/** Bytes a value takes inside a concatenation: fields start at multiples of four. */
+/** Returns the bytes that a value takes in a concatenation: fields start at multiples of four. */
 export function paddedSize(type: DataType): number {
   return (type.size + 3) & ~3;
 }
 
 const CONCATENATION_BITS = 6;
 
-/** As many as there are bits for in the 32 of a type's number. */
+/** The most types whose bits fit the 32 bits of a type's number. */
 const MAXIMUM_FIELDS = 5;
 
 /**
- * nft's number of a type or of a concatenation of types (concat_subtype_add in nft's datatype.h).
+ * Returns nft's number of a type or of a concatenation of types (concat_subtype_add in nft's datatype.h).
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE for none, and for more than it can number
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for no types, and for more than fit the number
  */
 export function typeNumber(types: readonly DataType[]): number {
   if (types.length === 0 || types.length > MAXIMUM_FIELDS) {

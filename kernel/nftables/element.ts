@@ -15,7 +15,7 @@ import type { Verdict } from "./statement.ts";
 import { writeComment } from "./userdata.ts";
 import { interfaceName, presentInterfaceName } from "./value_codec.ts";
 
-/** NFT_SET_ELEM_* of an element without a key of its own, and of the first value behind a range. */
+/** NFT_SET_ELEM_* of an element without a key of its own, and of the first value after a range. */
 export const CATCH_ALL = 2;
 export const INTERVAL_END = 1;
 const NESTED = 0x8000;
@@ -27,17 +27,16 @@ const DATA = elementAttributes.data[0] | NESTED;
 const USERDATA = elementAttributes.userdata[0];
 const VALUE = dataAttributes.value[0];
 
-/** The data types of a key's fields. */
 export function keyTypes(key: readonly KeyPart[]): readonly DataType[] {
   return key.map((part) => (typeof part === "string" ? dataTypes[part] : dataTypes.integer));
 }
 
-/** The data types of a map's data; none for a set or a verdict map. */
+/** Returns the data types of a map's data; none for a set or a verdict map. */
 export function valueTypes(definition: SetDefinition): readonly DataType[] {
   return typeof definition.data === "object" ? definition.data.map((name) => dataTypes[name]) : [];
 }
 
-/** What elements are written by: all that a set's definition says about them, looked up once. */
+/** The part of a set's definition that is needed to encode elements, looked up once. */
 export interface ElementCode {
   readonly key: readonly DataType[];
   /** Undefined for a set. */
@@ -58,14 +57,14 @@ export function elementCode(definition: SetDefinition): ElementCode {
   });
 }
 
-/** As {@link elementCode}, for the set of a single rule. */
+/** Does the same as {@link elementCode} for the set of a single rule. */
 export function anonymousCode(key: readonly DataType[], isInterval: boolean): ElementCode {
   return checkIntervals("of a rule", { key, data: undefined, isInterval });
 }
 
 function checkIntervals(name: string, code: ElementCode): ElementCode {
   if (!code.isInterval) return code;
-  // Names are strings to nft, which are in no order; it turns other types of the host's order round beside ranges.
+  // nft does not order names, which are strings. It swaps the bytes of other host-order types beside ranges.
   const unfit =
     code.key.find((type) => !isOrderedByBytes(type) && (code.key.length === 1 || type.name !== "ifname")) ??
     (typeof code.data === "object" && code.data.length > 1
@@ -78,18 +77,18 @@ function checkIntervals(name: string, code: ElementCode): ElementCode {
   );
 }
 
-/** As another program may have written elements: by it they can be named, to be deleted. */
+/** Returns a code for elements as another program may have written them, so that they can be named for deletion. */
 export function presentCode(code: ElementCode): ElementCode {
   if (!code.key.includes(interfaceName)) return code;
   return { ...code, key: code.key.map((type) => (type === interfaceName ? presentInterfaceName : type)) };
 }
 
 /**
- * Appends one element as the kernel takes it: two entries for an interval of a single field, else one.
+ * Appends one element as the kernel expects it: two entries for an interval of a single field, otherwise one.
  *
  * Tens of thousands of elements pass here at once, so it writes the attributes without a value in between.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when it does not fit the set
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when the element does not fit the set
  */
 export function writeElement(writer: Writer, code: ElementCode, element: Element): void {
   const isWithoutKey = isCatchAll(element);
@@ -111,7 +110,7 @@ function writeInterval(writer: Writer, code: ElementCode, element: Element): voi
   writeRest(writer, code, element);
   endAttribute(writer, item);
   if (code.key.length > 1) return;
-  // The end is the first value behind; behind the largest there is none, and the interval stays open.
+  // The end is the first value after the interval. Nothing follows the largest value, so that interval stays open.
   const behind = successor(end);
   if (behind === undefined) return;
   const endItem = beginAttribute(writer, ITEM);
@@ -119,7 +118,7 @@ function writeInterval(writer: Writer, code: ElementCode, element: Element): voi
   endAttribute(writer, endItem);
 }
 
-/** Whether an element is met by what no other element of its set has. */
+/** Tells whether an element is the catch-all, which matches whatever no other element of its set matches. */
 export function isCatchAll({ key }: Element): boolean {
   return key.length === 0;
 }
@@ -178,12 +177,12 @@ function checkOrder(type: DataType, first: Scalar | undefined, last: Scalar | un
   );
 }
 
-/** Between the fields of {@link keyText}. */
+/** Separates the fields of {@link keyText}. */
 export const FIELD_SEPARATOR = "|";
 
-/** The key as a text that is the same for the same key, for maps by key. */
+/** Returns the key as a text that is equal for equal keys, for maps by key. */
 export function keyText(key: readonly KeyField[]): string {
-  // One without ranges as it is, since tens of thousands pass here; in one piece, since as many are kept.
+  // A key without ranges is joined directly, for tens of thousands of them, and in one piece, for as many are retained.
   return areSingle(key) ? key.join(FIELD_SEPARATOR) : key.map(fieldText).join(FIELD_SEPARATOR);
 }
 

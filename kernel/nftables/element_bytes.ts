@@ -1,6 +1,6 @@
 import type { DataType } from "./data_type.ts";
 
-/** Orders byte strings as the kernel does (memcmp). */
+/** Compares byte strings as the kernel does (memcmp). */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   for (let i = 0; i < a.length && i < b.length; i++) {
     const difference = (a[i] ?? 0) - (b[i] ?? 0);
@@ -9,12 +9,12 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return a.length - b.length;
 }
 
-/** Whether the kernel, which compares from the first byte on, orders values of the type as numbers. */
+/** Tells whether the kernel, which compares from the first byte on, orders values of the type as numbers. */
 export function isOrderedByBytes(type: DataType): boolean {
   return type.byteOrder === 2 || type.size === 1;
 }
 
-/** The next byte string of the same length; undefined behind the last. */
+/** Returns the next byte string of the same length; undefined after the last. */
 export function successor(bytes: Uint8Array): Uint8Array | undefined {
   const next = bytes.slice();
   for (let i = next.length - 1; i >= 0; i--) {
@@ -24,7 +24,7 @@ export function successor(bytes: Uint8Array): Uint8Array | undefined {
   return undefined;
 }
 
-/** The byte string before; the end of an interval is stored as the first value behind it. */
+/** Returns the previous byte string, because the end of an interval is stored as the first value after it. */
 export function predecessor(bytes: Uint8Array): Uint8Array {
   const previous = bytes.slice();
   for (let i = previous.length - 1; i >= 0; i--) {

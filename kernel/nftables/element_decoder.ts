@@ -28,16 +28,16 @@ const VERDICT = dataAttributes.verdict[0];
 /** One of the values of a key or of data. */
 interface Field {
   readonly type: DataType;
-  /** Where its bytes are laid to be decoded: a view of the message for each would take longer than all else. */
+  /** The buffer that its bytes are decoded from: a view of the message for each value would take most of the time. */
   readonly bytes: Uint8Array;
-  /** From its start to that of the next field. */
+  /** The distance from its start to that of the next field. */
   readonly step: number;
 }
 
 /**
- * Reads elements out of the kernel's messages, each a single entry: all but ranges of a single field.
+ * Decodes elements from the kernel's messages, each a single entry: all but ranges of a single field.
  *
- * Tens of thousands are read at once while pods and Services wait, so no value is made for what is skipped or stands between.
+ * Tens of thousands are read at once while pods and Services wait, so it makes no values for skipped parts.
  */
 export class ElementDecoder {
   readonly #code: ElementCode;
@@ -51,10 +51,10 @@ export class ElementDecoder {
   }
 
   /**
-   * The elements of one message (NFT_MSG_NEWSETELEM).
+   * Returns the elements of one message (NFT_MSG_NEWSETELEM).
    *
-   * @param body is not kept
-   * @throws DrawbridgeError ERR_NETLINK_MALFORMED for an element that is not one of this set
+   * @param body is not retained
+   * @throws DrawbridgeError ERR_NETLINK_MALFORMED for an element that does not fit this set
    */
   decode(body: Uint8Array): readonly Element[] {
     const found: Element[] = [];
@@ -114,12 +114,12 @@ export class ElementDecoder {
   }
 }
 
-/** The catch-all has flags where others have a key. */
+/** Returns the empty key for a catch-all, which has flags instead of a key. */
 function keyByFlags(flags: number, key: readonly Scalar[] | undefined): readonly Scalar[] | undefined {
   return (flags & CATCH_ALL) === 0 ? key : [];
 }
 
-/** An element of what it has. */
+/** Returns an element with the given parts. */
 export function elementWith(
   key: Element["key"],
   data: Element["data"],
@@ -143,7 +143,7 @@ function fieldOf(type: DataType): Field {
   return { type, bytes: new Uint8Array(type.size), step: paddedSize(type) };
 }
 
-/** The values of an attribute with NFTA_DATA_VALUE in it; undefined without. */
+/** Returns the values in NFTA_DATA_VALUE of an attribute; undefined without it. */
 function valuesIn(
   nest: AttributeCursor,
   { start, end }: AttributeCursor,
@@ -167,7 +167,7 @@ function valuesAt(body: Uint8Array, start: number, end: number, fields: readonly
   return values;
 }
 
-/** A key with a range in each field whose first value is not its last. */
+/** Returns a key with a range in each field whose first and last value differ. */
 export function rangesOf(first: readonly Scalar[], last: readonly Scalar[]): readonly KeyField[] {
   return first.map((value, index): KeyField => {
     const end = last[index] ?? value;

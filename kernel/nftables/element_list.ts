@@ -17,16 +17,16 @@ import type { Element, SetDefinition, TableReference } from "./object.ts";
 import { verdictOf } from "./rule_code.ts";
 import { commentOf } from "./userdata.ts";
 
-/** An element as the kernel tells it. */
+/** An element as the kernel reports it. */
 export type RawElement = AttributeValues<typeof elementAttributes>;
 
-/** How often a list of elements that was told twice in part is read again. */
+/** The number of attempts to read a list before repeated entries count as a failure. */
 const ATTEMPTS = 20;
 
 /**
- * The elements of one set, ranges put together again.
+ * Returns the elements of one set, with ranges reassembled.
  *
- * @throws NetlinkError ENOENT when there is no such set; EINTR when its list cannot be had in one piece
+ * @throws NetlinkError ENOENT when there is no such set; EINTR when every attempt at a consistent list failed
  */
 export function readElements(
   socket: NetlinkSocket,
@@ -44,14 +44,14 @@ export function readElements(
 }
 
 /**
- * As {@link readElements}, but in the pieces in which the kernel tells them, which is where other things can be done. Nothing
- * else may use the socket before the end; a list that is given up (by its `return`) is heard to its end.
+ * Yields elements like {@link readElements}, but in the pieces that the kernel sends, between which other work can be
+ * done. Nothing else may use the socket before the end. An abandoned list (by its `return`) is read to its end.
  *
- * The kernel goes on behind as many elements as it has told. An element of this set that is deleted between two pieces
- * hides another, one that is added shows another twice, and so does a hash table that it is resizing. Commits to other sets
- * do nothing to the list.
+ * The kernel continues after the number of elements that it has sent. An element of this set that is deleted between
+ * two pieces hides another; one that is added repeats another, as does a hash table that is being resized. Commits to
+ * other sets do not affect the list.
  *
- * @throws NetlinkError ENOENT when there is no such set, or none any more
+ * @throws NetlinkError ENOENT when there is no such set, or when it was deleted meanwhile
  */
 export function* elementPieces(
   socket: NetlinkSocket,
@@ -59,7 +59,7 @@ export function* elementPieces(
   definition: SetDefinition,
 ): Generator<readonly Element[], void, void> {
   const code = elementCode(definition);
-  // The end of a range is the entry behind it, wherever that one is told.
+  // The end of a range is the entry that follows it in order, which may come in any piece.
   if (isPaired(code)) return yield readElements(socket, reference, definition);
   const decoder = new ElementDecoder(code);
   const list = socket.datagrams(listRequest(reference, definition));
@@ -73,14 +73,14 @@ export function* elementPieces(
 }
 
 /**
- * Reads a list to its end, without which the socket lists nothing else. Whoever gives it up does so for a reason of his own,
- * as after a failure, and is not to fail by it.
+ * Reads an abandoned list to its end, without which the socket could list nothing else. Its errors are ignored, because the
+ * caller abandons the list for its own reason, such as another failure.
  */
 function hearOut(list: Generator<unknown, unknown, void>): void {
   try {
     while (list.next().done !== true);
   } catch (error) {
-    // The set is gone, and with it the list; or the kernel has no memory for the rest, which the next list says.
+    // The set has gone, and with it the list; or the kernel lacks memory for the rest, as the next list will report.
     if (!(error instanceof DrawbridgeError)) throw error;
   }
 }
@@ -90,15 +90,15 @@ function listRequest({ family, name: table }: TableReference, { name }: SetDefin
   return nftablesRequest(`list elements of ${family} ${table} ${name}`, kind, { table, set: name });
 }
 
-/** Whether an element is two entries: ranges of a single field. */
+/** Tells whether an element is two entries: in sets with ranges of a single field. */
 function isPaired({ isInterval, key }: ElementCode): boolean {
   return isInterval && key.length === 1;
 }
 
 /**
- * Undefined when an element was told twice. A hash table that the kernel is resizing in the background, as it does for a
- * while after many elements have come or gone, is in another order in each message of the list (nft_rhash_walk skips
- * as many as it has told): as many elements are missing then as were told twice, and no flag says so.
+ * Returns undefined when an element is listed twice. While the kernel resizes a hash table in the background, for some
+ * time after many elements came or went, each message of the list has another order (nft_rhash_walk skips the number
+ * already sent). Then as many elements are missing as are repeated, and no flag says so.
  */
 function elementsIn(socket: NetlinkSocket, request: Request, code: ElementCode): readonly Element[] | undefined {
   const decoder = new ElementDecoder(code);
@@ -108,7 +108,7 @@ function elementsIn(socket: NetlinkSocket, request: Request, code: ElementCode):
   return told.size === found.length ? found : undefined;
 }
 
-/** As {@link elementsIn}, for ranges of a single field. */
+/** Does the same as {@link elementsIn} for ranges of a single field. */
 function rangesIn(socket: NetlinkSocket, request: Request, code: ElementCode): readonly Element[] | undefined {
   const raw: RawElement[] = [];
   for (const { body } of socket.dump(request)) {
@@ -133,8 +133,8 @@ function isEnd(element: RawElement): boolean {
 }
 
 /**
- * Intervals of a single field are two entries: their first value, and the first value behind them. The catch-all, which has
- * neither, is one.
+ * Joins the two entries of each interval of a single field: its first value, and the first value after it. The
+ * catch-all has neither and is a single entry.
  */
 function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly Element[] {
   const sorted = raw.toSorted((a, b) => compareBytes(firstOf(a), firstOf(b)) || Number(isEnd(b)) - Number(isEnd(a)));
@@ -150,9 +150,9 @@ function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly 
 }
 
 /**
- * An element in our words.
+ * Returns an element decoded from the kernel's attributes.
  *
- * @param last the end of an interval; the key itself otherwise
+ * @param last the last value of an interval; otherwise the key itself
  */
 export function elementOf(code: ElementCode, element: RawElement, last: Uint8Array): Element {
   const first = isCatchAll(element) ? [] : fieldsOf(code.key, firstOf(element));

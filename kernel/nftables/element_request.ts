@@ -11,14 +11,14 @@ import type { Element, SetDefinition, TableReference } from "./object.ts";
 
 /** NLA_F_NESTED */
 const NESTED = 0x8000;
-/** Elements of one message: their attribute must stay below 64 KiB, and the largest single element is below 1 KiB. */
+/** The largest list of elements in one message: the attribute must stay below 64 KiB, and an element is below 1 KiB. */
 const ELEMENTS_LIMIT = 60 * 1024;
 /** NFTA_SET_ELEM_LIST_ELEMENTS */
 const ELEMENTS = elementListAttributes.elements[0] | NESTED;
-/** What an element usually takes. */
+/** The usual size of an element. */
 const TYPICAL_BYTES = 96;
 
-/** Elements that come or go. */
+/** Elements to add or delete. */
 export interface ElementChange {
   readonly kind: "add elements" | "delete elements";
   readonly table: TableReference;
@@ -28,7 +28,7 @@ export interface ElementChange {
 }
 
 /**
- * The messages that add or delete elements, as many as they fill; none for no elements.
+ * Returns as many messages as needed to add or delete elements; none for no elements.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when an element does not fit the set
  */
@@ -37,7 +37,7 @@ export function elementRequests(change: ElementChange & { readonly set: SetDefin
   return elementMessages(change, elementCode(change.set), undefined);
 }
 
-/** As {@link elementRequests}; a set of a single rule is found by its number within the batch. */
+/** Does the same as {@link elementRequests}; a set of a single rule is identified by its number in the batch. */
 export function elementMessages(
   change: ElementChange,
   code: ElementCode,
@@ -50,13 +50,13 @@ export function elementMessages(
   const requests: Request[] = [];
   for (let next = 0; next < elements.length;) {
     const first = next;
-    // The elements follow the head in its own buffer: as bytes of their own they would be copied.
+    // The elements follow the head in its own buffer. A separate byte array would have to be copied.
     const most = Math.min(ELEMENTS_LIMIT + 1024, TYPICAL_BYTES * (elements.length - first));
     const writer = new Writer(head.body.length + most);
     writer.bytes(head.body);
     const list = beginAttribute(writer, ELEMENTS);
     const start = writer.length;
-    /** Where each element ends. */
+    /** The offset at which each element ends. */
     const ends: number[] = [];
     for (; next < elements.length && writer.length - start < ELEMENTS_LIMIT; next++) {
       const element = elements[next];
@@ -77,7 +77,7 @@ export function elementMessages(
   return requests;
 }
 
-/** The message before its elements. */
+/** Returns the message without its elements. */
 function elementHead({ kind, table, set, isNew }: ElementChange, setId: number | undefined): Request {
   const isAddition = kind === "add elements";
   return nftablesRequest(

@@ -6,7 +6,7 @@ import { checkComment, checkName } from "./identifier.ts";
 import type { Element } from "./object.ts";
 import type { Verdict } from "./statement.ts";
 
-/** An element as nft writes it: `10.0.0.1 . tcp . 80 timeout 90s comment "x" : drop`. */
+/** Returns an element in nft's syntax: `10.0.0.1 . tcp . 80 timeout 90s comment "x" : drop`. */
 export function formatElement(code: Pick<ElementCode, "key" | "data">, element: Element): string {
   const key = isCatchAll(element) ? "*" : formatKey(code.key, element.key);
   const timeout = element.timeout === undefined ? "" : ` timeout ${formatDuration(element.timeout)}`;
@@ -20,7 +20,7 @@ function formatData(code: Pick<ElementCode, "data">, data: readonly Scalar[] | V
   return formatKey(code.data === "verdict" ? [] : (code.data ?? []), data);
 }
 
-/** The fields of a key side by side. */
+/** Returns the fields of a key, joined by " . ". */
 export function formatKey(types: readonly DataType[], key: readonly KeyField[]): string {
   return key
     .map((field, index) => {
@@ -41,7 +41,7 @@ function formatInterval(type: DataType, { first, last }: Interval): string {
   return length === undefined ? `${type.text(first)}-${type.text(last)}` : `${type.text(first)}/${length}`;
 }
 
-/** The length of the prefix that addresses from the first to the last are; undefined when they are none. */
+/** Returns the length of the prefix that consists of exactly these addresses; undefined when there is none. */
 function prefixLength(type: DataType, first: Scalar, last: Scalar): number | undefined {
   if ((type.name !== "ipv4_addr" && type.name !== "ipv6_addr") || typeof first === "string") return undefined;
   const from = BigInt(first);
@@ -58,7 +58,7 @@ const units = [
   ["ms", 1],
 ] as const;
 
-/** Milliseconds as nft writes them: "1m30s". */
+/** Returns milliseconds in nft's syntax: "1m30s". */
 export function formatDuration(milliseconds: number): string {
   let rest = milliseconds;
   let text = "";

@@ -1,10 +1,10 @@
 import type { DataType, Scalar } from "./data_type.ts";
 import { dataTypes } from "./data_type.ts";
 
-/** Where a packet's header begins (enum nft_payload_bases). */
+/** The header from whose start a field is read (enum nft_payload_bases). */
 export type PayloadBase = "link" | "network" | "transport";
 
-/** What has to hold for a field to be there; each is a test that comes before the first use in a rule. */
+/** Conditions under which a field exists. Each is tested before the first use in a rule. */
 export interface Presence {
   readonly network?: "ip" | "ip6" | "arp";
   readonly transport?: "tcp" | "udp" | "sctp" | "icmp" | "ipv6-icmp" | "igmp";
@@ -12,7 +12,7 @@ export interface Presence {
 
 interface Field {
   readonly base: PayloadBase;
-  /** Bytes from the start of the header. */
+  /** The offset from the start of the header, in bytes. */
   readonly offset: number;
   readonly type: DataType;
   readonly presence: Presence;
@@ -22,7 +22,7 @@ const transport = { base: "transport" } as const;
 const network = { base: "network" } as const;
 const link = { base: "link" } as const;
 
-/** Header fields by the name nft gives them. `th` reads ports without asking which protocol it is. */
+/** Header fields by their nft names. `th` reads ports without checking which protocol it is. */
 export const payloadFields = {
   "ether daddr": { ...link, offset: 0, type: dataTypes.ether_addr, presence: {} },
   "ether saddr": { ...link, offset: 6, type: dataTypes.ether_addr, presence: {} },
@@ -66,15 +66,15 @@ export const payloadFields = {
     type: dataTypes.icmpv6_type,
     presence: { network: "ip6", transport: "ipv6-icmp" },
   },
-  // The target of a solicitation or an advertisement, by its place in bits: nft has a name for it from 1.0.7 on. A rule
-  // tests before which protocol it is.
+  // The target of a solicitation or an advertisement, by its position in bits: nft has a name for it only since 1.0.7.
+  // A rule must test the protocol first.
   "@th,64,128": {
     ...transport,
     offset: 8,
     type: dataTypes.sixteen_bytes,
     presence: {},
   },
-  // A rule tests before that the packet is of IPv4: nft lists that beside it.
+  // A rule must first test that the packet is IPv4, because nft lists that test separately.
   "igmp type": {
     ...transport,
     offset: 0,
@@ -89,11 +89,11 @@ interface NumberedKey {
   /** NFT_META_* or NFT_CT_* (include/uapi/linux/netfilter/nf_tables.h). */
   readonly number: number;
   readonly type: DataType;
-  /** Of a connection's address: the tuple it is taken from, which is part of the name. */
+  /** For an address of a connection: the tuple that it is read from, which is part of the name. */
   readonly direction?: "original" | "reply";
 }
 
-/** What a packet carries beside its headers, by nft's name. */
+/** Metadata of a packet beside its headers, by nft's name. */
 export const metaKeys = {
   "meta protocol": { number: 1, type: dataTypes.ether_type },
   "meta priority": { number: 2, type: dataTypes.classid },
@@ -109,7 +109,7 @@ export const metaKeys = {
 
 export type MetaName = keyof typeof metaKeys;
 
-/** What the packet's connection carries, by nft's name. */
+/** Data of the packet's connection, by nft's name. */
 export const connectionKeys = {
   "ct state": { number: 0, type: dataTypes.ct_state },
   "ct direction": { number: 1, type: dataTypes.ct_dir },
@@ -130,7 +130,7 @@ export const connectionKeys = {
 
 export type ConnectionName = keyof typeof connectionKeys;
 
-/** What the routing table says of an address: its type, by nft's name. */
+/** The type of an address in the routing table, by nft's name. */
 export const fibKeys = {
   "fib saddr type": { flags: 1, type: dataTypes.fib_addrtype },
   "fib daddr type": { flags: 2, type: dataTypes.fib_addrtype },
@@ -138,32 +138,32 @@ export const fibKeys = {
 
 export type FibName = keyof typeof fibKeys;
 
-/** Whether an IPv6 packet has an extension header, wherever it is among others; by its number (IANA protocol numbers). */
+/** Whether an IPv6 packet has an extension header at any position, by its IANA protocol number. */
 export const extensionKeys = {
   "exthdr frag": { number: 44, type: dataTypes.boolean },
 } as const;
 
 export type ExtensionName = keyof typeof extensionKeys;
 
-/** A single value read from the packet or its connection; the text is nft's own. */
+/** A single value read from the packet or its connection. The text is nft's own. */
 export type Selector = PayloadName | MetaName | ConnectionName | FibName | ExtensionName;
 
-/** A value a rule computes. A string is a {@link Selector}. */
+/** A value that a rule computes. A string is a {@link Selector}. */
 export type Expression = Selector | Concatenation | NumberGenerator | JenkinsHash | MapLookup;
 
-/** Several values side by side: the key of a set or map with as many fields. */
+/** Several concatenated values: the key of a set or map with as many fields. */
 export interface Concatenation {
   readonly kind: "concatenation";
   readonly parts: readonly (Selector | NumberGenerator | JenkinsHash)[];
 }
 
-/** A random number, 0 to modulus - 1. */
+/** A random number from 0 to modulus - 1. */
 export interface NumberGenerator {
   readonly kind: "numgen";
   readonly modulus: number;
 }
 
-/** A hash of values, 0 to modulus - 1: the same for the same values. */
+/** A hash of values from 0 to modulus - 1, equal for equal values. */
 export interface JenkinsHash {
   readonly kind: "jhash";
   readonly of: readonly Selector[];
@@ -171,29 +171,26 @@ export interface JenkinsHash {
   readonly seed: number;
 }
 
-/** The data of a map's element; a packet without an element ends the rule. */
+/** The data of a map's element. For a packet without an element the rule ends. */
 export interface MapLookup {
   readonly kind: "lookup";
   readonly key: Selector | Concatenation;
   readonly map: string;
 }
 
-/** Values side by side. */
 export function concatenation(...parts: Concatenation["parts"]): Concatenation {
   return { kind: "concatenation", parts };
 }
 
-/** A random number below the modulus. */
+/** Returns a random number below the modulus. */
 export function randomNumber(modulus: number): NumberGenerator {
   return { kind: "numgen", modulus };
 }
 
-/** What a map holds for a key. */
 export function lookup(key: MapLookup["key"], map: string): MapLookup {
   return { kind: "lookup", key, map };
 }
 
-/** The data type of a selector. */
 export function selectorType(selector: Selector): DataType {
   if (isPayload(selector)) return payloadFields[selector].type;
   if (isMeta(selector)) return metaKeys[selector].type;
@@ -202,7 +199,7 @@ export function selectorType(selector: Selector): DataType {
   return fibKeys[selector].type;
 }
 
-/** The data types of an expression's fields, one for each part of a concatenation. */
+/** Returns the data types of an expression's fields, one for each part of a concatenation. */
 export function expressionTypes(expression: Exclude<Expression, MapLookup>): readonly DataType[] {
   if (typeof expression === "string") return [selectorType(expression)];
   if (expression.kind === "concatenation") return expression.parts.flatMap((part) => expressionTypes(part));
@@ -225,10 +222,10 @@ export function isExtension(selector: Selector): selector is ExtensionName {
   return Object.hasOwn(extensionKeys, selector);
 }
 
-/** One field of an element's key: a value, or all values between two. */
+/** One field of an element's key: a value or an interval. */
 export type KeyField = Scalar | Interval;
 
-/** All values from the first to the last, both included. */
+/** All values from `first` to `last`, both included. */
 export interface Interval {
   readonly first: Scalar;
   readonly last: Scalar;

@@ -3,12 +3,12 @@ import { keyText } from "./element.ts";
 import type { FakeNftables } from "./fake_nftables.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
 
-/** Each piece of a list has one element, so that something can happen between any two. */
+/** Counters that a test controls. Each piece of a list has one element, so that a test can act between any two. */
 export class FakeCounters implements NftablesCounters {
   readonly #kernel: FakeNftables;
-  /** What the rules of a chain have counted; every chain has those of its name. */
+  /** The counted rules of each chain name, the same in every table. */
   readonly rulesOf = new Map<string, readonly CountedRule[]>();
-  /** How many lists of elements were asked for. */
+  /** The number of lists of elements that were requested. */
   lists = 0;
 
   constructor(kernel: FakeNftables) {

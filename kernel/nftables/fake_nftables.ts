@@ -12,23 +12,24 @@ import type { ElementPieces, Nftables } from "./socket.ts";
 import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
 import { commentOf } from "./userdata.ts";
 
-/** Elements of one piece of a list. */
+/** The number of elements in one piece of a list. */
 const PIECE = 200;
 
 interface FakeTable extends TableState {
   readonly chains: Map<string, ChainState>;
   readonly sets: Map<string, SetState>;
   readonly content: Map<string, Map<string, Element>>;
-  /** What elements have counted, by set and key. */
+  /** The packet counters of elements, by set and key. */
   readonly packets: Map<string, number>;
 }
 
 /**
- * The kernel's nftables in memory, for tests without a kernel: batches are atomic, what is not there cannot be deleted or
- * named, what is named cannot be deleted, an element cannot get other data. It decodes what would be sent, so it shows what the kernel would show of it.
+ * The kernel's nftables in memory, for tests without a kernel. Batches are atomic. Missing objects cannot be deleted or
+ * named, named ones not deleted, and an element's data cannot change. It decodes what would be sent, so it shows what
+ * the kernel would.
  */
 export class FakeNftables implements Nftables {
-  /** Every batch that was committed. */
+  /** Every committed batch. */
   readonly commits: (readonly Change[])[] = [];
   #tables = new Map<string, FakeTable>();
   #generation = 1;
@@ -69,8 +70,8 @@ export class FakeNftables implements Nftables {
   }
 
   /**
-   * As the kernel, which goes on behind as many elements as it has told, whatever has come or gone before them, and makes a
-   * piece when the one before is taken (netlink_recvmsg calls netlink_dump behind it).
+   * Lists as the kernel does: it continues after the number of elements already sent, whatever has come or gone before
+   * them, and prepares each piece when the previous one is taken (netlink_recvmsg calls netlink_dump afterwards).
    */
   *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
     const first = this.sets(reference).find(({ name }) => name === set.name);
@@ -89,12 +90,12 @@ export class FakeNftables implements Nftables {
     }
   }
 
-  /** What an element has counted since it was written. */
+  /** Returns the packets that an element has counted since it was written. */
   packets(reference: TableReference, set: string, key: string): number {
     return this.#tables.get(nameOf(reference))?.packets.get(`${set} ${key}`) ?? 0;
   }
 
-  /** Lets packets meet a rule that writes an element, if it is not there, and count at it. */
+  /** Simulates packets that match a rule which adds an element, if it is missing, and counts at it. */
   count(reference: TableReference, set: string, element: Element, packets: number): void {
     const table = required(this.#tables.get(nameOf(reference)), `table ${nameOf(reference)}`);
     const key = keyText(element.key);

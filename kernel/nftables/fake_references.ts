@@ -6,7 +6,7 @@ import { ANONYMOUS_NAME } from "./match_code.ts";
 import type { Element } from "./object.ts";
 import type { ChainState, RuleState, SetState } from "./state.ts";
 
-/** What a table in memory holds. */
+/** The content of a table in memory. */
 export interface Holdings {
   readonly chains: ReadonlyMap<string, ChainState>;
   readonly sets: ReadonlyMap<string, SetState>;
@@ -20,7 +20,7 @@ interface References {
 
 const known = new WeakMap<RuleState, References>();
 
-/** The sets and chains that a rule names. */
+/** Returns the sets and chains that a rule names. */
 function referencesOf(rule: RuleState): References {
   const references = known.get(rule) ?? decoded(rule);
   known.set(rule, references);
@@ -46,7 +46,7 @@ function chainOf({ data }: Element): string | undefined {
   return data !== undefined && "chain" in data ? data.chain : undefined;
 }
 
-/** @throws NetlinkError ENOENT, EOPNOTSUPP when a rule names what is not there, or a base chain */
+/** @throws NetlinkError ENOENT, EOPNOTSUPP when a rule names a missing object or a base chain */
 export function checkRule(operation: string, table: Holdings, rule: RuleState): void {
   const { sets, chains } = referencesOf(rule);
   const missing = sets.find((name) => !table.sets.has(name));
@@ -54,7 +54,7 @@ export function checkRule(operation: string, table: Holdings, rule: RuleState): 
   for (const name of chains) checkTarget(operation, table, name);
 }
 
-/** @throws NetlinkError ENOENT, EOPNOTSUPP when an element jumps to what is not there, or to a base chain */
+/** @throws NetlinkError ENOENT, EOPNOTSUPP when an element jumps to a missing chain or a base chain */
 export function checkElement(operation: string, table: Holdings, element: Element): void {
   const chain = chainOf(element);
   if (chain !== undefined) checkTarget(operation, table, chain);
@@ -66,7 +66,7 @@ function checkTarget(operation: string, table: Holdings, chain: string): void {
   if (target.attributes.hook !== undefined) throw new NetlinkError(`${operation} to ${chain}`, Errno.EOPNOTSUPP);
 }
 
-/** @throws NetlinkError EBUSY when a rule of another chain or an element names a chain */
+/** @throws NetlinkError EBUSY when an element or a rule of another chain names a chain */
 export function checkUnusedChain({ chains, content }: Holdings, chain: string): void {
   for (const [name, { rules }] of chains) {
     const isNamed = name !== chain && rules.some((rule) => referencesOf(rule).chains.includes(chain));

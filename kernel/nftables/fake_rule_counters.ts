@@ -1,11 +1,11 @@
 import type { TableReference } from "./object.ts";
 import type { CountedTableRule, RuleCounters } from "./rule_counters.ts";
 
-/** Rules that a test makes count. Each piece of a list has one rule, so that something can happen between any two. */
+/** Rules whose counters a test controls. Each piece of a list has one rule, so that a test can act between any two. */
 export class FakeRuleCounters implements RuleCounters {
   readonly #rules = new Map<bigint, CountedTableRule>();
   #lastHandle = 0n;
-  /** Has the next lists fail with it. */
+  /** The error with which the next lists fail. */
   error: Error | undefined;
 
   /** @returns the rule's handle */
@@ -25,7 +25,7 @@ export class FakeRuleCounters implements RuleCounters {
     for (const [handle, rule] of this.#rules) if (rule.chain === chain) this.#rules.delete(handle);
   }
 
-  /** The table is another one: handles begin anew. */
+  /** Simulates a replaced table: handles start from the beginning again. */
   replace(): void {
     this.#rules.clear();
     this.#lastHandle = 0n;
@@ -33,7 +33,7 @@ export class FakeRuleCounters implements RuleCounters {
 
   *rules(_table: TableReference, chain?: string): Generator<readonly CountedTableRule[], void, void> {
     if (this.error !== undefined) throw this.error;
-    // What is deleted meanwhile has been listed by the kernel.
+    // Rules deleted during the list are still listed, as by the kernel.
     const listed = [...this.#rules.values()];
     for (const rule of listed) if (chain === undefined || rule.chain === chain) yield [rule];
   }

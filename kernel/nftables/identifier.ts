@@ -1,15 +1,15 @@
 import { DrawbridgeError } from "../error.ts";
 
-/** NFT_NAME_MAXLEN is 256 with the NUL; ours are short so that listings stay readable. */
+/** The longest name. NFT_NAME_MAXLEN is 256 with the NUL; ours are short so that listings stay readable. */
 const NAME_MAXIMUM = 63;
-/** NFTNL_UDATA_COMMENT_MAXLEN of nft: longer ones do not load again. */
+/** nft's NFTNL_UDATA_COMMENT_MAXLEN: listings with longer comments do not load again. */
 const COMMENT_MAXIMUM = 128;
 /** NF_LOG_PREFIXLEN is 128 with the NUL. */
 const LOG_PREFIX_MAXIMUM = 127;
 
 /**
- * Words nft's grammar keeps for itself where a name stands, as 1.0.6 has them (each was tried). An object of such a name loads by
- * netlink and lists, but the listing does not load again.
+ * The words that nft 1.0.6 reserves where a name is expected (each was tried). An object with such a name loads by
+ * netlink and can be listed, but the listing does not load again.
  */
 const RESERVED = new Set(
   (
@@ -26,19 +26,19 @@ const RESERVED = new Set(
   ).split(" "),
 );
 
-/** Whether nft's grammar keeps the word for itself. */
+/** Tells whether nft's grammar reserves the word. */
 export function isReserved(word: string): boolean {
   return RESERVED.has(word);
 }
 
-/** Whether nft can read the text back as the name of an interface between quotes. `*` would be a wildcard. */
+/** Tells whether nft can read the text back as a quoted interface name. `*` would be a wildcard. */
 export function isInterfaceNameText(text: string): boolean {
   return /^[A-Za-z0-9._:@-]{1,15}$/.test(text) && text !== "." && text !== "..";
 }
 
 /**
- * The name, when it may name a table, a chain, a set or a map of ours: a letter, then letters, digits, `_` and `-`.
- * The alphabet is smaller than nft's own (no dots and slashes), so that names need no thought anywhere.
+ * Returns the name if it is valid for a table, chain, set or map of ours: a letter, then letters, digits, `_` and `-`.
+ * The alphabet is smaller than nft's (no dots and slashes), so that names never need escaping.
  *
  * @param what the kind of object, for the error message
  * @throws DrawbridgeError ERR_NFTABLES_VALUE otherwise
@@ -47,7 +47,7 @@ export function checkName(what: string, name: string): string {
   if (/^[A-Za-z][A-Za-z0-9_-]*$/.test(name) && name.length <= NAME_MAXIMUM && !isReserved(name)) return name;
   throw new DrawbridgeError(
     "ERR_NFTABLES_VALUE",
-    `nftables ${what}: ${JSON.stringify(name)} is no name; expected a letter, then letters, digits, "_" or "-", at most ` +
+    `nftables ${what}: ${JSON.stringify(name)} is not a valid name; expected a letter, then letters, digits, "_" or "-", at most ` +
       `${NAME_MAXIMUM} characters, and no word of nft's grammar: hash names that come from outside`,
   );
 }
@@ -56,7 +56,7 @@ export function checkName(what: string, name: string): string {
 const KERNEL_NAME_MAXIMUM = 255;
 
 /**
- * The name, when an object of the kernel may have it, whoever made that: to take away what is there it has to be named as it is.
+ * Returns the name if a kernel object made by any program may have it: an object to delete must be named as it is.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE otherwise
  */
@@ -65,13 +65,13 @@ export function checkPresentName(what: string, name: string): string {
   if (length > 0 && length <= KERNEL_NAME_MAXIMUM && !name.includes("\0")) return name;
   throw new DrawbridgeError(
     "ERR_NFTABLES_VALUE",
-    `nftables ${what}: ${JSON.stringify(name)} names nothing; expected 1 to ${KERNEL_NAME_MAXIMUM} bytes without NUL`,
+    `nftables ${what}: ${JSON.stringify(name)} is not a valid name; expected 1 to ${KERNEL_NAME_MAXIMUM} bytes without NUL`,
   );
 }
 
 /**
- * A text cut to what a comment may hold: letters, digits and `._:/=-` and spaces; each other character becomes `?`.
- * nft has no way to escape a quote inside a string.
+ * Returns a text reduced to the alphabet of comments: letters, digits, spaces and `._:/=-`. Any other character becomes
+ * `?`, because nft cannot escape a quote inside a string.
  */
 export function commentText(text: string): string {
   const cut = text.slice(0, COMMENT_MAXIMUM - 1);
@@ -117,10 +117,10 @@ export function checkInteger(what: string, value: number, minimum: number, maxim
   );
 }
 
-/** A year: nft counts more, but a longer timeout is a mistake. */
+/** A year. nft allows more, but a longer timeout is a mistake. */
 const TIMEOUT_MAXIMUM = 366 * 86_400_000;
 
-/** Milliseconds as the kernel takes them. @throws DrawbridgeError ERR_NFTABLES_VALUE for 0 and for more than a year */
+/** Returns milliseconds for the kernel. @throws DrawbridgeError ERR_NFTABLES_VALUE for 0 and for more than a year */
 export function checkTimeout(milliseconds: number): bigint {
   return BigInt(checkInteger("timeout", milliseconds, 1, TIMEOUT_MAXIMUM));
 }

@@ -23,16 +23,16 @@ export const dataAttributes = {
 
 const data = nested(dataAttributes);
 
-/** One instruction, encoded: NFTA_EXPR_NAME and NFTA_EXPR_DATA. */
+/** One encoded instruction: NFTA_EXPR_NAME and NFTA_EXPR_DATA. */
 export interface Instruction {
   readonly name: string;
   readonly data: Uint8Array;
 }
 
-/** NFTA_EXPR_*: the instruction's name, then the attributes its name decides on. */
+/** NFTA_EXPR_*: the instruction's name, then attributes that depend on the name. */
 const instructionAttributes = { name: [1, string], data: [2, bytes] } as const satisfies AttributeTable;
 
-/** The payload of NFTA_RULE_EXPRESSIONS, NFTA_SET_EXPR and the like holds instructions in this form. */
+/** The form of instructions in the payload of NFTA_RULE_EXPRESSIONS, NFTA_SET_EXPR and the like. */
 export const instructionType: AttributeType<Instruction> = {
   encode: (writer, value) => encodeAttributes(writer, instructionAttributes, value),
   decode: (payload) => {
@@ -42,8 +42,8 @@ export const instructionType: AttributeType<Instruction> = {
 };
 
 /**
- * The kernel's instructions that our rules are made of, each with its attributes (NFTA_PAYLOAD_*, NFTA_CMP_*, …;
- * include/uapi/linux/netfilter/nf_tables.h). A rule is a list of them; a register holds a value between two.
+ * The kernel's instructions that our rules consist of, each with its attributes (NFTA_PAYLOAD_*, NFTA_CMP_*, …;
+ * include/uapi/linux/netfilter/nf_tables.h). A rule is a list of them; registers pass values between them.
  */
 export const instructions = {
   payload: {
@@ -108,7 +108,6 @@ export const instructions = {
 
 export type InstructionName = keyof typeof instructions;
 
-/** An instruction of these values. */
 export function instruction<N extends InstructionName>(
   name: N,
   values: AttributeValues<(typeof instructions)[N]>,

@@ -22,16 +22,16 @@ import { register, REGISTERS, registersOf, valueBytes } from "./register.ts";
 /** NFT_PAYLOAD_LL_HEADER, …_NETWORK_HEADER, …_TRANSPORT_HEADER */
 const bases = { link: 0, network: 1, transport: 2 } as const;
 const FIB_RESULT_ADDRESS_TYPE = 3;
-/** NFT_EXTHDR_F_PRESENT: not what the header holds but whether it is there. */
+/** NFT_EXTHDR_F_PRESENT: loads whether the header exists instead of its content. */
 const EXTENSION_IS_PRESENT = 1;
 const NUMGEN_RANDOM = 1;
 const HASH_JENKINS = 0;
 const IP_CT_DIR = { original: 0, reply: 1 } as const;
 export const CompareOperator = { EQUAL: 0, NOT_EQUAL: 1, LESS_OR_EQUAL: 3, GREATER_OR_EQUAL: 5 } as const;
 
-/** A set that belongs to one rule: created with it, and gone with it. */
+/** A set that belongs to one rule: it is created and deleted with the rule. */
 export interface AnonymousSet {
-  /** Its number within the batch, by which the rule finds it (NFTA_LOOKUP_SET_ID). */
+  /** Its number within the batch, by which the rule refers to it (NFTA_LOOKUP_SET_ID). */
   readonly id: number;
   readonly types: readonly DataType[];
   readonly isInterval: boolean;
@@ -39,10 +39,10 @@ export interface AnonymousSet {
 }
 
 /**
- * One rule while it is turned into instructions: what was emitted, and which protocols the rule has asked for.
+ * One rule during its translation: the instructions so far, and the protocols that the rule has tested.
  *
- * A field of a header is only there in packets of its protocol, so its first use in a rule is preceded by a test, as
- * nft does it: by `meta nfproto` in an inet table, by `meta protocol` in a bridge table.
+ * A header field exists only in packets of its protocol, so a test precedes its first use in a rule. As in nft, the
+ * test is `meta nfproto` in an inet table, and `meta protocol` in a bridge table.
  */
 export class RuleCode {
   readonly instructions: Instruction[] = [];
@@ -50,9 +50,9 @@ export class RuleCode {
   readonly family: TableFamily;
   readonly #nextSetId: () => number;
   readonly #explicit = new Set<"network" | "transport">();
-  /** nft takes a set of protocols for the first of them, and refuses addresses of another one then. */
+  /** nft takes a set of protocols for its first member, and then refuses addresses of any other. */
   #hasVagueNetworkTest = false;
-  /** Those that the rule tests for by itself. */
+  /** The network protocols that the rule tests explicitly. */
   readonly #testedNetworks = new Set<"ip" | "ip6">();
   #network: Presence["network"];
   #connectionNetwork: Presence["network"];
@@ -68,26 +68,26 @@ export class RuleCode {
     if (family === "ip" || family === "ip6") this.#network = family;
   }
 
-  /** Whether the rule is known to be about one transport protocol, which has ports. */
+  /** Whether the rule is known to match one transport protocol, which has ports. */
   get hasPorts(): boolean {
     return this.#hasTransport;
   }
 
-  /** Whether the rule has tested the transport protocol by itself, for one or for several. */
+  /** Whether the rule has tested the transport protocol explicitly, for one or for several. */
   get hasProtocolTest(): boolean {
     return this.#hasProtocolTest;
   }
 
-  /** Whether a field has told that it is TCP. */
+  /** Whether a field has implied TCP. */
   get isTcp(): boolean {
     return this.#transport === "tcp";
   }
 
   /**
-   * The network protocol the rule's fields have settled on.
+   * Returns the network protocol that the rule's fields imply.
    *
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when it has none to reply in, or a test of the rule's own, which nft
-   *   would drop from its listing
+   * @throws DrawbridgeError ERR_NFTABLES_VALUE when there is no reply for it, or for an explicit test of the rule,
+   *   which nft would drop from its listing
    */
   networkForReply(what: string): "ip" | "ip6" | undefined {
     if (this.#network === "arp") throw conflict(what, "a packet of arp");
@@ -97,7 +97,7 @@ export class RuleCode {
     return this.#network;
   }
 
-  /** Emits the test that a reply of TCP needs. */
+  /** Emits the test that a TCP reply needs. */
   requireTcpForReply(what: string): void {
     if (this.#hasGeneralPort) throw conflict(what, "ports of any protocol: take tcp sport or tcp dport");
     const isListed = this.family === "inet" || this.family === "bridge" || this.isTcp;
@@ -106,7 +106,7 @@ export class RuleCode {
     this.requireTransport("tcp", what);
   }
 
-  /** Refuses addresses of a family in a rule about packets of another. */
+  /** Throws for addresses of one family in a rule about packets of the other. */
   checkAddressFamily(network: "ip" | "ip6", what: string): void {
     const known = this.#network ?? this.#connectionNetwork ?? network;
     if (known !== network) throw conflict(what, `a packet of ${known}`);
@@ -118,7 +118,7 @@ export class RuleCode {
     this.instructions.push(one);
   }
 
-  /** A new set of this rule alone. @returns its number */
+  /** Adds a set that only this rule uses. @returns its number */
   addAnonymousSet(set: Omit<AnonymousSet, "id">): number {
     const id = this.#nextSetId();
     this.anonymousSets.push({ ...set, id });
@@ -126,10 +126,10 @@ export class RuleCode {
   }
 
   /**
-   * Notes a test the rule makes itself. nft drops such a test from its listing where a field implies it, so a rule
-   * that makes both would not read back as written.
+   * Records an explicit test of the rule. nft drops such a test from its listing where a field implies it, so a rule
+   * with both would not read back as written.
    *
-   * @param value what it equals; undefined for another comparison
+   * @param value the value it tests for; undefined for any comparison but equality
    */
   settle(selector: Selector, value: Scalar | undefined): void {
     if (selector === "meta nfproto" || selector === "meta protocol" || selector === "ether type") {
@@ -157,7 +157,7 @@ export class RuleCode {
     this.#hasTransport ||= value === "tcp" || value === "udp" || value === "sctp";
   }
 
-  /** Emits the tests that the fields of an expression need and that have not been made yet. */
+  /** Emits the tests that the fields of an expression need and that the rule does not have yet. */
   require(expression: Expression): void {
     const selectors = selectorsOf(expression);
     const hadTransport = this.#hasTransport;
@@ -171,7 +171,7 @@ export class RuleCode {
       if (isPayload(selector)) this.#requireField(selector);
       if (isExtension(selector)) this.requireNetwork("ip6", selector);
     }
-    // To nft a field beside others tells nothing of the packet, unless they are the key of the map that follows.
+    // For nft a field in a concatenation implies nothing about the packet, unless the concatenation is a map's key.
     if (typeof expression === "object" && !isLookup) this.#hasTransport = hadTransport;
     const general = selectors.find((selector) => selector.startsWith("th "));
     if (general === undefined) return;
@@ -198,10 +198,10 @@ export class RuleCode {
     this.requireTransport(presence.transport, selector);
   }
 
-  /** An address of a connection needs no test, but nft takes it for a statement about the packet's protocol. */
+  /** Checks a connection's address. It needs no test, but for nft it implies the packet's protocol. */
   #agree(selector: ConnectionName): void {
     if (selector === "ct original proto-dst" && !this.#hasTransport) {
-      throw conflict(selector, "no transport protocol: nft knows a connection's port only behind a test of it");
+      throw conflict(selector, "no transport protocol: nft knows a connection's port only after a test of it");
     }
     const type = connectionKeys[selector].type.name;
     if (type !== "ipv4_addr" && type !== "ipv6_addr") return;
@@ -256,22 +256,22 @@ export class RuleCode {
     this.emit(instruction("bitwise", { source: register(0), target: register(0), length: mask.length, ...both }));
   }
 
-  /** Emits a test whether at least one of some bits of the first register is set, negated: none. */
+  /** Emits a test whether at least one of the given bits of the first register is set, or, negated, none. */
   testBits(bits: Uint8Array, isNegated: boolean): void {
     this.mask(bits);
     this.compare(isNegated ? CompareOperator.EQUAL : CompareOperator.NOT_EQUAL, new Uint8Array(bits.length));
   }
 
-  /** Emits what puts a constant into registers from a position on. */
+  /** Emits the load of a constant into the registers from a position on. */
   immediate(position: number, value: Uint8Array): void {
     this.emit(instruction("immediate", { target: register(position), data: { value } }));
   }
 
   /**
-   * Emits what puts an expression's value into registers from a position on; each field takes whole registers.
+   * Emits the load of an expression's value into the registers from a position on. Each field takes whole registers.
    *
-   * @returns the position behind it
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when it takes more than the sixteen registers there are
+   * @returns the position after it
+   * @throws DrawbridgeError ERR_NFTABLES_VALUE when it takes more than the sixteen registers
    */
   load(expression: Exclude<Expression, MapLookup>, position: number): number {
     const end = position + registersOf(expressionTypes(expression));
@@ -290,7 +290,7 @@ export class RuleCode {
       const modulus = checkModulus(expression.modulus);
       this.emit(instruction("numgen", { target, modulus, type: NUMGEN_RANDOM, offset: 0 }));
     } else {
-      // What is hashed is loaded behind the result, since the fields before it are still needed.
+      // The hash's input is loaded after its result, because the fields before are still needed.
       const source = (end + 3) & ~3;
       let next = source;
       for (const part of expression.of) next = this.load(part, next);
@@ -322,7 +322,7 @@ export class RuleCode {
   }
 }
 
-/** The selectors an expression reads. */
+/** Returns the selectors that an expression reads. */
 export function selectorsOf(expression: Expression): readonly Selector[] {
   if (typeof expression === "string") return [expression];
   if (expression.kind === "lookup") return selectorsOf(expression.key);
@@ -330,7 +330,7 @@ export function selectorsOf(expression: Expression): readonly Selector[] {
   return expression.kind === "jhash" ? expression.of : [];
 }
 
-/** @throws DrawbridgeError ERR_NFTABLES_VALUE for a modulus the kernel would refuse */
+/** @throws DrawbridgeError ERR_NFTABLES_VALUE for a modulus that the kernel would refuse */
 export function checkModulus(modulus: number): number {
   return checkInteger("modulus", modulus, 1, 0xffffffff);
 }

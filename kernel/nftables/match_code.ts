@@ -14,7 +14,7 @@ import type { Match, Operand } from "./statement.ts";
 const LOOKUP_INVERTED = 1;
 const RANGE_NOT_EQUAL = 1;
 
-/** Of which nft lists a value under a mask as we write it. */
+/** The types for which nft lists a masked value as we write it. */
 const MASKED_TYPES: ReadonlySet<DataType["name"]> = new Set(["mark", "classid", "short"]);
 
 const ALL_BITS = 0xffffffff;
@@ -25,9 +25,9 @@ export const ANONYMOUS_NAME = "__set%d";
 type OperandOf<K extends Operand["kind"]> = Extract<Operand, { readonly kind: K }>;
 
 /**
- * Emits a match, with the tests of protocols its field needs.
+ * Emits a match, with the protocol tests that its field needs.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft could not say it, or would say something else
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft could not express it, or would read something else
  */
 export function lowerMatch(code: RuleCode, { left, isNegated, right: given }: Match): void {
   const right = simplified(given);
@@ -53,8 +53,8 @@ export function lowerMatch(code: RuleCode, { left, isNegated, right: given }: Ma
 }
 
 /**
- * The operand as nft has it: a set of one value or range is that itself, a range of one value and
- * a value under a mask of all bits are that value.
+ * Returns the operand as nft has it: a set of one value or range becomes that value or range; a range of one value, and
+ * a value under a full mask, become the value.
  */
 export function simplified(operand: Operand): Operand {
   if (operand.kind === "range") {
@@ -84,7 +84,7 @@ function lowerComparison(
     case "prefix":
       return lowerPrefix(code, type, right, operator);
     case "wildcard": {
-      // With the asterisk it has to fit where nft keeps a name.
+      // The prefix and the asterisk must fit nft's buffer for a name.
       if (type.name !== "ifname" || !isInterfaceNameText(`${right.prefix}_`)) {
         throw refuse(
           `${type.name} ${JSON.stringify(right.prefix)} before "*"`,

@@ -105,7 +105,7 @@ export const elementAttributes = {
   instruction: [7, instructionType],
 } as const satisfies AttributeTable;
 
-/** Attributes that are encoded already. */
+/** Attributes that are already encoded. */
 const encoded: AttributeType<Uint8Array> = { ...bytes, nested: {} };
 
 /** NFTA_SET_ELEM_LIST_*. The elements are encoded one by one, to know when a message is full. */
@@ -136,7 +136,7 @@ export const generationLayout = {
   attributes: generationAttributes,
 } as const satisfies BodyLayout;
 
-/** One nftables request. `flags` are NLM_F_*, added to REQUEST. */
+/** Returns one nftables request. `flags` are NLM_F_*, added to REQUEST. */
 export function nftablesRequest<A extends AttributeTable>(
   operation: string,
   kind: {
@@ -155,10 +155,10 @@ export function nftablesRequest<A extends AttributeTable>(
   );
 }
 
-/** NFNL_MSG_BATCH_BEGIN and …_END: what stands between them takes effect as one. */
+/** NFNL_MSG_BATCH_BEGIN and …_END: everything between them takes effect as one. */
 const batchLayout = { struct: netfilterHeader, attributes: {} } as const satisfies BodyLayout;
 
-/** Begins a batch. It is also what a commit that fails as a whole is reported for. */
+/** Begins a batch. A commit that fails as a whole is reported for this request. */
 export function batchBegin(): Request {
   return request("nftables batch", { type: 16, flags: 0, layout: batchLayout }, { resourceId: Subsystem.NFTABLES }, {});
 }

@@ -6,17 +6,17 @@ import { decodeBody } from "../netlink/message.ts";
 import { familyNumbers, generationLayout, Message } from "./message.ts";
 import type { TableFamily, TableReference } from "./object.ts";
 
-/** What one message of the group NFNLGRP_NFTABLES tells. */
+/** The content of one message of the group NFNLGRP_NFTABLES. */
 export type NftablesNotification =
-  /** A batch took effect; it comes behind what the batch changed. */
+  /** A batch took effect. This message follows the changes of the batch. */
   | {
       readonly kind: "generation";
       readonly id: number;
-      /** Who committed it; 0 and "" when the kernel does not tell. */
+      /** The process that committed it; 0 and "" when the kernel does not say. */
       readonly processId: number;
       readonly processName: string;
     }
-  /** Something of a table was made, changed or deleted: the table itself, a chain, a rule, a set or its elements. */
+  /** A part of a table was made, changed or deleted: the table itself, a chain, a rule, a set or its elements. */
   | { readonly kind: "change"; readonly table: TableReference };
 
 /**
@@ -26,7 +26,7 @@ export type NftablesNotification =
 const tableOfAny = { table: [1, string] } as const satisfies AttributeTable;
 const anyLayout = { struct: netfilterHeader, attributes: tableOfAny } as const satisfies BodyLayout;
 
-/** NFT_MSG_TRACE tells of packets, and has no table where the others have it. */
+/** NFT_MSG_TRACE is about packets, and has no table name under this number. */
 const TRACE = 17;
 
 const families = new Map<number, TableFamily>([
@@ -37,10 +37,10 @@ const families = new Map<number, TableFamily>([
 ]);
 
 /**
- * What a notification tells.
+ * Returns the content of a notification.
  *
- * @returns undefined for a message that is none of nftables, and for a table of a family that we do not use
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is none the kernel sends
+ * @returns undefined for a message that is not from nftables, and for a table of a family that we do not use
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseNotification({
   type,

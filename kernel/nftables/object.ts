@@ -2,17 +2,17 @@ import type { DataTypeName, Scalar } from "./data_type.ts";
 import type { KeyField, NumberGenerator } from "./expression.ts";
 import type { Rule, Verdict } from "./statement.ts";
 
-/** The address family of a table: which packets its chains see. `inet` is IPv4 and IPv6. */
+/** The address family of a table, which decides the packets that its chains see. `inet` is IPv4 and IPv6. */
 export type TableFamily = "inet" | "ip" | "ip6" | "bridge";
 
-/** Names a table. */
+/** The name of a table. */
 export interface TableReference {
   readonly family: TableFamily;
   readonly name: string;
 }
 
 /**
- * A table with all it holds, as a value: what the kernel should have.
+ * A table with its whole content: the desired state in the kernel.
  *
  * `isOwned` sets the flags owner and persist (kernel >= 6.9): nobody else can change it, and it outlives the process.
  */
@@ -23,7 +23,7 @@ export interface Table extends TableReference {
   readonly chains: readonly Chain[];
 }
 
-/** Where a base chain hooks in; each hook with the types the kernel has for it (nft(8), CHAINS). */
+/** The hook of a base chain. Each hook has the types that the kernel supports for it (nft(8), CHAINS). */
 export interface BaseChain {
   readonly type: "filter" | "nat" | "route";
   readonly hook: "prerouting" | "input" | "forward" | "output" | "postrouting";
@@ -31,7 +31,7 @@ export interface BaseChain {
   readonly policy: "accept" | "drop";
 }
 
-/** Rules in order. Without a base it is only reached by a jump or a goto. */
+/** Rules in order. A chain without a base is reached only by a jump or a goto. */
 export interface Chain {
   readonly name: string;
   readonly base?: BaseChain;
@@ -39,39 +39,39 @@ export interface Chain {
   readonly rules: readonly Rule[];
 }
 
-/** What a field of a key is: a data type, or a number below a modulus, as numgen and jhash make it. */
+/** The type of a key's field: a data type, or a number below a modulus as numgen and jhash make it. */
 export type KeyPart = FieldType | NumberGenerator;
 
-/** A type that nft can name: it has no name for that of a bare number. */
+/** A type that nft can name. It has no name for the type of a plain number. */
 export type FieldType = Exclude<DataTypeName, "integer" | "byte" | "short" | "boolean">;
 
-/** A set, or with `data` a map. */
+/** A set or, with `data`, a map. */
 export interface SetDefinition {
   readonly name: string;
   readonly key: readonly KeyPart[];
-  /** What a map's elements hold; "verdict" for a verdict map. */
+  /** The types of a map's data; "verdict" for a verdict map. */
   readonly data?: readonly FieldType[] | "verdict";
-  /** Elements may be ranges. */
+  /** Whether elements may be ranges. */
   readonly isInterval?: boolean;
-  /** Rules add elements. */
+  /** Whether rules add elements. */
   readonly isDynamic?: boolean;
-  /** Elements may have a timeout; milliseconds of the one they have by default. */
+  /** Elements may have a timeout. A number is their default timeout in milliseconds. */
   readonly timeout?: number | "per element";
-  /** Milliseconds between two looks for elements whose time is over, which until then take room; a second when absent. */
+  /** The interval between two removals of expired elements, which take room until then, in ms; a second when absent. */
   readonly collectionInterval?: number;
-  /** The most elements it holds. */
+  /** The largest number of elements. */
   readonly size?: number;
-  /** Each element counts the packets that met it. */
+  /** Whether each element counts the packets that match it. */
   readonly hasCounters?: boolean;
   readonly comment?: string;
 }
 
-/** One element of a set, or with `data` of a map. */
+/** One element of a set or, with `data`, of a map. */
 export interface Element {
-  /** Empty for the catch-all, which is met by what no other element has. */
+  /** Empty for the catch-all, which matches whatever no other element matches. */
   readonly key: readonly KeyField[];
   readonly data?: readonly Scalar[] | Verdict;
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly timeout?: number;
   readonly comment?: string;
 }

@@ -8,7 +8,7 @@ import { instructions } from "./instruction.ts";
 import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "./message.ts";
 import { commentOf } from "./userdata.ts";
 
-/** NFPROTO_* (include/uapi/linux/netfilter.h): also the families that no table of ours has. */
+/** NFPROTO_* (include/uapi/linux/netfilter.h), including the families that our tables do not use. */
 const FAMILIES: ReadonlyMap<number, string> = new Map([
   [1, "inet"],
   [2, "ip"],
@@ -18,19 +18,19 @@ const FAMILIES: ReadonlyMap<number, string> = new Map([
   [10, "ip6"],
 ]);
 
-/** NF_INET_*; bridge tables have the same numbers for these. */
+/** NF_INET_*; bridge tables use the same numbers for these hooks. */
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting"];
 
-/** Whoever made a table. */
+/** A table made by any program. */
 export interface TableOverview {
   readonly family: string;
   readonly name: string;
   readonly comment: string | undefined;
-  /** It has an owner, or had one: only who takes it over can change it. */
+  /** Whether it has or had an owner: only a program that takes it over can change it. */
   readonly isOwned: boolean;
 }
 
-/** A chain of whatever table; `base` where it hooks in. */
+/** A chain of any table; `base` is set when it has a hook. */
 export interface ChainOverview {
   readonly family: string;
   readonly table: string;
@@ -50,11 +50,11 @@ export interface MarkWrite {
   readonly family: string;
   readonly table: string;
   readonly chain: string;
-  /** Bits that are written; all 32 by a rule that sets the mark as a whole. */
+  /** The bits that are written; all 32 for a rule that sets the whole mark. */
   readonly bits: number;
 }
 
-/** All tables of a namespace and what of them matters to others. */
+/** All tables of a namespace, and the parts of them that matter to other programs. */
 export interface RulesetOverview {
   readonly tables: readonly TableOverview[];
   readonly chains: readonly ChainOverview[];
@@ -62,8 +62,8 @@ export interface RulesetOverview {
 }
 
 /**
- * Reads what all programs have put into nftables, iptables-nft among them; rules one by one, so that the memory it takes
- * does not grow with their number. Netlink does not show what the older iptables (legacy) has.
+ * Reads the nftables state of all programs, including iptables-nft. It reads rules one by one, so the memory used does
+ * not grow with their number. Netlink does not show the rules of the older iptables (legacy).
  *
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */
@@ -117,12 +117,12 @@ function chainOf(body: Uint8Array): ChainOverview {
 /** NFT_META_MARK */
 const META_MARK = 3;
 const ALL_BITS = 0xffff_ffff;
-/** NFTA_TARGET_*: a target of iptables in a rule of iptables-nft. */
+/** NFTA_TARGET_*: an iptables target in a rule of iptables-nft. */
 const targetAttributes = { name: [1, string], info: [3, bytes] } as const;
 
 /**
- * The bits of the packet's mark that a rule's instructions write: `mark = (mark & mask) ^ xor` changes those outside of
- * the mask and those of xor, `meta mark set VALUE` all of them; the MARK target of iptables has mark and mask of its own.
+ * Returns the bits of the packet's mark that a rule's instructions write. `mark = (mark & mask) ^ xor` changes the bits
+ * outside of mask and those of xor, `meta mark set VALUE` all. The iptables target MARK has its own mark and mask.
  */
 export function writtenMarkBits(rule: readonly Instruction[]): number {
   const bitsOf = new Map<number, number>();
@@ -156,7 +156,7 @@ function targetBits(data: Uint8Array): number {
   return name === "MARK" && info !== undefined ? word(info) | word(info.subarray(4)) : 0;
 }
 
-/** The register that an instruction loads anything but the mark into; undefined for one that loads none. */
+/** Returns the register that an instruction loads with anything but the mark; undefined when it loads none. */
 function otherTarget(name: string, data: Uint8Array): number | undefined {
   switch (name) {
     case "immediate":

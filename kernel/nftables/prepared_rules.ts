@@ -2,7 +2,7 @@ import type { Request } from "../netlink/message.ts";
 import type { Chain, TableReference } from "./object.ts";
 import type { Rule } from "./statement.ts";
 
-/** Makes a rule's messages. @param nextSetId gives each anonymous set a number that no other of the same batch has */
+/** Makes a rule's messages. @param nextSetId returns a number for each anonymous set that is unique within the batch */
 export type RuleEncoder = (
   table: TableReference,
   chain: string,
@@ -10,12 +10,12 @@ export type RuleEncoder = (
   nextSetId: () => number,
 ) => readonly Request[];
 
-/** Those of a batch count from 1. */
+/** Distinct from the numbers of a batch, which start at 1. */
 const FIRST_SET_ID = 2 ** 30;
 
 /**
- * Rules as the kernel takes them, made before they are needed: a first batch has more than a thousand, and whoever waits for it
- * waits for their making, too.
+ * Rules encoded for the kernel before they are needed. A first batch has more than a thousand rules, and everything
+ * that waits for it would wait for the encoding, too.
  */
 export class PreparedRules {
   readonly #encode: RuleEncoder;
@@ -26,7 +26,7 @@ export class PreparedRules {
     this.#encode = encode;
   }
 
-  /** @throws DrawbridgeError ERR_NFTABLES_VALUE when a rule makes no sense */
+  /** @throws DrawbridgeError ERR_NFTABLES_VALUE when a rule is invalid */
   prepare(table: TableReference, { name, rules }: Pick<Chain, "name" | "rules">): void {
     if (rules.length === 0) return;
     const prepared = new Map<Rule, readonly Request[]>();
@@ -38,7 +38,7 @@ export class PreparedRules {
     this.#chains.set(chainKey(table, name), prepared);
   }
 
-  /** What was prepared of a rule; once, since it is kept for a first batch alone. */
+  /** Returns the prepared messages of a rule, only once, because they are retained only for a first batch. */
   take(table: TableReference, chain: string, rule: Rule): readonly Request[] | undefined {
     if (this.#chains.size === 0) return undefined;
     const key = chainKey(table, chain);

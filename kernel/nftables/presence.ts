@@ -3,13 +3,13 @@ import type { NetlinkSocket } from "../netlink/socket.ts";
 import { chainLayout, Message, nftablesRequest, tableLayout } from "./message.ts";
 import type { TableReference } from "./object.ts";
 
-/** A table, or one chain of it. */
+/** A table or one of its chains. */
 export interface RulesetPlace extends TableReference {
   readonly chain?: string;
 }
 
 /**
- * Whether a table or a chain is there, whoever made it; one question to the kernel, however many rules it has.
+ * Tells whether a table or a chain exists, whoever made it. It takes one request, however many rules there are.
  *
  * @throws NetlinkError when the kernel refuses for any other reason
  */

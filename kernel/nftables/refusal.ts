@@ -7,10 +7,10 @@ import { Message } from "./message.ts";
 const NEW_TABLE = messageType(Subsystem.NFTABLES, Message.NEW_TABLE);
 
 /**
- * The kernel's refusal of a request in a batch; what it means and what to do, where the kernel's own words do not tell.
+ * Returns the kernel's refusal of a batch's request, with its meaning and a way out where the kernel's text lacks them.
  *
- * A table of another owner answers everything with EPERM (nft_table_lookup); EOPNOTSUPP is what a table without an
- * owner answers to a claim (nf_tables_updtable), and a kernel before 6.9 to the flag "persist".
+ * A table of another owner answers everything with EPERM (nft_table_lookup). A table without an owner answers a claim
+ * with EOPNOTSUPP (nf_tables_updtable), as a kernel before 6.9 answers the flag "persist".
  */
 export function explained(request: Request, error: NetlinkError): NetlinkError {
   const isNftables = request.type >> 8 === Subsystem.NFTABLES;
@@ -18,7 +18,7 @@ export function explained(request: Request, error: NetlinkError): NetlinkError {
     return new NetlinkError(
       error.operation,
       error.errno,
-      "the table is there without an owner, or the kernel is older than 6.9 and knows no tables with one that persist: " +
+      "the table exists without an owner, or the kernel is older than 6.9 and has no persistent owned tables: " +
         `delete it (nft delete table ${error.operation.replace("add table ", "")}), or do not ask for ownership`,
     );
   }

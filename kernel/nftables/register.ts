@@ -4,25 +4,25 @@ import type { DataType, Scalar } from "./data_type.ts";
 import { paddedSize } from "./data_type.ts";
 import type { KeyField } from "./expression.ts";
 
-/** NFT_REG_VERDICT, where a verdict goes. */
+/** NFT_REG_VERDICT, the register for verdicts. */
 export const VERDICT_REGISTER = 0;
-/** NFT_REG32_00: sixteen registers of four bytes follow. */
+/** NFT_REG32_00, the first of sixteen registers of four bytes. */
 const FIRST_REGISTER = 8;
 export const REGISTERS = 16;
 
-/** The kernel's number of the register at a position: 16-byte registers where one begins, as nft numbers them. */
+/** Returns the kernel's number of the register at a position: a 16-byte register where one begins, as in nft. */
 export function register(position: number): number {
   return position % 4 === 0 ? 1 + position / 4 : FIRST_REGISTER + position;
 }
 
-/** How many registers values of these types take. */
+/** Returns the number of registers that values of these types take. */
 export function registersOf(types: readonly DataType[]): number {
   let count = 0;
   for (const type of types) count += paddedSize(type) / 4;
   return count;
 }
 
-/** Values as the kernel stores them: alone as they are, in a concatenation each filled up to a multiple of four. */
+/** Returns values as the kernel stores them: a single one as it is, concatenated ones padded to multiples of four. */
 export function valueBytes(types: readonly DataType[], values: readonly Scalar[]): Uint8Array {
   const writer = new Writer(32);
   writeValue(writer, types, values);
@@ -32,7 +32,7 @@ export function valueBytes(types: readonly DataType[], values: readonly Scalar[]
 /**
  * Appends {@link valueBytes}.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when there are not as many values as types, or a range among them
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when the numbers of values and types differ, or a value is a range
  */
 export function writeValue(writer: Writer, types: readonly DataType[], values: readonly KeyField[]): void {
   if (values.length !== types.length) {

@@ -4,7 +4,7 @@ import type { Statement } from "./statement.ts";
 /** NFT_REJECT_* */
 const RejectType = { ICMP: 0, TCP_RESET: 1, ANY_ICMP: 2 } as const;
 
-/** A reject statement as the kernel and as nft have it. */
+/** A reject statement for the kernel, and its text in nft. */
 interface Rejection {
   readonly type: number;
   readonly code: number;
@@ -18,11 +18,11 @@ const replies = {
 } as const;
 
 /**
- * How a reject statement is said in a rule that has said so much.
+ * Returns the form of a reject statement after the preceding statements of its rule.
  *
- * nft takes `reject` for the reply of the rule's own protocol where it has one, and lists it so.
+ * nft reads `reject` as the reply of the rule's own protocol, if it has one, and lists it in that form.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft would say it otherwise
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft would list another form
  */
 export function rejectionOf(
   code: RuleCode,

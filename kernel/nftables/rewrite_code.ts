@@ -17,12 +17,12 @@ const META_PRIORITY = 2;
 const META_MARK = 3;
 const CT_LABELS = 13;
 const NETWORK_HEADER = 1;
-/** NFT_PAYLOAD_CSUM_*: IPv4's header has a checksum, and those of TCP and UDP are over the addresses, too. */
+/** NFT_PAYLOAD_CSUM_*: the IPv4 header has a checksum. Those of TCP and UDP cover the addresses, too. */
 const HeaderChecksum = { NONE: 0, INET: 1 } as const;
 const IPV4_CHECKSUM_OFFSET = 10;
 const L4CSUM_PSEUDOHDR = 1;
 
-/** A statement that changes the packet, or what is remembered of it. */
+/** A statement that changes the packet or its connection's data. */
 export type Rewrite = Extract<
   Statement,
   {
@@ -42,9 +42,9 @@ export type Rewrite = Extract<
 >;
 
 /**
- * Emits a change of addresses, of ports, of the mark or of a label.
+ * Emits a change of addresses, ports, the mark, the priority or a label.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft could not say it, or would say something else
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft could not express it, or would read something else
  */
 export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
   switch (statement.kind) {
@@ -123,7 +123,7 @@ function lowerSetMark(code: RuleCode, { operation, bits }: Extract<Rewrite, { re
     );
   }
   code.load("meta mark", 0);
-  // mark = (mark & mask) ^ xor: a bit to be set must leave by the mask first, or xor would clear one that was set.
+  // mark = (mark & mask) ^ xor: the mask must first clear a bit to be set, or xor would clear it where it was set.
   if (operation === "or") code.mask(valueBytes([dataTypes.mark], [~bits >>> 0]), value);
   else code.mask(value);
   code.emit(instruction("meta", { key: META_MARK, source: register(0) }));
@@ -133,10 +133,10 @@ function lowerNat(code: RuleCode, kind: "dnat" | "snat", target: NatTarget): voi
   const type = natTypes[kind];
   if (target.kind === "map") {
     if (code.family === "ip" || code.family === "ip6") {
-      // nft 1.0.6 lists such a rule with or without the word, depending on how the map's key is described.
+      // nft 1.0.6 lists such a rule with or without the family, depending on the description of the map's key.
       throw new DrawbridgeError(
         "ERR_NFTABLES_VALUE",
-        `nftables ${kind}: a map in a table of ${code.family} alone; expected an inet table`,
+        `nftables ${kind}: a map in a table of family ${code.family}; expected an inet table`,
       );
     }
     code.require(target.lookup);
@@ -190,7 +190,7 @@ function lowerMasquerade(
   );
 }
 
-/** nft would silently add "tcp" to a port mapping without a protocol, so its text would mean something else. */
+/** Throws for a port without a protocol: nft would silently add "tcp", so the text would mean something else. */
 function requirePorts(code: RuleCode, what: string): void {
   if (code.hasPorts) return;
   throw new DrawbridgeError(

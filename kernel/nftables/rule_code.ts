@@ -14,7 +14,7 @@ import { rejectionOf } from "./reject_code.ts";
 import { lowerRewrite } from "./rewrite_code.ts";
 import type { RateLimit, Rule, Statement, Verdict } from "./statement.ts";
 
-/** NF_* and NFT_*: what a verdict's code is (include/uapi/linux/netfilter.h, nf_tables.h). */
+/** NF_* and NFT_*: the codes of verdicts (include/uapi/linux/netfilter.h, nf_tables.h). */
 const verdictCodes = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4, return: -5 } as const;
 
 const unitSeconds = { second: 1n, minute: 60n, hour: 3600n, day: 86_400n } as const;
@@ -22,18 +22,18 @@ const LIMIT_PACKETS = 0;
 const LIMIT_INVERTED = 1;
 const dynamicOperations = { add: 0, update: 1, delete: 2 } as const;
 
-/** A rule as the kernel takes it. */
+/** A rule in the kernel's form. */
 export interface LoweredRule {
   readonly instructions: readonly Instruction[];
   readonly anonymousSets: readonly AnonymousSet[];
 }
 
 /**
- * Turns a rule into the kernel's instructions, with the tests nft would add by itself.
+ * Translates a rule into the kernel's instructions, including the tests that nft would add by itself.
  *
- * @param nextSetId gives each anonymous set of a batch its own number
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when the rule makes no sense to nft: fields of two protocols, a port
- *   without a protocol, a value that is not of its field's type
+ * @param nextSetId returns a number of its own for each anonymous set of a batch
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when the rule is invalid for nft: fields of two protocols, a port without
+ *   a protocol, a value that does not suit its field's type
  */
 export function lowerRule(rule: Rule, family: TableFamily, nextSetId: () => number): LoweredRule {
   checkMerging(rule);
@@ -43,7 +43,7 @@ export function lowerRule(rule: Rule, family: TableFamily, nextSetId: () => numb
 }
 
 /**
- * Refuses two comparisons of neighbouring fields when one is negated: nft 1.0.6 loads `th sport != 1 th dport != 2` as
+ * Throws for two comparisons of adjacent fields when one is negated: nft 1.0.6 loads `th sport != 1 th dport != 2` as
  * one comparison of both (stmt_reduce in rule.c), which means something else.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE
@@ -65,7 +65,7 @@ export function checkMerging({ statements }: Rule): void {
   }
 }
 
-/** A verdict as the kernel's data. @throws DrawbridgeError ERR_NFTABLES_VALUE for a chain that cannot be named so */
+/** Returns a verdict as the kernel's data. @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid chain name */
 export function verdictData(verdict: Verdict): {
   readonly verdict: { readonly code: number; readonly chain?: string };
 } {
@@ -73,7 +73,7 @@ export function verdictData(verdict: Verdict): {
   return { verdict: "chain" in verdict ? { code, chain: checkName("chain", verdict.chain) } : { code } };
 }
 
-/** The verdict that a code and a chain's name mean; undefined for one that is none of ours. */
+/** Returns the verdict of a code and a chain's name; undefined for a verdict that we do not use. */
 export function verdictOf(code: number, chain: string | undefined): Verdict | undefined {
   const signed = code | 0;
   for (const kind of ["accept", "drop", "continue", "return"] as const) {
@@ -85,7 +85,7 @@ export function verdictOf(code: number, chain: string | undefined): Verdict | un
   return undefined;
 }
 
-/** Emits one statement behind those before it. @throws DrawbridgeError as {@link lowerRule} */
+/** Emits one statement after the preceding ones. @throws DrawbridgeError as {@link lowerRule} */
 export function lowerStatement(code: RuleCode, statement: Statement): void {
   switch (statement.kind) {
     case "match":
@@ -123,7 +123,7 @@ function lowerVerdictMap(code: RuleCode, { key, mask, map }: Extract<Statement, 
 }
 
 /**
- * The type of a key of which only some bits count.
+ * Returns the type of a key of which only some bits count.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE for a key other than a mark or a priority
  */
@@ -160,7 +160,7 @@ function lowerDynamic(code: RuleCode, statement: Extract<Statement, { readonly k
   code.require(statement.key);
   if (statement.data !== undefined) code.require(statement.data);
   const end = code.load(statement.key, 0);
-  // A hash needs the registers behind it for what is hashed.
+  // A hash needs the registers after it for its input.
   const dataPosition = typeof statement.data === "object" ? end : (end + 3) & ~3;
   if (statement.data !== undefined) code.load(statement.data, dataPosition);
   code.emit(

@@ -10,29 +10,29 @@ import { verdictOf } from "./rule_code.ts";
 import type { Verdict } from "./statement.ts";
 import { commentOf } from "./userdata.ts";
 
-/** A rule that counts and has a comment. */
+/** A rule with a counter and a comment. */
 export interface CountedTableRule {
   readonly chain: string;
-  /** The kernel's number of the rule: no other of the table ever has it. */
+  /** The kernel's number of the rule, unique in the table for all time. */
   readonly handle: bigint;
   readonly comment: string;
   readonly packets: number;
-  /** What the rule ends with; undefined where packets go on. */
+  /** The verdict at the rule's end; undefined when packets continue. */
   readonly verdict: Verdict | undefined;
 }
 
 /** Reads the counters of rules of one network namespace; it writes nothing. */
 export interface RuleCounters {
   /**
-   * The rules of a whole table, in pieces; of one chain where it is named. While others write the table some may be
-   * missing or told twice. None where there is no such table or chain.
+   * Returns the rules of a table, or of one chain of it, in pieces. While other programs write the table, some may be
+   * missing or listed twice. Without such a table or chain there are none.
    *
    * @throws SyscallError when the kernel cannot be asked
    */
   rules(table: TableReference, chain?: string): Iterable<readonly CountedTableRule[]>;
 }
 
-/** The counters of the namespace the calling thread is in. */
+/** Returns the counters of the calling thread's namespace. */
 export function ruleCounters(syscalls: Syscalls): RuleCounters {
   return Object.freeze({
     *rules(table: TableReference, chain?: string) {
@@ -53,7 +53,7 @@ const HEADER_BYTES = 4;
 const COUNTER = name("counter");
 const IMMEDIATE = name("immediate");
 
-/** Thousands are told at once, and most of what a rule says is of no matter here: only what is asked for is decoded. */
+/** Thousands of rules are read at once, so only the needed attributes are decoded. */
 function countedRules({ body }: ReceivedMessage): readonly CountedTableRule[] {
   const fields = new Map(eachAttribute(body.subarray(HEADER_BYTES)));
   const [chain, handle] = [fields.get(RuleField.CHAIN), fields.get(RuleField.HANDLE)];

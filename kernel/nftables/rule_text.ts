@@ -14,13 +14,13 @@ import type { Rewrite } from "./rewrite_code.ts";
 import { bitsType, checkMerging, lowerStatement } from "./rule_code.ts";
 import type { Match, NatTarget, Operand, RateLimit, Rule, Statement } from "./statement.ts";
 
-/** What nft assumes, and leaves out of its listing. */
+/** nft's default, which it leaves out of its listing. */
 const DEFAULT_BURST = 5;
 
 /**
- * A rule on one line, as nft lists it.
+ * Returns a rule on one line, as nft lists it.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when a name, a comment or a value is none
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name, comment or value
  */
 export function formatRule(rule: Rule, family: TableFamily): string {
   checkMerging(rule);
@@ -33,7 +33,7 @@ export function formatRule(rule: Rule, family: TableFamily): string {
   return [...words, ...(rule.comment === undefined ? [] : [`comment "${checkComment(rule.comment)}"`])].join(" ");
 }
 
-/** @param code what the rule has said before */
+/** @param code the rule's preceding statements */
 function formatStatement(statement: Statement, code: RuleCode): string {
   switch (statement.kind) {
     case "match":
@@ -119,7 +119,8 @@ function formatMatch({ left, isNegated, right: given }: Match): string {
 }
 
 /**
- * Beside names of bits no operator means that one of them is set and "!" that none is; "==" and "!=" compare all bits.
+ * Returns the operator. With names of bits, none means that one bit is set and "!" that none is; "==" and "!=" compare
+ * all.
  */
 function operatorOf(right: Operand, type: DataType | undefined, isNegated: boolean): string {
   if (right.kind === "flags" || type?.name === "ct_label") return isNegated ? "! " : "";
@@ -153,7 +154,7 @@ function formatOperand(operand: Exclude<Operand, { kind: "masked" }>, types: rea
 }
 
 function formatNatTarget(target: NatTarget, tableFamily: TableFamily): string {
-  // The tables of one family need no word for it, and nft lists none.
+  // A table of one family needs no family word, and nft lists none.
   const to = (family: "ip" | "ip6"): string => (family === tableFamily ? "to" : `${family} to`);
   if (target.kind === "map") return `${to(target.family)} ${formatExpression(target.lookup)}`;
   const isIpv4 = familyOf(target.address) === 4;

@@ -18,14 +18,14 @@ import { anonymousUserdata, setUserdata } from "./userdata.ts";
 const SetFlag = { ANONYMOUS: 1, CONSTANT: 2, INTERVAL: 4, MAP: 8, TIMEOUT: 16, EVAL: 32, CONCATENATION: 128 } as const;
 /** NFT_DATA_VERDICT, the data type of verdict maps. */
 const VERDICT_TYPE = 0xffffff00;
-/** NFT_DATA_VALUE_MAXLEN, of keys and of data. */
+/** NFT_DATA_VALUE_MAXLEN, for keys and data. */
 const VALUE_MAXIMUM = 64;
 const DYNAMIC_SIZE = 0xffff;
-/** A named set is found by its name; only the sets of single rules have numbers. */
+/** A named set is found by its name. Only sets of single rules have numbers. */
 const NO_ID = 0;
 
 /**
- * The message that makes a set or map.
+ * Returns the message that makes a set or map.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when a field of the definition is out of range
  */
@@ -63,14 +63,14 @@ export function setRequest({ family, name: table }: TableReference, definition: 
 }
 
 /**
- * The most elements a set holds; undefined for no limit. A set that rules add to must have one, and nft lists it: the
- * kernel's own (nft_dynset_init) is written out.
+ * Returns the largest number of a set's elements; undefined for no limit. A set that rules add to must have a limit,
+ * and nft lists it, so the kernel's default (nft_dynset_init) is made explicit.
  */
 export function setSize({ size, isDynamic }: SetDefinition): number | undefined {
   return size ?? (isDynamic === true ? DYNAMIC_SIZE : undefined);
 }
 
-/** The messages that make the set of a single rule with its elements. */
+/** Returns the messages that make the set of a single rule with its elements. */
 export function anonymousSetRequests(table: TableReference, set: AnonymousSet): readonly Request[] {
   const code = anonymousCode(set.types, set.isInterval);
   const fields = set.isInterval && set.types.length > 1 ? fieldsOf(set.types) : undefined;
@@ -119,7 +119,7 @@ function dataOf(definition: SetDefinition): { readonly dataType?: number; readon
   return { dataType: typeNumber(types), dataLength: storedSize(types) };
 }
 
-/** Bytes of a key or of data: a single value as it is, fields side by side filled up to multiples of four. */
+/** Returns the size of a key or data: a single value as it is, concatenated fields padded to multiples of four. */
 function storedSize(types: readonly DataType[]): number {
   const [only, ...others] = types;
   const size =

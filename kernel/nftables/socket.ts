@@ -12,66 +12,66 @@ import { explained } from "./refusal.ts";
 import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
 import { readChainAttributes, readChainRules, readSets, readTable, readTableHead } from "./state.ts";
 
-/** Room for a batch: netlink takes it in one piece. 200,000 elements of a Service map are about 20 MB. */
+/** Room for a batch, which netlink takes in one piece. 200,000 elements of a Service map are about 20 MB. */
 const BUFFER_BYTES = 128 * 1024 * 1024;
 
-/** Elements of a set as they are told. */
+/** Elements of a set in the pieces that the kernel sends. */
 export type ElementPieces = Generator<readonly Element[], void, void>;
 
-/** What writes and reads the tables of one network namespace. */
+/** Writes and reads the tables of one network namespace. */
 export interface Nftables {
   /**
-   * Applies the changes as one: all of them, or none.
+   * Applies all of the changes as one, or none of them.
    *
-   * @throws NetlinkError the kernel's first refusal; it names the object, and the element
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change makes no sense; nothing was sent
+   * @throws NetlinkError the kernel's first refusal, which names the object and the element
+   * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change is invalid; nothing was sent
    * @throws SyscallError when sending or receiving failed; whether the batch took effect is then unknown
    */
   commit(changes: readonly Change[]): void;
-  /** What the kernel has under a table's name, without the elements of its sets; undefined when there is none. */
+  /** Returns the observed table without the elements of its sets; undefined when there is none. */
   table(reference: TableReference): TableState | undefined;
-  /** Of {@link table} what is said of itself; undefined when there is none. */
+  /** Returns only the table's own data of {@link table}; undefined when there is no such table. */
   head(reference: TableReference): TableHead | undefined;
-  /** Of {@link table} what is said of its chains, without their rules; none when there is no such table. */
+  /** Returns only the chains of {@link table}, without their rules; none when there is no such table. */
   chains(reference: TableReference): readonly ChainState["attributes"][];
-  /** Of {@link table} what is said of its sets; none when there is no such table. */
+  /** Returns only the sets of {@link table}; none when there is no such table. */
   sets(reference: TableReference): readonly SetState[];
-  /** Of {@link table} the rules of one chain; none when there is no such chain. */
+  /** Returns only the rules of one chain of {@link table}; none when there is no such chain. */
   rulesOf(reference: TableReference, chain: string): readonly RuleState[];
   /**
-   * The elements of one set. A timeout is the one an element was given, not what is left of it; the set's own is left
-   * out.
+   * Returns the elements of one set. An element's timeout is the full one, not the remaining time, and is left out when
+   * it is the set's own.
    */
   elements(reference: TableReference, set: SetDefinition): readonly Element[];
   /**
-   * As {@link elements}, in pieces of some hundred between which anything may be committed. What is taken from this set
-   * meanwhile hides others, and elements told twice are a sign of the same: the list has to be had again then. A piece is made
-   * while the one before is taken, so it may have what is gone by now. There is one list at a time: another one ends it, and
-   * so does its `return`.
+   * Yields {@link elements} in pieces of some hundred, between which anything may be committed. Elements that are
+   * deleted from this set meanwhile hide others, and repeated elements are a sign of the same: then the list must be
+   * read again. A piece is made when the previous one is taken, so it may contain elements that have gone since. There
+   * is one list at a time: starting another one ends it, and so does its `return`.
    *
-   * @throws NetlinkError ENOENT when there is no such set, or none any more
+   * @throws NetlinkError ENOENT when there is no such set, or when it was deleted meanwhile
    */
   elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces;
-  /** The number of the namespace's ruleset; every commit by anybody makes a new one. */
+  /** Returns the number of the namespace's ruleset, which every commit by any program changes. */
   generation(): number;
   close(): void;
 }
 
-/** The changes that remove a table; none where it is not there. @throws SyscallError when the kernel does not answer */
+/** Returns the changes that remove a table; none without it. @throws SyscallError when the kernel does not answer */
 export function removalOf(kernel: Pick<Nftables, "head">, table: TableReference): readonly Change[] {
   return kernel.head(table) === undefined ? [] : [{ kind: "delete table", table }];
 }
 
-/** The kernel's nftables of the namespace the calling thread is in when it is opened. */
+/** The kernel's nftables in the namespace that the calling thread is in when it opens the socket. */
 export class NftablesSocket implements Nftables {
   readonly #socket: NetlinkSocket;
-  /** For lists that go on while other things are asked and committed. */
+  /** For lists that continue while other requests and commits are made. */
   readonly #lists: NetlinkSocket;
   #list: ElementPieces | undefined;
   readonly #prepared = preparedRules();
 
   /**
-   * @param portId the number by which notifications name what this socket commits; the kernel chooses when absent
+   * @param portId the number by which notifications name this socket's commits; chosen by the kernel when absent
    * @throws SyscallError without CAP_NET_ADMIN or without nftables in the kernel
    */
   constructor(syscalls: Syscalls, portId?: number) {
@@ -86,9 +86,9 @@ export class NftablesSocket implements Nftables {
   }
 
   /**
-   * Makes the messages of a chain's rules now, for the next commit that adds these very rules.
+   * Encodes a chain's rules now, for the next commit that adds these very objects.
    *
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when one makes no sense
+   * @throws DrawbridgeError ERR_NFTABLES_VALUE when one is invalid
    */
   prepare(table: TableReference, chain: Pick<Chain, "name" | "rules">): void {
     this.#prepared.prepare(table, chain);

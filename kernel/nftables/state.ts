@@ -15,7 +15,7 @@ import {
 import type { TableReference } from "./object.ts";
 import { commentOf } from "./userdata.ts";
 
-/** What is said of a table itself. */
+/** A table's own data. */
 export interface TableHead extends TableReference {
   readonly flags: number;
   readonly comment: string | undefined;
@@ -23,7 +23,7 @@ export interface TableHead extends TableReference {
   readonly owner: number | undefined;
 }
 
-/** A table as the kernel has it: not what it means, but enough to tell whether it is what was written. */
+/** A table as observed in the kernel: without its meaning, but enough to compare it with what was written. */
 export interface TableState extends TableHead {
   readonly chains: ReadonlyMap<string, ChainState>;
   readonly sets: ReadonlyMap<string, SetState>;
@@ -43,12 +43,12 @@ export interface RuleState {
 export type SetState = AttributeValues<typeof setAttributes>;
 
 const SET_ANONYMOUS = 1;
-/** NFT_CHAIN_BINDING: a block of a single rule (`jump { accept }`), which comes and goes with that. */
+/** NFT_CHAIN_BINDING: a block of a single rule (`jump { accept }`), which is made and deleted with the rule. */
 const CHAIN_OF_RULE = 4;
 
 /**
- * Reads a table with its chains, rules and sets. The parts are separate lists, so a change in between may show in
- * some of them only: compare the generation before and after.
+ * Reads a table with its chains, rules and sets. The parts are separate lists, so a change in between may show in only
+ * some of them: compare the generation before and after.
  *
  * @throws NetlinkError ENOENT when there is no such table
  */
@@ -61,7 +61,7 @@ export function readTable(socket: NetlinkSocket, reference: TableReference): Tab
   };
 }
 
-/** Reads what is said of a table itself. @throws NetlinkError ENOENT when there is no such table */
+/** Reads a table's own data. @throws NetlinkError ENOENT when there is no such table */
 export function readTableHead(socket: NetlinkSocket, { family, name }: TableReference): TableHead {
   const kind = { message: Message.GET_TABLE, family, layout: tableLayout };
   const [found] = socket.request(nftablesRequest(`get table ${family} ${name}`, kind, { name }));
@@ -79,7 +79,7 @@ function readChains(socket: NetlinkSocket, reference: TableReference, where: str
   );
 }
 
-/** Reads what is said of a table's chains, without their rules, but for those of single rules. @throws NetlinkError */
+/** Reads the chains of a table without their rules and without the chains of single rules. @throws NetlinkError */
 export function readChainAttributes(
   socket: NetlinkSocket,
   { family, name: table }: TableReference,
@@ -94,7 +94,7 @@ export function readChainAttributes(
     );
 }
 
-/** Reads the rules of one chain alone; none when there is no such chain. @throws NetlinkError */
+/** Reads the rules of only one chain; none when there is no such chain. @throws NetlinkError */
 export function readChainRules(socket: NetlinkSocket, reference: TableReference, chain: string): readonly RuleState[] {
   const where = `${reference.family} ${reference.name} ${chain}`;
   return readRules(socket, reference, where, { chain }).get(chain) ?? [];
@@ -122,7 +122,7 @@ function readRules(
   return rules;
 }
 
-/** Reads what is said of a table's sets, but for those of single rules. @throws NetlinkError */
+/** Reads the sets of a table without those of single rules. @throws NetlinkError */
 export function readSets(socket: NetlinkSocket, { family, name: table }: TableReference): readonly SetState[] {
   const kind = { message: Message.GET_SET, family, layout: setLayout };
   return socket

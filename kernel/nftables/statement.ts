@@ -11,24 +11,24 @@ import type {
   Selector,
 } from "./expression.ts";
 
-/** What happens to a packet, or where it goes on. */
+/** The fate of a packet, or the chain in which it continues. */
 export type Verdict =
   | { readonly kind: "accept" | "drop" | "return" | "continue" }
   | { readonly kind: "jump" | "goto"; readonly chain: string };
 
-/** What a match compares with. */
+/** The right side of a match. */
 export type Operand =
   | { readonly kind: "value"; readonly value: Scalar }
   | { readonly kind: "range"; readonly first: Scalar; readonly last: Scalar }
   | { readonly kind: "prefix"; readonly cidr: Cidr }
-  /** Interface names that begin so. */
+  /** Interface names with this prefix. */
   | { readonly kind: "wildcard"; readonly prefix: string }
   /** At least one of these bits is set (with "!=": none). */
   | { readonly kind: "flags"; readonly names: readonly string[] }
   /** The bits under a mask have this value. */
   | { readonly kind: "masked"; readonly mask: number; readonly value: number }
   | { readonly kind: "set"; readonly name: string }
-  /** A set of this rule alone, constant. */
+  /** A constant set that only this rule uses. */
   | { readonly kind: "anonymous"; readonly elements: readonly (readonly KeyField[])[] };
 
 /** A test; a packet that fails it leaves the rule. */
@@ -39,7 +39,7 @@ export interface Match {
   readonly right: Operand;
 }
 
-/** Where a NAT statement sends: a constant, or what a map says (address, or address and port). */
+/** The destination of a NAT statement: a constant, or the data of a map (address, or address and port). */
 export type NatTarget =
   | { readonly kind: "address"; readonly address: Address; readonly port?: number }
   | { readonly kind: "map"; readonly lookup: MapLookup; readonly family: "ip" | "ip6"; readonly hasPort: boolean };
@@ -48,22 +48,22 @@ export interface RateLimit {
   readonly kind: "limit";
   readonly rate: number;
   readonly unit: "second" | "minute" | "hour" | "day";
-  /** Packets. */
+  /** In packets. */
   readonly burst: number;
-  /** True: matches what exceeds the rate; false: what keeps to it. */
+  /** True to match packets above the rate, false for those within it. */
   readonly isOver: boolean;
 }
 
-/** The addresses of a packet. */
+/** The address fields of a packet. */
 export type AddressField = "ip saddr" | "ip daddr" | "ip6 saddr" | "ip6 daddr";
 
-/** One part of a rule, carried out from left to right. */
+/** One part of a rule. Parts are executed from left to right. */
 export type Statement =
   | Match
   | RateLimit
   | { readonly kind: "counter" }
   | { readonly kind: "verdict"; readonly verdict: Verdict }
-  /** The verdict that a map has for a key. With a mask the key is a mark or a priority, of which only these bits count. */
+  /** The verdict of a map for a key. With a mask, the key is a mark or a priority of which only these bits count. */
   | {
       readonly kind: "vmap";
       readonly key: Selector | Concatenation;
@@ -74,7 +74,7 @@ export type Statement =
   | { readonly kind: "dnat"; readonly target: NatTarget }
   | { readonly kind: "snat"; readonly target: NatTarget }
   | { readonly kind: "redirect"; readonly port: number }
-  /** With `ports` the source gets one of these; the rule has to test `meta l4proto` before. */
+  /** With `ports` the source port becomes one of these; the rule must test `meta l4proto` first. */
   | {
       readonly kind: "masquerade";
       readonly isFullyRandom: boolean;
@@ -86,10 +86,10 @@ export type Statement =
   | { readonly kind: "set priority from"; readonly from: MapLookup }
   /** priority = priority & bits */
   | { readonly kind: "mask priority"; readonly bits: number }
-  /** The priority of a packet without any. */
+  /** Resets the priority to that of a packet without one. */
   | { readonly kind: "clear priority" }
   | { readonly kind: "set label"; readonly bit: number }
-  /** Writes an address into the packet, and nothing into its connection: the kernel translates no answer because of it. */
+  /** Writes an address into the packet but not into its connection, so the kernel does not translate the answers. */
   | { readonly kind: "set address"; readonly field: AddressField; readonly value: Address | ConnectionName }
   | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }
   | { readonly kind: "notrack" }
@@ -98,26 +98,25 @@ export type Statement =
       readonly operation: "add" | "update" | "delete";
       readonly set: string;
       readonly key: Selector | Concatenation;
-      /** Milliseconds; the set's own default when absent. */
+      /** In milliseconds; the set's default when absent. */
       readonly timeout?: number;
       /** The data of a map's element. */
       readonly data?: Selector | JenkinsHash;
-      /** Of a set: each element has a rate of its own, and the rule goes on or ends by that of the packet's element. */
+      /** For a set: each element has its own rate; that of the packet's element decides whether the rule continues. */
       readonly limit?: RateLimit;
     };
 
-/** One rule: its statements in order, and a comment for people. */
+/** One rule: its statements in order and a comment in readable form. */
 export interface Rule {
   readonly statements: readonly Statement[];
   readonly comment?: string;
 }
 
-/** A rule of these statements. */
 export function rule(...statements: readonly Statement[]): Rule {
   return { statements };
 }
 
-/** A rule that counts and drops what the conditions match; its comment says why, by which its counter is told apart. */
+/** Returns a rule that counts and drops matching packets. Its comment gives the reason and identifies its counter. */
 export function dropping(reason: string, ...conditions: readonly Statement[]): Rule {
   return { ...rule(...conditions, counter, drop), comment: reason };
 }
@@ -172,12 +171,12 @@ export function startsWith(left: "iifname" | "oifname", prefix: string): Match {
   return { kind: "match", left, isNegated: false, right: { kind: "wildcard", prefix } };
 }
 
-/** The same match the other way round. */
+/** Returns the opposite of a match. */
 export function not(match: Match): Match {
   return { ...match, isNegated: !match.isNegated };
 }
 
-/** Writes a constant, or an address of the packet's connection, into the packet. */
+/** Returns the statement that writes a constant, or an address of the packet's connection, into the packet. */
 export function setAddress(field: AddressField, value: Address | ConnectionName): Statement {
   return { kind: "set address", field, value };
 }
@@ -187,22 +186,22 @@ export const accept: Statement = { kind: "verdict", verdict: { kind: "accept" } 
 export const drop: Statement = { kind: "verdict", verdict: { kind: "drop" } };
 export const returnToCaller: Statement = { kind: "verdict", verdict: { kind: "return" } };
 
-/** Goes on in a chain and comes back behind this rule. */
+/** Continues in a chain and returns to the statement after this one. */
 export function jumpTo(chain: string): Statement {
   return { kind: "verdict", verdict: { kind: "jump", chain } };
 }
 
-/** Goes on in a chain and does not come back here. */
+/** Continues in a chain and does not return here. */
 export function goTo(chain: string): Statement {
   return { kind: "verdict", verdict: { kind: "goto", chain } };
 }
 
-/** Sets one bit of the packet's mark and leaves the others. */
+/** Sets one bit of the packet's mark and preserves the others. */
 export function setMarkBit(bit: number): Statement {
   return { kind: "set mark", operation: "or", bits: bit };
 }
 
-/** Clears bits of the packet's mark and leaves the others. */
+/** Clears bits of the packet's mark and preserves the others. */
 export function clearMarkBits(bits: number): Statement {
   return { kind: "set mark", operation: "and", bits: ~bits >>> 0 };
 }

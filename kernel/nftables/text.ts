@@ -11,11 +11,11 @@ import { exemplarOf, needsTypeof } from "./userdata.ts";
 export type Elements = ReadonlyMap<string, readonly Element[]>;
 
 /**
- * A table as `nft -f` reads it and, but for the breaking of lines, as `nft -y list table` prints it.
+ * Returns a table as `nft -f` reads it and, except for line breaks, as `nft -y list table` prints it.
  *
- * The flags of an owned table are there to be read: nft knows `persist` only since 1.1, and would own it itself.
+ * The flags of an owned table are only informative: nft knows `persist` only since 1.1, and would own the table itself.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when a name or a comment is none
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name or comment
  */
 export function formatTable(table: Table, elements: Elements): string {
   const lines = [
@@ -29,9 +29,9 @@ export function formatTable(table: Table, elements: Elements): string {
 }
 
 /**
- * A batch as `nft -f` reads it: one command a line, all of them or none.
+ * Returns a batch as `nft -f` reads it: one command per line, of which all or none take effect.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when a name or a comment is none
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name or comment
  */
 export function formatChanges(changes: readonly Change[]): string {
   return changes.map((change) => formatChange(change)).join("");
@@ -106,7 +106,7 @@ function setHead(set: SetDefinition): readonly string[] {
     ...(set.isInterval === true ? ["interval"] : []),
     ...(set.timeout === undefined ? [] : ["timeout"]),
   ];
-  // A default timeout says by itself that there are timeouts; nft leaves the flag out where it would stand alone.
+  // A default timeout implies that there are timeouts; nft leaves the flag out where it would be the only one.
   const isImplied = typeof set.timeout === "number" && flags.length === 1;
   return [
     formatSetType(set),

@@ -7,23 +7,23 @@ import { lowerRule } from "./rule_code.ts";
 import { batchBegin } from "./message.ts";
 import type { Table } from "./object.ts";
 
-/** What the kernel said to one change of a trial. */
+/** The kernel's answer to one change of a trial. */
 export interface Trial {
-  /** In words, such as `add rule inet drawbridge-trial forward`. */
+  /** The change in words, such as `add rule inet drawbridge-trial forward`. */
   readonly operation: string;
-  /** The instructions of a rule; none of any other change. */
+  /** The instructions of a rule; none for any other change. */
   readonly instructions: readonly string[];
-  /** The kernel's reason for refusing it; undefined where it takes it. */
+  /** The kernel's reason for refusing it; undefined when it accepts it. */
   readonly refusal: string | undefined;
 }
 
 const BUFFER_BYTES = 1024 * 1024;
 
 /**
- * Has the kernel judge a table without loading it: a batch that does not end is taken back as a whole when all of it has been
- * looked at (nfnetlink_rcv_batch; `nft --check` does the same). Nothing is changed, and nobody is notified.
+ * Makes the kernel check a table without loading it. The kernel rolls back a batch without an end after checking all of
+ * it (nfnetlink_rcv_batch; `nft --check` does the same). Nothing changes, and nobody is notified.
  *
- * @param table under a name that nobody uses
+ * @param table a table whose name nobody uses
  * @throws SyscallError without nftables in the kernel or without CAP_NET_ADMIN
  */
 export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
@@ -36,7 +36,7 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
     const requests = requestsOf(changes);
     const [first] = requests;
     if (first === undefined) return [];
-    // The last one is not acknowledged; making the table once more is no error.
+    // The kernel does not acknowledge the last request, so the table is added once more, which is not an error.
     const replies = socket.transaction([batchBegin(), ...requests, first]).slice(1, -1);
     return replies.map(({ request, error }, index) => ({
       operation: request.operation,

@@ -6,7 +6,7 @@ import type { NumberGenerator, Selector } from "./expression.ts";
 import { checkComment } from "./identifier.ts";
 import type { KeyPart, SetDefinition } from "./object.ts";
 
-/** What nft keeps in an object's user data (libnftnl, include/libnftnl/udata.h): the kernel stores it unread. */
+/** nft's part of an object's user data (libnftnl, include/libnftnl/udata.h), which the kernel stores unread. */
 const SetField = { KEY_BYTE_ORDER: 0, DATA_BYTE_ORDER: 1, KEY_TYPEOF: 3, DATA_TYPEOF: 4, COMMENT: 7 } as const;
 const COMMENT = 0;
 const TYPEOF_EXPRESSION = 0;
@@ -15,13 +15,13 @@ const TYPEOF_DATA = 1;
 const ExpressionKind = { PAYLOAD: 7, META: 9, CONNECTION: 12, CONCATENATION: 13, NUMGEN: 23 } as const;
 const NUMGEN_RANDOM = 1;
 
-/** A selector, the kind of its expression, and the numbers by which nft describes it, in their order. */
+/** A selector, the kind of its expression, and the numbers by which nft describes it, in order. */
 type Exemplar = readonly [Selector, kind: number, ...numbers: readonly number[]];
 
 /**
- * A selector of each type that `typeof` can stand for: nft's description of the header or the meta key, and the
- * field's number in it (enum proto_desc_id and *hdr_fields of nft's proto.h). A field without a name has 0 for both, then the
- * layer of its header (PROTO_BASE_TRANSPORT_HDR), its place and its length in bits.
+ * A selector for each type that `typeof` can describe: nft's description of the header or the meta key, and the field's
+ * number in it (enum proto_desc_id and *hdr_fields of nft's proto.h). A field without a name has 0 for both, followed
+ * by its header's layer (PROTO_BASE_TRANSPORT_HDR), and its position and length in bits.
  */
 const exemplars: Partial<Record<DataTypeName, Exemplar>> = {
   ipv4_addr: ["ip daddr", ExpressionKind.PAYLOAD, 12, 12],
@@ -31,13 +31,13 @@ const exemplars: Partial<Record<DataTypeName, Exemplar>> = {
   mark: ["meta mark", ExpressionKind.META, 3],
   classid: ["meta priority", ExpressionKind.META, 2],
   sixteen_bytes: ["@th,64,128", ExpressionKind.PAYLOAD, 0, 0, 3, 64, 128],
-  // Without a direction, which nft writes as -1.
+  // No direction, which nft writes as -1.
   ct_id: ["ct id", ExpressionKind.CONNECTION, 23, 0xffff_ffff],
 };
 
 const textDecoder = new TextDecoder();
 
-/** Type, length, value: each at most 255 bytes long. */
+/** Appends type, length and value, which is at most 255 bytes long. */
 function field(writer: Writer, type: number, content: Uint8Array): void {
   if (content.length > 255) {
     throw new DrawbridgeError(
@@ -62,7 +62,7 @@ function number(writer: Writer, type: number, value: number): void {
   writer.u32(value);
 }
 
-/** A comment's characters are a byte each, and fewer than 255. */
+/** Appends a comment. Its characters are one byte each, and fewer than 255. */
 function text(writer: Writer, type: number, value: string): void {
   writer.u8(type);
   writer.u8(checkComment(value).length + 1);
@@ -70,7 +70,7 @@ function text(writer: Writer, type: number, value: string): void {
   writer.u8(0);
 }
 
-/** The user data of a table, chain, rule or element with a comment. */
+/** Returns the user data of a table, chain, rule or element with a comment. */
 export function commentUserdata(comment: string): Uint8Array {
   return built((writer) => writeComment(writer, comment));
 }
@@ -80,7 +80,7 @@ export function writeComment(writer: Writer, comment: string): void {
   text(writer, COMMENT, comment);
 }
 
-/** The comment in the user data of a table, chain, rule or element; undefined when it holds none. */
+/** Returns the comment in the user data of a table, chain, rule or element; undefined without one. */
 export function commentOf(userdata: Uint8Array | undefined): string | undefined {
   if (userdata === undefined) return undefined;
   for (let offset = 0; offset + 2 <= userdata.length;) {
@@ -93,12 +93,12 @@ export function commentOf(userdata: Uint8Array | undefined): string | undefined 
   return undefined;
 }
 
-/** Whether a key can only be described by `typeof`: nft has no name for the type of a number, generated or of a flow. */
+/** Tells whether only `typeof` can describe a key: nft has no type name for a number, generated or of a flow. */
 export function needsTypeof(key: readonly KeyPart[]): boolean {
   return key.some((part) => typeof part !== "string" || part === "ct_id" || part === "sixteen_bytes");
 }
 
-/** What stands for a type after `typeof`. @throws DrawbridgeError ERR_NFTABLES_VALUE when nothing does */
+/** Returns the selector that describes a type after `typeof`. @throws DrawbridgeError ERR_NFTABLES_VALUE without one */
 export function exemplarOf(type: DataTypeName): Selector {
   return exemplarEntry(type)[0];
 }
@@ -111,9 +111,9 @@ function exemplarEntry(type: DataTypeName): Exemplar {
 }
 
 /**
- * The user data of a set: what nft needs to list keys that its type number does not describe, and the comment.
+ * Returns the user data of a set: its comment, and what nft needs to list keys without a type number of their own.
  *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE for what cannot be described
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for a key that cannot be described
  */
 export function setUserdata(definition: SetDefinition): Uint8Array {
   const { key, data, comment } = definition;
@@ -134,7 +134,7 @@ export function setUserdata(definition: SetDefinition): Uint8Array {
   });
 }
 
-/** The user data of the set of a single rule. */
+/** Returns the user data of the set of a single rule. */
 export function anonymousUserdata(types: readonly DataType[]): Uint8Array {
   return built((writer) => number(writer, SetField.KEY_BYTE_ORDER, byteOrder(types)));
 }
@@ -143,7 +143,7 @@ function byteOrderOf(parts: readonly KeyPart[]): number {
   return byteOrder(parts.map((part) => (typeof part === "string" ? dataTypes[part] : dataTypes.integer)));
 }
 
-/** nft's BYTEORDER_*: none for a concatenation. */
+/** Returns nft's BYTEORDER_*: none for a concatenation. */
 function byteOrder([only, ...others]: readonly DataType[]): number {
   return only === undefined || others.length > 0 ? 0 : only.byteOrder;
 }

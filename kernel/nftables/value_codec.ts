@@ -13,13 +13,13 @@ function refuse(type: string, value: Scalar, expectation: string): DrawbridgeErr
   );
 }
 
-/** @throws DrawbridgeError ERR_NETLINK_MALFORMED unless there are as many bytes as a value has */
+/** @throws DrawbridgeError ERR_NETLINK_MALFORMED unless there are exactly the bytes of a value */
 function exactly(type: string, bytes: Uint8Array, size: number): Uint8Array {
   if (bytes.length === size) return bytes;
   throw new DrawbridgeError("ERR_NETLINK_MALFORMED", `nftables ${type}: ${bytes.length} bytes; expected ${size}`);
 }
 
-/** Symbols by name; numbers that have none stay numbers. */
+/** Symbols by name. Numbers without a symbol stay numbers. */
 type Symbols = Readonly<Record<string, number>>;
 
 const noSymbols: ReadonlyMap<string, number> = new Map();
@@ -27,7 +27,7 @@ const noSymbols: ReadonlyMap<string, number> = new Map();
 interface IntegerOptions {
   readonly symbols?: Symbols;
   readonly isBitmask?: boolean;
-  /** How nft prints a number without a symbol. */
+  /** Returns nft's text of a number without a symbol. */
   readonly text?: (value: number) => string;
 }
 
@@ -35,14 +35,14 @@ type Write = (writer: Writer, value: number) => void;
 
 const writeByte: Write = (writer, value) => writer.u8(value);
 
-/** By size, in the host's order and in the network's. */
+/** By size, each in host and in network order. */
 const writers: Readonly<Record<1 | 2 | 4, readonly [Write, Write]>> = {
   1: [writeByte, writeByte],
   2: [(writer, value) => writer.u16(value), (writer, value) => writer.be16(value)],
   4: [(writer, value) => writer.u32(value), (writer, value) => writer.be32(value)],
 };
 
-/** Numbers of one to four bytes, with names for some of them. `id` is nft's number of the type. */
+/** Returns a type of numbers of one to four bytes, some with names. `id` is nft's number of the type. */
 export function integer(
   name: DataTypeName,
   id: number,
@@ -84,7 +84,7 @@ export function integer(
   };
 }
 
-/** Addresses of one family. */
+/** Returns the type of addresses of one family. */
 export function addressType(name: "ipv4_addr" | "ipv6_addr", id: number, size: 4 | 16): DataType {
   function valueOf(value: Scalar): Address {
     const fits = size === 4 ? Number.isInteger(value) : typeof value === "bigint";
@@ -100,7 +100,7 @@ export function addressType(name: "ipv4_addr" | "ipv6_addr", id: number, size: 4
     symbols: noSymbols,
     isBitmask: false,
     encode: (writer, value) => {
-      // Without a detour by bigint, for the addresses that come by the ten thousand.
+      // No bigint on this path, because these addresses come by the ten thousand.
       if (size === 4 && typeof value === "number" && value >>> 0 === value) return writer.be32(value);
       const address = valueOf(value);
       if (typeof address === "number") writer.be32(address);
@@ -111,7 +111,7 @@ export function addressType(name: "ipv4_addr" | "ipv6_addr", id: number, size: 4
   };
 }
 
-/** Sixteen bytes of a packet for which nft has no name: the number of an IPv6 address, which it prints in hexadecimal. */
+/** Sixteen bytes of a packet that nft has no name for, such as an IPv6 address. nft prints them in hexadecimal. */
 export const sixteenBytes: DataType = {
   ...addressType("ipv6_addr", 4, 16),
   name: "sixteen_bytes",
@@ -159,7 +159,7 @@ export const interfaceName: DataType = {
   text: (value) => `"${String(value)}"`,
 };
 
-/** As the kernel has them, whoever wrote them: what {@link interfaceName} refuses can be there all the same. */
+/** Interface names as any program may have written them, including names that {@link interfaceName} refuses. */
 export const presentInterfaceName: DataType = {
   ...interfaceName,
   encode: (writer, value) => {
@@ -175,7 +175,7 @@ function writeInterfaceName(writer: Writer, name: string): void {
 
 const CT_LABEL_BITS = 128;
 
-/** A set of up to 128 bits, given as the number of one of them. */
+/** A set of up to 128 bits, written as the number of one of them. */
 export const connectionLabel: DataType = {
   name: "ct_label",
   id: 30,
@@ -187,7 +187,7 @@ export const connectionLabel: DataType = {
     if (typeof value !== "number" || !Number.isInteger(value) || value < 0 || value >= CT_LABEL_BITS) {
       throw refuse("ct_label", value, `a bit from 0 to ${CT_LABEL_BITS - 1}`);
     }
-    // The kernel keeps labels as longs; a bit's place within its long follows the machine's byte order.
+    // The kernel stores labels as longs, so a bit's position within its long follows the machine's byte order.
     const byte = littleEndian ? value >> 3 : (value & ~63) / 8 + (7 - ((value & 63) >> 3));
     for (let i = 0; i < CT_LABEL_BITS / 8; i++) writer.u8(i === byte ? 1 << (value & 7) : 0);
   },

@@ -1,6 +1,6 @@
 import type { Family } from "../ip/address.ts";
 
-/** AF_INET or AF_INET6, as rtnetlink headers carry them. */
+/** Returns AF_INET or AF_INET6, as in rtnetlink headers. */
 export function addressFamilyNumber(family: Family): number {
   return family === 4 ? 2 : 10;
 }

@@ -22,14 +22,14 @@ const layout = {
   attributes: { destination: [1, address], mac: [2, mac], master: [9, u32] },
 } as const satisfies BodyLayout;
 
-/** An entry of a VXLAN device's forwarding database: frames to this MAC address are sent to that node. */
+/** An entry of a VXLAN device's forwarding database: frames for this MAC address are sent to that node. */
 export interface ForwardingEntry {
   readonly mac: MacAddress;
-  /** Of the family of the device's own address. */
+  /** An address of the same family as the device's own. */
   readonly remote: Address;
 }
 
-/** Sets a permanent entry, replacing the one of that MAC address. */
+/** Returns the request to set a permanent entry, which replaces the entry of that MAC address. */
 export function setForwardingEntry(index: number, { mac: to, remote }: ForwardingEntry): Request {
   return request(
     `set forwarding of ${to} to ${formatAddress(remote)} on link ${index}`,
@@ -40,11 +40,11 @@ export function setForwardingEntry(index: number, { mac: to, remote }: Forwardin
 }
 
 /**
- * Tells the bridge of a port that a MAC address is behind it, for as long as the port is there, whatever sends from that
- * address elsewhere (NTF_STICKY).
+ * Returns the request to bind a MAC address to a port in its bridge as long as the port exists, even if another port
+ * sends from that address (NTF_STICKY).
  *
- * @param whereTaken what happens where the bridge has it behind another port, or is its own: it moves, or the kernel
- *   answers EEXIST
+ * @param whereTaken decides the case that the bridge has the address at another port or as its own: "move" moves it,
+ *   with "refuse" the kernel answers EEXIST
  */
 export function setPortEntry(port: number, to: MacAddress, whereTaken: "move" | "refuse" = "move"): Request {
   const flag = whereTaken === "move" ? MessageFlag.REPLACE : MessageFlag.EXCL;
@@ -56,7 +56,7 @@ export function setPortEntry(port: number, to: MacAddress, whereTaken: "move" | 
   );
 }
 
-/** Asks a port's bridge where it has a MAC address; ENOENT when it has it nowhere. Linux answers since 5.0. */
+/** Returns the request for a MAC address in a port's bridge; ENOENT if it is unknown. Linux answers since 5.0. */
 export function getPortEntry(port: number, to: MacAddress): Request {
   return request(
     `ask the bridge of link ${port} for ${to}`,
@@ -66,7 +66,7 @@ export function getPortEntry(port: number, to: MacAddress): Request {
   );
 }
 
-/** Asks for all that a bridge knows of MAC addresses. */
+/** Returns the request for all MAC addresses that a bridge knows. */
 export function dumpPortEntries(bridge: number): Request {
   return request(
     `list forwarding of bridge ${bridge}`,
@@ -76,7 +76,7 @@ export function dumpPortEntries(bridge: number): Request {
   );
 }
 
-/** A MAC address, the port by which a bridge sends to it, and whether it stays there. */
+/** A MAC address, the port by which a bridge sends to it, and whether the entry is bound to the port. */
 export interface PortEntry {
   readonly port: number;
   readonly mac: MacAddress;
@@ -84,9 +84,9 @@ export interface PortEntry {
 }
 
 /**
- * The place that a RTM_NEWNEIGH message of a bridge tells; undefined for a message without a MAC address.
+ * Returns the entry in a bridge's RTM_NEWNEIGH message; undefined for a message without a MAC address.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parsePortEntry(message: ReceivedMessage): PortEntry | undefined {
   const { header, attributes } = decodeBody(layout, message.body);
@@ -94,7 +94,7 @@ export function parsePortEntry(message: ReceivedMessage): PortEntry | undefined 
   return { port: header.index, mac: attributes.mac, isSticky: (header.flags & NTF_STICKY) !== 0 };
 }
 
-/** Deletes an entry; ENOENT when there is none. */
+/** Returns the request to delete an entry; ENOENT when there is none. */
 export function deleteForwardingEntry(index: number, { mac: to, remote }: ForwardingEntry): Request {
   return request(
     `delete forwarding of ${to} to ${formatAddress(remote)} on link ${index}`,
@@ -104,15 +104,15 @@ export function deleteForwardingEntry(index: number, { mac: to, remote }: Forwar
   );
 }
 
-/** Asks for the entries of one device. */
+/** Returns the request for the entries of one device. */
 export function dumpForwarding(index: number): Request {
   return request("list forwarding", { type: RTM_GETNEIGH, flags: 0, layout }, { family: AF_BRIDGE, index }, {});
 }
 
 /**
- * The entry a RTM_NEWNEIGH message describes; undefined unless it leads to another node.
+ * Returns the entry in a RTM_NEWNEIGH message; undefined unless it leads to another node.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseForwardingEntry(message: ReceivedMessage): ForwardingEntry | undefined {
   const { mac: to, destination } = decodeBody(layout, message.body).attributes;

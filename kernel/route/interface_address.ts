@@ -33,17 +33,17 @@ export interface InterfaceAddress {
   readonly index: number;
   readonly address: Cidr;
   readonly scope: number;
-  /** Duplicate address detection has not finished: the address does not answer yet. */
+  /** Whether duplicate address detection is in progress, so that the address does not answer yet. */
   readonly tentative: boolean;
   readonly duplicateDetected: boolean;
   readonly permanent: boolean;
 }
 
 /**
- * Gives an interface an address; EEXIST when it has it already.
+ * Returns the request to add an address to an interface; EEXIST when the interface has it.
  *
- * IPv6 addresses come without duplicate address detection (IFA_F_NODAD), so that they answer at once (POD-23);
- * IPv4 prefixes shorter than /31 get their broadcast address, as `ip address add … brd +` does.
+ * IPv6 addresses skip duplicate address detection (IFA_F_NODAD), so that they answer at once (POD-23). IPv4 prefixes
+ * shorter than /31 get their broadcast address, as with `ip address add … brd +`.
  */
 export function newAddress(index: number, cidr: Cidr): Request {
   const isV4 = familyOf(cidr.address) === 4;
@@ -60,7 +60,7 @@ export function newAddress(index: number, cidr: Cidr): Request {
   );
 }
 
-/** Takes an address from an interface. */
+/** Returns the request to delete an address from an interface. */
 export function deleteAddress(index: number, cidr: Cidr): Request {
   return request(
     `delete address ${formatCidr(cidr)} from link ${index}`,
@@ -70,7 +70,7 @@ export function deleteAddress(index: number, cidr: Cidr): Request {
   );
 }
 
-/** Asks for the addresses of the namespace, of one family and one interface where given. */
+/** Returns the request for the namespace's addresses, optionally of only one family and one interface. */
 export function dumpAddresses(filter: { readonly family?: Family; readonly index?: number } = {}): Request {
   return request(
     "list addresses",
@@ -81,9 +81,9 @@ export function dumpAddresses(filter: { readonly family?: Family; readonly index
 }
 
 /**
- * The address a RTM_NEWADDR message describes; undefined for one without an address.
+ * Returns the address in a RTM_NEWADDR message; undefined for a message without an address.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseInterfaceAddress(message: ReceivedMessage): InterfaceAddress | undefined {
   const { header, attributes } = decodeBody(layout, message.body);

@@ -61,7 +61,7 @@ const ADDRESS_GENERATION_NONE = 1;
 /** IFLA_INET6_*. */
 const inet6Attributes = { addressGeneration: [8, u8] } as const satisfies AttributeTable;
 
-/** IFLA_AF_SPEC: an attribute per address family, numbered like the family. */
+/** IFLA_AF_SPEC: one attribute per address family, numbered like the family. */
 const familyAttributes = { inet6: [AF_INET6, nested(inet6Attributes)] } as const satisfies AttributeTable;
 
 /** IFLA_*. */
@@ -83,10 +83,10 @@ const linkAttributes = {
   linkNetnsId: [37, i32],
 } as const satisfies AttributeTable;
 
-/** What RTM_*LINK carries when read: only attributes whose payload is the same for all kinds of link. */
+/** The attributes of RTM_*LINK messages to send. */
 const linkLayout = { struct: linkHeader, attributes: linkAttributes } as const satisfies BodyLayout;
 
-/** MAC addresses of tunnels and loopback are not six bytes, so reading takes the raw payload. */
+/** MAC addresses of tunnels and loopback do not have six bytes, so reading takes the raw payload. */
 const readLayout = {
   struct: linkHeader,
   attributes: { ...linkAttributes, mac: [1, bytes], portInformation: [12, bytes], families: [26, bytes] },
@@ -96,39 +96,39 @@ const identityLayout = { struct: linkHeader, attributes: { name: linkAttributes.
 
 const VETH_INFO_PEER = 1;
 /**
- * Of a veth, as it has by default, and said in its creation: else it gets room for one on each processor and gives the
- * others up, which waits for a grace period of RCU at each end (veth_init_queues of drivers/net/veth.c).
+ * The default number of queues of a veth, but set explicitly. Otherwise the kernel allocates one per processor and
+ * frees the rest, which waits for an RCU grace period at each end (veth_init_queues of drivers/net/veth.c).
  */
 const ONE_QUEUE = { transmitQueues: 1, receiveQueues: 1 } as const;
-/** RTEXT_FILTER_SKIP_STATS: counters are half of an answer, and nobody here reads them. */
+/** RTEXT_FILTER_SKIP_STATS: counters are half of an answer, and nothing here reads them. */
 const SKIP_STATISTICS = 8;
 
 /** IF_OPER_UP: the link carries packets. */
 export const OPERATIONAL_STATE_UP = 6;
-/** IF_OPER_UNKNOWN: the kernel has had no reason yet to look (linkwatch); with a carrier the link carries packets. */
+/** IF_OPER_UNKNOWN: the kernel has not had a reason to check (linkwatch). With a carrier the link carries packets. */
 export const OPERATIONAL_STATE_UNKNOWN = 0;
 
-/** A RTM_NEWLINK that makes a link; EEXIST when its name is taken. */
+/** The kind of a RTM_NEWLINK request that creates a link; EEXIST when its name is taken. */
 export const create = { type: RTM_NEWLINK, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: linkLayout } as const;
 const change = { type: RTM_NEWLINK, flags: 0, layout: linkLayout } as const;
 
-/** A network interface as the kernel describes it. */
+/** A network interface as the kernel reports it. */
 export interface Link {
   readonly index: number;
   readonly name: string;
-  /** The driver ("veth", "bridge"), or undefined for hardware and loopback. */
+  /** The driver ("veth", "bridge"); undefined for hardware and loopback. */
   readonly kind: string | undefined;
   readonly mac: MacAddress | undefined;
   readonly mtu: number;
   readonly up: boolean;
   readonly carrier: boolean;
-  /** It is Ethernet and asks for MAC addresses; WireGuard, tun, ppp and GRE know only the addresses inside of packets. */
+  /** Whether it is Ethernet and resolves MAC addresses; WireGuard, tun, ppp and GRE know only inner addresses. */
   readonly hasLinkLayer: boolean;
   /** IF_OPER_*: 6 is up, 2 is down. */
   readonly operationalState: number;
-  /** The index of the bridge this is a port of. */
+  /** The index of the bridge whose port this is. */
   readonly master: number | undefined;
-  /** The index of the veth peer, in the namespace `linkNetnsId` names when that is set. */
+  /** The index of the veth peer, in the namespace of `linkNetnsId` when that is set. */
   readonly peer: number | undefined;
   readonly linkNetnsId: number | undefined;
   readonly alias: string | undefined;
@@ -145,18 +145,18 @@ export interface VethEnd {
   readonly mac: MacAddress;
 }
 
-/** A pair of veths: this end in the namespace of the socket, the peer where `netnsFd` points. */
+/** A veth pair: this end in the socket's namespace, the peer in that of `netnsFd`. */
 export interface VethPair {
   readonly host: VethEnd;
   readonly peer: VethEnd & { readonly netnsFd: number };
-  /** Bytes; 0 leaves the kernel's default of 1500. */
+  /** In bytes; 0 leaves the kernel's default of 1500. */
   readonly mtu: number;
-  /** The index of the bridge the host end joins. */
+  /** The index of the bridge that the host end joins. */
   readonly master: number;
 }
 
 /**
- * Creates a veth pair with both ends in their final namespaces, under their final names: nothing is moved or renamed.
+ * Returns the request to create a veth pair, both ends in their final namespaces under their final names.
  *
  * IFF_UP cannot be part of this message (the kernel answers ENOTCONN until the peer is linked).
  */
@@ -188,10 +188,10 @@ export function createVeth(pair: VethPair): Request {
 }
 
 /**
- * Creates a bridge with an address of its own and STP off (POD-16), down.
+ * Returns the request to create a bridge with a MAC address of its own and STP off (POD-16), down.
  *
- * With an explicit MAC the kernel never adopts the lowest port's (br_stp_change_bridge_id). An MTU is not part of it:
- * only a change afterwards makes one that ports coming and going do not alter (BROPT_MTU_SET_BY_USER).
+ * With an explicit MAC address the kernel never adopts the lowest port's (br_stp_change_bridge_id). The MTU is not part
+ * of the request: only a later change makes one that does not vary with the ports (BROPT_MTU_SET_BY_USER).
  */
 export function createBridge(bridge: { readonly name: string; readonly mac: MacAddress }): Request {
   return request(
@@ -206,7 +206,7 @@ export function createBridge(bridge: { readonly name: string; readonly mac: MacA
   );
 }
 
-/** What can be changed on an existing link; what is left out stays. */
+/** A change of an existing link. Omitted fields stay as they are. */
 export interface LinkChange {
   readonly up?: boolean;
   readonly mtu?: number;
@@ -214,25 +214,25 @@ export interface LinkChange {
   readonly alias?: string;
   readonly group?: number;
   /**
-   * False: the kernel generates no IPv6 link-local address. It takes effect together with `up` only while the link has
-   * no carrier, since the kernel sets flags before address generation (do_setlink).
+   * False stops the kernel from generating an IPv6 link-local address. Together with `up` it takes effect only while
+   * the link has no carrier, because the kernel sets flags before address generation (do_setlink).
    */
   readonly linkLocalAddress?: false;
-  /** The index of the bridge that it becomes a port of. */
+  /** The index of the bridge that it joins. */
   readonly master?: number;
-  /** Of a bridge: false switches the spanning tree protocol off. */
+  /** For a bridge: false turns the spanning tree protocol off. */
   readonly stp?: false;
   readonly bridgePort?: {
     readonly hairpin: boolean;
-    /** Bit n: frames to 01:80:c2:00:00:0n that come in here are handled like all others (IEEE 802.1D, table 7-10). */
+    /** Bit n: frames to 01:80:c2:00:00:0n received here are treated like all others (IEEE 802.1D, table 7-10). */
     readonly groupForwardMask?: number;
   };
 }
 
-/** Names a link: by index where it is known, else by name. */
+/** A reference to a link by index, or by name where the index is unknown. */
 export type LinkReference = { readonly index: number } | { readonly name: string };
 
-/** Changes an existing link in one message. */
+/** Returns the request to change an existing link in one message. */
 export function changeLink(link: LinkReference, to: LinkChange): Request {
   return request(
     `change link ${describe(link)}`,
@@ -252,7 +252,7 @@ export function changeLink(link: LinkReference, to: LinkChange): Request {
   );
 }
 
-/** The part of a change that is about a bridge or its port; a message has room for one of the two. */
+/** Returns the part of a change for a bridge or its port; a message has room for only one of the two. */
 function infoOf({ bridgePort, stp }: LinkChange): AttributeValues<typeof linkInfoAttributes> | undefined {
   if (stp === false) return { kind: "bridge", data: attributeBytes(bridgeAttributes, { stpState: STP_OFF }) };
   if (bridgePort === undefined) return undefined;
@@ -260,7 +260,7 @@ function infoOf({ bridgePort, stp }: LinkChange): AttributeValues<typeof linkInf
   return { slaveKind: "bridge", slaveData: data };
 }
 
-/** Deletes a link; a veth takes its peer with it. */
+/** Returns the request to delete a link; a veth's peer is deleted with it. */
 export function deleteLink(link: LinkReference): Request {
   return request(
     `delete link ${describe(link)}`,
@@ -271,9 +271,9 @@ export function deleteLink(link: LinkReference): Request {
 }
 
 /**
- * Deletes all links of a group in one request (rtnl_group_dellink).
+ * Returns the request to delete all links of a group (rtnl_group_dellink).
  *
- * The kernel refuses as a whole when one of them is of a kind that cannot be deleted.
+ * The kernel refuses the whole request when one of them is of a kind that cannot be deleted.
  */
 export function deleteLinkGroup(group: number): Request {
   return request(
@@ -284,7 +284,7 @@ export function deleteLinkGroup(group: number): Request {
   );
 }
 
-/** Asks for one link. */
+/** Returns the request for one link. */
 export function getLink(link: LinkReference): Request {
   return request(
     `get link ${describe(link)}`,
@@ -294,7 +294,7 @@ export function getLink(link: LinkReference): Request {
   );
 }
 
-/** Asks for all links of the namespace. */
+/** Returns the request for all links of the namespace. */
 export function dumpLinks(): Request {
   return request(
     "list links",
@@ -305,14 +305,14 @@ export function dumpLinks(): Request {
 }
 
 /**
- * The link a RTM_NEWLINK message describes.
+ * Returns the link in a RTM_NEWLINK message.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseLink(message: ReceivedMessage): Link {
   const { header, attributes } = decodeBody(readLayout, message.body);
   const { kind, data, slaveKind, slaveData } = attributes.linkInfo ?? {};
-  // The bridge itself notifies of its ports in another form (br_fill_ifinfo).
+  // A bridge's own notifications about its ports have another form (br_fill_ifinfo).
   const portData = header.family === AF_BRIDGE ? attributes.portInformation : undefined;
   const ofPort = slaveKind === "bridge" ? slaveData : portData;
   const bridge = kind === "bridge" && data !== undefined ? decodeAttributes(bridgeAttributes, data) : undefined;
@@ -342,16 +342,17 @@ function bridgePortOf(data: Uint8Array): Link["bridgePort"] {
 }
 
 /**
- * Which link a RTM_*LINK message is about, for those to whom most are of no interest: a third of {@link parseLink}'s work.
+ * Returns the link of a RTM_*LINK message, for a third of {@link parseLink}'s work, as most messages are of no
+ * interest.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function linkIdentity({ body }: ReceivedMessage): Pick<Link, "index" | "name"> {
   const { header, attributes } = decodeBody(identityLayout, body);
   return { index: header.index, name: attributes.name ?? "" };
 }
 
-/** 0 where the name says which link it is. */
+/** Returns 0 when the name identifies the link. */
 function indexOf(link: LinkReference): number {
   return "index" in link ? link.index : 0;
 }

@@ -10,8 +10,8 @@ const layout = {
 } as const satisfies BodyLayout;
 
 /**
- * Whether the kernel knows a kind of link, by a request that can make none: with an address of one byte every Ethernet
- * driver refuses it (EINVAL), and a kind that nobody drives is refused before (EOPNOTSUPP).
+ * Tells whether the kernel supports a kind of link, by a request that cannot create one: every Ethernet driver refuses
+ * its one-byte address (EINVAL), and a kind without a driver is refused before that (EOPNOTSUPP).
  *
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */

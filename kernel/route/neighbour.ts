@@ -21,7 +21,7 @@ const layout = {
   struct,
   attributes: { destination: [1, address], mac: [2, mac], filterIndex: [8, u32], protocol: [12, u8] },
 } as const satisfies BodyLayout;
-/** Entries of tunnels carry other link addresses, so reading takes the raw payload. */
+/** Entries of tunnels have other link addresses, so reading takes the raw payload. */
 const readLayout = {
   struct,
   attributes: { destination: [1, address], mac: [2, bytes], protocol: [12, u8] },
@@ -35,7 +35,7 @@ export interface Neighbour {
   readonly permanent: boolean;
 }
 
-/** Sets a permanent neighbour entry, replacing whatever was learned for that address. */
+/** Returns the request to set a permanent neighbour entry, which replaces any learned entry for that address. */
 export function setNeighbour(index: number, destination: Address, linkAddress: MacAddress): Request {
   return request(
     `set neighbour ${formatAddress(destination)} on link ${index}`,
@@ -45,7 +45,7 @@ export function setNeighbour(index: number, destination: Address, linkAddress: M
   );
 }
 
-/** Deletes a neighbour entry; ENOENT when there is none. */
+/** Returns the request to delete a neighbour entry; ENOENT when there is none. */
 export function deleteNeighbour(index: number, destination: Address): Request {
   return request(
     `delete neighbour ${formatAddress(destination)} on link ${index}`,
@@ -55,7 +55,7 @@ export function deleteNeighbour(index: number, destination: Address): Request {
   );
 }
 
-/** Asks for the neighbour entry of one address; ENOENT when there is none. Linux answers since 5.0. */
+/** Returns the request for the neighbour entry of an address; ENOENT when there is none. Linux answers since 5.0. */
 export function getNeighbour(index: number, destination: Address): Request {
   return request(
     `get neighbour ${formatAddress(destination)} on link ${index}`,
@@ -65,7 +65,7 @@ export function getNeighbour(index: number, destination: Address): Request {
   );
 }
 
-/** Asks for the neighbour entries of a family, of one link where given. */
+/** Returns the request for the neighbour entries of a family, optionally of only one link. */
 export function dumpNeighbours(family: Family, index?: number): Request {
   return request(
     "list neighbours",
@@ -76,9 +76,9 @@ export function dumpNeighbours(family: Family, index?: number): Request {
 }
 
 /**
- * The entry a RTM_NEWNEIGH message describes; undefined for one without an address.
+ * Returns the entry in a RTM_NEWNEIGH message; undefined for a message without an address.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseNeighbour(message: ReceivedMessage): Neighbour | undefined {
   const { header, attributes } = decodeBody(readLayout, message.body);
@@ -91,20 +91,20 @@ export function parseNeighbour(message: ReceivedMessage): Neighbour | undefined 
   };
 }
 
-/** The index of the link that a RTM_*NEIGH message is about, an entry of a forwarding database among them. */
+/** Returns the link index of a RTM_*NEIGH message, including those about forwarding databases. */
 export function neighbourLink(message: ReceivedMessage): number {
   return decodeStruct(struct, message.body).index;
 }
 
-/** That the namespace answers on a link for an address that it routes elsewhere (`ip neighbour add proxy`). */
+/** A proxy: the namespace answers on a link for an address that it routes elsewhere (`ip neighbour add proxy`). */
 export interface ProxyNeighbour {
   readonly index: number;
   readonly address: Address;
-  /** The protocol number of its maker; 0 where it has none. */
+  /** The protocol number of the program that made it; 0 without one. */
   readonly protocol: number;
 }
 
-/** Has the namespace answer for an address on a link, in our name; EEXIST never: one that is there is set again. */
+/** Returns the request to add a proxy marked as ours. An existing one is set again, never EEXIST. */
 export function setProxyNeighbour(index: number, destination: Address): Request {
   return request(
     `set proxy for ${formatAddress(destination)} on link ${index}`,
@@ -114,7 +114,7 @@ export function setProxyNeighbour(index: number, destination: Address): Request 
   );
 }
 
-/** Ends that; ENOENT when there is none. */
+/** Returns the request to delete a proxy; ENOENT when there is none. */
 export function deleteProxyNeighbour(index: number, destination: Address): Request {
   return request(
     `delete proxy for ${formatAddress(destination)} on link ${index}`,
@@ -124,7 +124,7 @@ export function deleteProxyNeighbour(index: number, destination: Address): Reque
   );
 }
 
-/** Asks for all proxies of a family. */
+/** Returns the request for all proxies of a family. */
 export function dumpProxyNeighbours(family: Family): Request {
   return request(
     "list proxies",
@@ -135,7 +135,7 @@ export function dumpProxyNeighbours(family: Family): Request {
 }
 
 /**
- * The proxy a RTM_NEWNEIGH message describes; undefined for any other entry.
+ * Returns the proxy in a RTM_NEWNEIGH message; undefined for any other entry.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not about a neighbour
  */

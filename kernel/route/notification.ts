@@ -1,4 +1,4 @@
-/** The types of the messages by which the kernel notifies of changes (RTM_* of include/uapi/linux/rtnetlink.h). */
+/** The message types of the kernel's notifications (RTM_* of include/uapi/linux/rtnetlink.h). */
 export const Notification = {
   NEWLINK: 16,
   DELLINK: 17,

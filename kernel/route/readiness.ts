@@ -11,14 +11,14 @@ import { findLink } from "./socket.ts";
 
 const TIMEOUT_MILLISECONDS = 2000;
 const FIRST_PAUSE_MILLISECONDS = 0.2;
-/** Asking takes the kernel's one lock for links, which those ADDs hold that are waited for. */
+/** The longest pause. Each request takes the kernel's only lock for links, which the awaited ADDs need, too. */
 const LONGEST_PAUSE_MILLISECONDS = 5;
 
 /**
  * Waits until a link carries packets.
  *
- * A link that gets its carrier after it was set up has its queue attached by a work item of the kernel (linkwatch),
- * and drops what is sent before.
+ * When a link gets its carrier after it was set up, a work item of the kernel (linkwatch) attaches its queue. Until
+ * then the link drops everything that is sent.
  *
  * @throws DrawbridgeError ERR_NETLINK when it does not within two seconds
  */
@@ -31,8 +31,8 @@ export function waitUntilUp(socket: NetlinkSocket, link: LinkReference, waiting?
 /**
  * Waits until the namespace receives packets for an address of its own.
  *
- * IPv6 has the local route made by a work item even for an address without duplicate detection (addrconf_dad_work),
- * and drops what arrives before. No flag of the address tells; a route lookup does.
+ * For IPv6 a work item makes the local route, even for an address without duplicate detection (addrconf_dad_work), and
+ * earlier packets are dropped. No flag of the address shows this, but a route lookup does.
  *
  * @throws DrawbridgeError ERR_NETLINK when it does not within two seconds
  */

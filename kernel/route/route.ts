@@ -14,7 +14,7 @@ const RTM_GETROUTE = 26;
 
 const RT_TABLE_UNSPEC = 0;
 const RT_TABLE_MAIN = 254;
-/** The largest number that struct rtmsg has room for. */
+/** The largest table number that fits struct rtmsg. */
 const LARGEST_TABLE_OF_HEADER = 255;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_LINK = 253;
@@ -23,13 +23,13 @@ const RTN_LOCAL = 2;
 /** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT. */
 const DISCARDING: readonly number[] = [6, 7, 8];
 const RTNH_F_ONLINK = 4;
-/** The answer to a look-up is the route itself, not one packet's way. */
+/** Makes a lookup return the route itself instead of one packet's path. */
 const RTM_F_FIB_MATCH = 0x2000;
 
 /** The main routing table. */
 export const MAIN_TABLE = RT_TABLE_MAIN;
 
-/** The routing protocol number that marks our routes (`ip route show proto 107`), so that we only ever touch ours. */
+/** The routing protocol number that marks our routes (`ip route show proto 107`), so that we never touch others. */
 export const ROUTE_PROTOCOL = 107;
 
 /** RTAX_* (include/uapi/linux/rtnetlink.h). */
@@ -67,23 +67,23 @@ export interface Route {
   readonly family: Family;
   /** undefined for the default route. */
   readonly destination: Cidr | undefined;
-  /** undefined where it leads to the link itself, and where {@link hasOtherNextHop}. */
+  /** undefined when the route leads to the link itself, and with {@link hasOtherNextHop}. */
   readonly gateway: Address | undefined;
   readonly outputInterface: number | undefined;
-  /** The address the node's own packets get (`src`); undefined leaves the choice to the kernel. */
+  /** The source address of the node's own packets (`src`); undefined lets the kernel choose. */
   readonly source: Address | undefined;
-  /** It has several next hops, or one of the other family. */
+  /** Whether it has several next hops, or one of the other family. */
   readonly hasOtherNextHop: boolean;
-  /** 0 for the family's default (IPv6 reports 1024). */
+  /** 0 is the family's default (IPv6 reports 1024). */
   readonly priority: number;
   readonly protocol: number;
-  /** The gateway is reached on the link whether or not an address of the interface says so. */
+  /** Whether the gateway is taken to be on the link even if no address of the interface implies that. */
   readonly onLink: boolean;
-  /** Bytes of the largest packet that takes it; undefined for what its device takes. */
+  /** The largest packet for it in bytes; undefined for the limit of its device. */
   readonly mtu?: number | undefined;
 }
 
-/** A route, and whether its packets are discarded. */
+/** A route, and whether it discards its packets. */
 export interface FoundRoute {
   readonly route: Route;
   readonly discards: boolean;
@@ -95,11 +95,11 @@ export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outp
   readonly source?: Address | undefined;
   readonly priority?: number;
   readonly protocol?: number;
-  /** Bytes of the maximum segment size that TCP connections over it announce. */
+  /** The maximum segment size, in bytes, that TCP connections over it announce. */
   readonly advmss?: number | undefined;
 };
 
-/** Adds a route; EEXIST when there is one of the same destination and priority. */
+/** Returns the request to add a route; EEXIST when one has the same destination and priority. */
 export function newRoute(route: RouteSpec): Request {
   return request(
     `add route ${describe(route)}`,
@@ -110,8 +110,8 @@ export function newRoute(route: RouteSpec): Request {
 }
 
 /**
- * Puts a route in the place of one with the same destination and priority, or adds it; packets find the one or the other.
- * Of several such routes the kernel takes the first, whoever made it.
+ * Returns the request to add a route or replace the one with the same destination and priority, without a gap for
+ * packets. Of several such routes the kernel replaces the first, whoever made it.
  */
 export function replaceRoute(route: RouteSpec): Request {
   return request(
@@ -122,7 +122,7 @@ export function replaceRoute(route: RouteSpec): Request {
   );
 }
 
-/** Deletes a route; ESRCH when there is none that matches. */
+/** Returns the request to delete a route; ESRCH when none matches. */
 export function deleteRoute(route: RouteSpec): Request {
   return request(
     `delete route ${describe(route)}`,
@@ -132,12 +132,12 @@ export function deleteRoute(route: RouteSpec): Request {
   );
 }
 
-/** Asks for the routes of a family, of all tables: keep those {@link parseRoute} returns. */
+/** Returns the request for the routes of a family in all tables. {@link parseRoute} filters the answers. */
 export function dumpRoutes(family: Family): Request {
   return request("list routes", { type: RTM_GETROUTE, flags: 0, layout }, { family: addressFamilyNumber(family) }, {});
 }
 
-/** Asks which route a packet to this address would take. */
+/** Returns the request for the route that a packet to this address would take. */
 export function lookUpRoute(destination: Address): Request {
   const family = familyOf(destination);
   return request(
@@ -148,7 +148,7 @@ export function lookUpRoute(destination: Address): Request {
   );
 }
 
-/** Asks for the route that a packet to this address would take, with the destination that the route has. */
+/** Returns the request for the route that a packet to this address would take, with the route's own destination. */
 export function lookUpMatchedRoute(destination: Address): Request {
   const family = familyOf(destination);
   return request(
@@ -159,15 +159,15 @@ export function lookUpMatchedRoute(destination: Address): Request {
   );
 }
 
-/** Whether the route of a RTM_NEWROUTE message delivers to the namespace itself. */
+/** Tells whether the route in a RTM_NEWROUTE message delivers to the namespace itself. */
 export function isLocalRoute(message: ReceivedMessage): boolean {
   return decodeBody(layout, message.body).header.type === RTN_LOCAL;
 }
 
 /**
- * The route a RTM_NEWROUTE message describes; undefined unless it is a unicast route of the main table.
+ * Returns the route in a RTM_NEWROUTE message; undefined unless it is a unicast route of the main table.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseRoute(message: ReceivedMessage): Route | undefined {
   const route = parseRouteOfAnyTable(message);
@@ -175,9 +175,9 @@ export function parseRoute(message: ReceivedMessage): Route | undefined {
 }
 
 /**
- * As {@link parseRoute}, of whatever table; undefined unless it is a unicast route.
+ * Returns the route in a message like {@link parseRoute}, but of any table; undefined unless it is a unicast route.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseRouteOfAnyTable(message: ReceivedMessage): Route | undefined {
   const found = parseRouteOrDiscard(message);
@@ -185,9 +185,9 @@ export function parseRouteOfAnyTable(message: ReceivedMessage): Route | undefine
 }
 
 /**
- * As {@link parseRouteOfAnyTable}, and the routes whose packets are discarded.
+ * Returns a route like {@link parseRouteOfAnyTable}, and also routes that discard their packets.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseRouteOrDiscard(message: ReceivedMessage): FoundRoute | undefined {
   const { header: fields, attributes: values } = decodeBody(layout, message.body);

@@ -32,35 +32,35 @@ const layout = {
   },
 } as const satisfies BodyLayout;
 
-/** A rule that sends packets which come in by an interface to a routing table first; the table may have no route. */
+/** A rule that first looks up packets from an input interface in a routing table, which may have no route for them. */
 export interface RoutingRule {
   readonly family: Family;
-  /** By name: it holds whenever there is an interface of this name. */
+  /** An interface name: the rule applies to any interface of this name. */
   readonly inputInterface: string;
   readonly table: number;
-  /** The lowest is asked first; the main table's is 32766. */
+  /** Lower numbers come first; that of the main table is 32766. */
   readonly priority: number;
 }
 
-/** Adds a rule, marked as ours like a route; EEXIST when the same is there. */
+/** Returns the request to add a rule, marked as ours like a route; EEXIST when an equal one exists. */
 export function newRule(rule: RoutingRule): Request {
   return change(`add rule ${describe(rule)}`, RTM_NEWRULE, MessageFlag.CREATE | MessageFlag.EXCL, rule);
 }
 
-/** Deletes a rule of ours; ENOENT when there is none. */
+/** Returns the request to delete a rule of ours; ENOENT when there is none. */
 export function deleteRule(rule: RoutingRule): Request {
   return change(`delete rule ${describe(rule)}`, RTM_DELRULE, 0, rule);
 }
 
-/** Asks for the rules of a family: keep those {@link parseRule} returns. */
+/** Returns the request for the rules of a family. {@link parseRule} filters the answers. */
 export function dumpRules(family: Family): Request {
   return request("list rules", { type: RTM_GETRULE, flags: 0, layout }, { family: addressFamilyNumber(family) }, {});
 }
 
 /**
- * The rule a RTM_NEWRULE message describes; undefined unless it is one of ours: of our protocol, by an input interface.
+ * Returns the rule in a RTM_NEWRULE message; undefined unless it is ours: of our protocol, with an input interface.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseRule(message: ReceivedMessage): RoutingRule | undefined {
   const { header, attributes } = decodeBody(layout, message.body);

@@ -12,10 +12,10 @@ const layout = {
 export const ALL_LINKS = -1;
 
 /**
- * The index of the link whose settings a RTM_NEWNETCONF message is about, or {@link ALL_LINKS}. The kernel notifies of `forwarding` and
- * `rp_filter`, and of few others: not of `accept_ra`, `send_redirects` and `disable_ipv6`.
+ * Returns the index of the link whose settings a RTM_NEWNETCONF message is about, or {@link ALL_LINKS}. The kernel
+ * reports `forwarding`, `rp_filter` and few others, but not `accept_ra`, `send_redirects` and `disable_ipv6`.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseSettingsLink(message: ReceivedMessage): number | undefined {
   return decodeBody(layout, message.body).attributes.index;

@@ -8,7 +8,7 @@ import { getLink, parseLink } from "./link.ts";
 const NETLINK_ROUTE = 0;
 
 /**
- * A socket for links, addresses, routes and neighbours of the namespace the calling thread is in.
+ * Opens a socket for links, addresses, routes and neighbours of the calling thread's namespace.
  *
  * @throws SyscallError when the kernel refuses it
  */
@@ -17,7 +17,7 @@ export function openRouteSocket(syscalls: Syscalls): NetlinkSocket {
 }
 
 /**
- * One link, or undefined when the namespace has none of that name or index.
+ * Returns one link, or undefined when the namespace has none of that name or index.
  *
  * @throws NetlinkError when the kernel refuses for any other reason
  */
@@ -29,9 +29,9 @@ export function findLink(socket: Pick<NetlinkSocket, "batch">, link: LinkReferen
 }
 
 /**
- * The link that an answer to {@link getLink} describes.
+ * Returns the link in an answer to {@link getLink}.
  *
- * @throws NetlinkError when the kernel refused it, DrawbridgeError when the answer describes none
+ * @throws NetlinkError when the kernel refused the request, DrawbridgeError when the answer contains no link
  */
 export function describedLink(reply: Reply | undefined): Link {
   const [message] = reply?.messages ?? [];

@@ -33,30 +33,30 @@ const vxlanAttributes = {
   groupPolicy: [23, flag],
 } as const satisfies AttributeTable;
 
-/** What of RTM_NEWLINK says that a link is a VXLAN device. */
+/** The part of RTM_NEWLINK that identifies a VXLAN device. */
 const layout = {
   struct: { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" },
   attributes: { linkInfo: [18, nested({ kind: [1, string], data: [2, bytes] } as const)] },
 } as const satisfies BodyLayout;
 
-/** What two VXLAN devices that talk to each other agree about, and the address one sends from. */
+/** The parameters that must agree in two VXLAN devices that exchange packets, and the local address. */
 export interface VxlanParameters {
   readonly vni: number;
-  /** UDP, to which it sends and on which it listens. */
+  /** The UDP port to which it sends and on which it listens. */
   readonly port: number;
-  /** The address outer packets are sent from; undefined leaves the choice to the kernel. */
+  /** The source address of outer packets; undefined lets the kernel choose. */
   readonly local: Address | undefined;
-  /** Whether it learns from packets where MAC addresses are. */
+  /** Whether it learns the locations of MAC addresses from packets. */
   readonly learning: boolean;
-  /** Whether it has a remote of its own, an underlying device, policies or external metadata: none of which we use. */
+  /** Whether it has its own remote, an underlying device, policies or external metadata, none of which we use. */
   readonly hasMore: boolean;
 }
 
-/** A VXLAN device to make. */
+/** A VXLAN device to create. */
 export interface VxlanDevice {
   readonly name: string;
   readonly mac: MacAddress;
-  /** Bytes; undefined for the kernel's default. */
+  /** In bytes; undefined for the kernel's default. */
   readonly mtu: number | undefined;
   readonly vni: number;
   readonly port: number;
@@ -64,9 +64,9 @@ export interface VxlanDevice {
 }
 
 /**
- * Creates a VXLAN device that sends only where its forwarding database says, and learns nothing; down.
+ * Returns the request to create a VXLAN device, down. It sends only as its forwarding database says, and never learns.
  *
- * It is bound to no underlying device: outer packets take the node's routes.
+ * It has no underlying device: outer packets follow the node's routes.
  */
 export function createVxlan({ name, mac, mtu, vni, port, local }: VxlanDevice): Request {
   const data = attributeBytes(vxlanAttributes, {
@@ -84,9 +84,9 @@ export function createVxlan({ name, mac, mtu, vni, port, local }: VxlanDevice): 
 }
 
 /**
- * The parameters of the VXLAN device a RTM_NEWLINK message describes; undefined when it is another kind of link.
+ * Returns the parameters of the VXLAN device in a RTM_NEWLINK message; undefined for a link of any other kind.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseVxlan(message: ReceivedMessage): VxlanParameters | undefined {
   const { kind, data } = decodeBody(layout, message.body).attributes.linkInfo ?? {};

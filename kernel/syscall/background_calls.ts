@@ -1,5 +1,7 @@
-/** Calls that may take long, made on a thread of their own while the event loop goes on. For the daemon alone. */
+/** Calls that may take long, made on another thread while the event loop goes on. Only the daemon uses them. */
 export interface BackgroundCalls {
-  /** send(2) without flags; as in {@link ./syscalls.ts}, negative is minus the errno. `data` must not change meanwhile. */
+  /**
+   * send(2) without flags; negative is minus the errno, as in {@link ./syscalls.ts}. `data` must not change meanwhile.
+   */
   sendInBackground(fd: number, data: Uint8Array): Promise<number>;
 }

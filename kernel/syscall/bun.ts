@@ -5,7 +5,7 @@ import { openLibc } from "./bun_ffi.ts";
 import { pathBytes } from "./file_calls.ts";
 import type { MachineCalls } from "./machine_calls.ts";
 
-/** What the plugin calls: the shared system calls, and `_exit(2)`, which ends it without tearing the runtime down. */
+/** The plugin's calls: the shared system calls, and `_exit(2)`, which ends it without tearing the runtime down. */
 export interface BunSyscalls extends MachineCalls {
   exit(code: number): void;
 }
@@ -33,9 +33,9 @@ const signatures = {
 } as const satisfies Readonly<Record<string, Signature>>;
 
 /**
- * The system calls through Bun's FFI: the backend of the plugin executable.
+ * Returns the system calls through Bun's FFI, the backend of the plugin executable.
  *
- * @throws Error when libc cannot be opened, or this Bun is not the pinned one
+ * @throws Error when libc cannot be opened, or this Bun is not the pinned version
  */
 export function bunSyscalls(): BunSyscalls {
   const { calls: c, outcome } = openLibc(signatures);

@@ -10,16 +10,16 @@ const signatures = {
 } as const satisfies Readonly<Record<string, Signature>>;
 
 /**
- * bpf(2) through Bun's FFI. It is no part of `bun.ts`, since each symbol costs every start of the plugin.
+ * Returns bpf(2) through Bun's FFI. It is not in `bun.ts`, where each symbol slows down every start of the plugin.
  *
- * @throws Error when libc cannot be opened, or this Bun is not the pinned one
+ * @throws Error when libc cannot be opened, or this Bun is not the pinned version
  */
 export function bunBpf(): BpfCall {
   const number = bpfNumber(process.arch);
   if (number === undefined) return () => -Errno.ENOSYS;
   const { calls: c, outcome } = openLibc(signatures);
   return (command, attributes, arrays) => {
-    // The collector moves no memory of an array whose address was taken, and all of them are in use until the call is over.
+    // The collector does not move an array whose address was taken, and all arrays are in use until the call is over.
     setAddresses(attributes, arrays, addressOf);
     return outcome(c.syscall(number, command, attributes, attributes.length));
   };

@@ -28,13 +28,13 @@ const signatures = {
   close: { args: ["i32"], returns: "i32" },
 } as const satisfies Readonly<Record<string, Signature>>;
 
-/** posix_spawn_file_actions_t has 80 bytes and posix_spawnattr_t 336 in glibc for 64-bit machines; sigset_t has 128. */
+/** In glibc for 64-bit machines posix_spawn_file_actions_t has 80 bytes, posix_spawnattr_t 336 and sigset_t 128. */
 const FILE_ACTIONS_SIZE = 128;
 const ATTRIBUTES_SIZE = 512;
 const SIGNAL_SET_SIZE = 128;
 /** POSIX_SPAWN_SETPGROUP, POSIX_SPAWN_SETSIGDEF, POSIX_SPAWN_SETSIGMASK (spawn.h). */
 const SPAWN_FLAGS = 0x02 | 0x04 | 0x08;
-/** close_range(2) has this number on every architecture; its function is in glibc 2.34 and later only. */
+/** The number of close_range(2) on every architecture. Only glibc 2.34 and later has its function. */
 const SYS_CLOSE_RANGE = 436;
 const CLOSE_RANGE_CLOEXEC = 4;
 const FIRST_BEHIND_STANDARD = 3;
@@ -46,12 +46,13 @@ const SIGKILL = 9;
 const encoder = new TextEncoder();
 
 /**
- * Starts other programs through Bun's FFI. It is not in `bun.ts`, since each symbol costs every start of the plugin.
+ * Returns the calls that start programs, by Bun's FFI. They are not in `bun.ts`, where each symbol slows down each
+ * start.
  *
- * Bun.spawn would add variables of its own, read the output through an event loop that a call does not have, and give the
- * program no process group, so that what it has started could not be killed with it.
+ * Bun.spawn would add its own variables, read the output through an event loop, which a call does not have, and create
+ * no process group, so that programs started by the program could not be killed with it.
  *
- * @throws Error when libc cannot be opened, or this Bun is not the pinned one
+ * @throws Error when libc cannot be opened, or this Bun is not the pinned version
  */
 export function bunProgramCalls(): ProgramCalls {
   const { calls: c, outcome } = openLibc(signatures);
@@ -65,7 +66,7 @@ export function bunProgramCalls(): ProgramCalls {
           if (count < 0 && count !== -Errno.EINTR) return count;
           if (count > 0) sent += count;
         }
-        // Opened again: the new descriptor is at the beginning of the file, and cannot change it.
+        // The file is opened again, so that the new descriptor is at its beginning and cannot change it.
         return outcome(c.open(pathBytes(`/proc/self/fd/${fd}`), OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0));
       } finally {
         c.close(fd);
@@ -99,7 +100,7 @@ type LibraryCalls = ReturnType<typeof openLibc<typeof signatures>>;
 
 function spawn(c: LibraryCalls["calls"], outcome: LibraryCalls["outcome"], start: ProgramStart): number {
   const { file, environment, descriptors } = start;
-  // Descriptors of the runtime that were not closed for us are not the program's, either.
+  // The program must not inherit descriptors of the runtime that are still open.
   const marked = outcome(c.syscall(SYS_CLOSE_RANGE, FIRST_BEHIND_STANDARD, LAST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC));
   if (marked < 0) return marked;
   const actions = new Uint8Array(FILE_ACTIONS_SIZE);
@@ -117,7 +118,7 @@ function spawn(c: LibraryCalls["calls"], outcome: LibraryCalls["outcome"], start
     c.posix_spawnattr_setsigmask(attributes, new Uint8Array(SIGNAL_SET_SIZE));
     // posix_spawn returns the errno itself.
     const error = Number(c.posix_spawn(pid, path, actions, attributes, argv.pointers, variables.pointers));
-    // The collector moves no memory of an array whose address was taken; all strings are still in use here.
+    // The collector does not move an array whose address was taken; all strings are still in use here.
     if (error !== 0 || argv.strings.length === 0) return -error;
     return new DataView(pid.buffer).getInt32(0, littleEndian);
   } finally {
@@ -127,7 +128,7 @@ function spawn(c: LibraryCalls["calls"], outcome: LibraryCalls["outcome"], start
   }
 }
 
-/** A `char *[]` with its NULL, and the strings it points to, which must outlive its use. */
+/** Returns a `char *[]` with its NULL, and the strings that it points to, which must outlive its use. */
 function stringArray(strings: Uint8Array[]): { readonly pointers: Uint8Array; readonly strings: Uint8Array[] } {
   const pointers = new Uint8Array((strings.length + 1) * 8);
   const view = new DataView(pointers.buffer);

@@ -21,9 +21,9 @@ const signatures = {
 const NULL = 0;
 
 /**
- * The plugin server's calls through Bun's FFI. They are no part of `bun.ts`, since each symbol costs every start of the plugin.
+ * Returns the plugin server's calls by Bun's FFI. They are not in `bun.ts`, where each symbol slows down each start.
  *
- * @throws Error when libc cannot be opened, or this Bun is not the pinned one
+ * @throws Error when libc cannot be opened, or this Bun is not the pinned version
  */
 export function bunServerCalls(): ServerCalls {
   const { calls: c, outcome } = openLibc(signatures);
@@ -36,7 +36,7 @@ export function bunServerCalls(): ServerCalls {
     accept: (fd, flags) => outcome(c.accept4(fd, NULL, NULL, flags)),
     receiveMessage: (fd, buffer, control) => {
       control.fill(0);
-      // The collector moves no memory of an array whose address was taken, and all of them are in use until the call is over.
+      // The collector does not move an array whose address was taken, and all arrays are in use until the call is over.
       messageHeader(
         headerView,
         { view: vectorView, address: addressOf(vector) },

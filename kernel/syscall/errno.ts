@@ -1,5 +1,5 @@
 /**
- * The errnos we branch on or that netlink and the file system commonly answer with.
+ * The errnos that we branch on, or with which netlink and the file system commonly answer.
  *
  * The numbers are those of asm-generic/errno.h, shared by x64, arm64, riscv and s390x.
  */
@@ -103,19 +103,19 @@ const texts: Readonly<Record<keyof typeof Errno, string>> = {
   ESTALE: "changed meanwhile",
 };
 
-/** Searched anew each time: errnos are rare, and a table by number would cost every start of the plugin. */
+/** Searches the table each time: errnos are rare, and an index by number would slow down each start of the plugin. */
 function nameOf(errno: number): keyof typeof Errno | undefined {
   let name: keyof typeof Errno;
   for (name in Errno) if (Errno[name] === errno) return name;
   return undefined;
 }
 
-/** The symbol of a positive errno ("EEXIST"), or `errno N` for one this table does not hold. */
+/** Returns the symbol of a positive errno ("EEXIST"), or `errno N` for one that this table lacks. */
 export function errnoName(errno: number): string {
   return nameOf(errno) ?? `errno ${errno}`;
 }
 
-/** What a positive errno means, in words. */
+/** Returns the meaning of a positive errno in words. */
 export function errnoText(errno: number): string {
   const name = nameOf(errno);
   return name === undefined ? "unknown error" : texts[name];

@@ -1,7 +1,7 @@
 /**
- * The file system calls of the plugin. Results are as in {@link ./syscalls.ts}: negative is minus the errno.
+ * The file system calls of the plugin. As in {@link ./syscalls.ts}, a negative result is minus the errno.
  *
- * `node:fs` would do all of this, but loading it takes 1.6 ms of every ADD (docs/performance.md).
+ * `node:fs` offers all of them, but loading it takes 1.6 ms of every ADD (docs/performance.md).
  */
 export interface FileReadCalls {
   open(path: string, flags: number, mode: number): number;
@@ -13,7 +13,7 @@ export interface FileReadCalls {
   statx(directoryFd: number, path: string, flags: number, mask: number, buffer: Uint8Array): number;
 }
 
-/** The calls that change the file system: handed only to the store, the records and sysctl, never to a verb. */
+/** The calls that change the file system. Only the store, the records and sysctl receive them, never a verb. */
 export interface FileCalls extends FileReadCalls {
   write(fd: number, data: Uint8Array): number;
   link(existing: string, name: string): number;
@@ -40,9 +40,9 @@ export const OpenFlag = {
 const encoder = new TextEncoder();
 
 /**
- * A path as C reads it.
+ * Returns a path as C reads it.
  *
- * @throws RangeError for a path with a NUL inside, which C would cut short; the gates refuse such texts before
+ * @throws RangeError for a path with a NUL, which C would truncate; the input checks refuse such texts before
  */
 export function pathBytes(path: string): Uint8Array {
   if (path.includes("\0")) throw new RangeError(`path ${JSON.stringify(path)} contains a NUL byte`);

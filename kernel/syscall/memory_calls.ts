@@ -1,9 +1,9 @@
-/** What the C library does with memory, of the daemon alone. */
+/** The C library's memory functions. Only the daemon uses them. */
 export interface MemoryCalls {
   /**
-   * malloc_trim(3): gives the kernel back what was freed, also from the middle. malloc by itself only gives back what is at the end.
+   * malloc_trim(3): returns freed memory to the kernel, also from the middle; malloc itself only from the end.
    *
-   * @returns whether there was anything
+   * @returns whether any memory was returned
    */
   trimMemory(): boolean;
 }

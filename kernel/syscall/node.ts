@@ -16,10 +16,10 @@ type NativeCall = (...args: Arguments) => number;
 type BackgroundCall = (...args: Arguments) => Promise<number>;
 
 /**
- * The system calls through koffi: the backend of the daemon, the lab and the tests, on Node.
+ * Returns the system calls through koffi, the backend of the daemon, the lab and the tests, on Node.
  *
- * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read
- * this way on the main thread.
+ * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read this
+ * way on the main thread.
  */
 export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls & MemoryCalls & BpfCalls {
   const libc = koffi.load("libc.so.6");
@@ -70,7 +70,7 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
   const number = bpfNumber(process.arch);
   const bpf: BpfCall = (command, attributes, arrays) => {
     if (number === undefined) return -Errno.ENOSYS;
-    // V8 moves no memory of an array whose address was taken, and all of them are in use until the call is over.
+    // V8 does not move an array whose address was taken, and all arrays are in use until the call is over.
     setAddresses(attributes, arrays, (array) => koffi.address(array));
     return syscall(number, command, attributes, attributes.length);
   };
@@ -101,7 +101,7 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
     openBpf: bpf,
     eventfd,
     attachFilter: (fd, program) => {
-      // V8 moves no memory of an array whose address was taken, and the kernel copies the program during the call.
+      // V8 does not move an array whose address was taken, and the kernel copies the program during the call.
       const value = filterProgram(program, koffi.address(program));
       return setsockopt(fd, FilterOption.LEVEL, FilterOption.ATTACH, value, value.length);
     },

@@ -1,19 +1,19 @@
 import { littleEndian } from "../netlink/writer.ts";
 
-/** The calls of who waits for sockets, of the daemon alone. Results are as in {@link ./syscalls.ts}: negative is minus the errno. */
+/** The calls to wait for sockets, only for the daemon. Negative results are minus the errno ({@link ./syscalls.ts}). */
 export interface PollCalls {
   /**
-   * Waits on a thread of its own, while the event loop goes on, until one of the descriptors is ready, at most so long, and writes
-   * down which.
+   * Waits on another thread, while the event loop goes on, until a descriptor is ready or the time is over, and records
+   * which descriptors are ready.
    *
-   * @param entries as {@link pollEntries} makes them; they are the call's until it settles
-   * @returns how many are ready; 0 when the time is over
+   * @param entries as {@link pollEntries} makes them; nothing else may use them until the call settles
+   * @returns the number of ready descriptors; 0 when the time is over
    */
   pollInBackground(entries: Uint8Array, milliseconds: number): Promise<number>;
-  /** A counter in the kernel: a write adds to it, a read takes it, and it is readable while it is not zero. */
+  /** Makes a kernel counter: a write adds to it, a read takes it all, and it is readable while it is not zero. */
   eventfd(initial: number, flags: number): number;
   /**
-   * Has the kernel give a socket only the packets that a program of classic BPF keeps (SO_ATTACH_FILTER).
+   * Makes the kernel give a socket only the packets that a classic BPF program accepts (SO_ATTACH_FILTER).
    *
    * @param program an array of `struct sock_filter`
    */
@@ -24,15 +24,15 @@ export interface PollCalls {
 export const POLLFD_SIZE = 8;
 const POLLIN = 1;
 
-/** Flags of eventfd(2) and of socket(2), as all architectures we run on have them. */
+/** Flags of eventfd(2) and socket(2), the same on all supported architectures. */
 export const DescriptorFlag = { NONBLOCK: 0o4000, CLOEXEC: 0o2000000 } as const;
 
-/** setsockopt(2) with SO_ATTACH_FILTER, as all architectures we run on have them. */
+/** setsockopt(2) with SO_ATTACH_FILTER, the same on all supported architectures. */
 export const FilterOption = { LEVEL: 1, ATTACH: 26 } as const;
 /** struct sock_filter */
 const FILTER_INSTRUCTION_SIZE = 8;
 
-/** A `struct sock_fprog`: the number of instructions and, at the boundary of eight bytes, where they are. */
+/** Returns a `struct sock_fprog`: the number of instructions and, aligned to eight bytes, their address. */
 export function filterProgram(program: Uint8Array, address: bigint): Uint8Array {
   const view = new DataView(new ArrayBuffer(16));
   view.setUint16(0, program.length / FILTER_INSTRUCTION_SIZE, littleEndian);
@@ -40,7 +40,7 @@ export function filterProgram(program: Uint8Array, address: bigint): Uint8Array 
   return new Uint8Array(view.buffer);
 }
 
-/** An array of `struct pollfd` that asks whether these descriptors can be read. */
+/** Returns an array of `struct pollfd` to check whether these descriptors can be read. */
 export function pollEntries(fds: readonly number[]): Uint8Array {
   const entries = new Uint8Array(fds.length * POLLFD_SIZE);
   const view = new DataView(entries.buffer);
@@ -51,7 +51,7 @@ export function pollEntries(fds: readonly number[]): Uint8Array {
   return entries;
 }
 
-/** Whether the entry at an index is ready: it can be read, or has failed, which a read then tells. */
+/** Tells whether the entry at an index is ready: it can be read, or has failed, which a read then reports. */
 export function isReady(entries: Uint8Array, index: number): boolean {
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   return view.getInt16(index * POLLFD_SIZE + 6, littleEndian) !== 0;

@@ -1,14 +1,16 @@
 import { littleEndian } from "../netlink/writer.ts";
 
-/** The calls of a server on a unix socket that has no event loop. Results are as in {@link ./syscalls.ts}: negative is minus the errno. */
+/**
+ * The calls of a unix socket server without an event loop. Negative is minus the errno, as in {@link ./syscalls.ts}.
+ */
 export interface ServerCalls {
   listen(fd: number, backlog: number): number;
-  /** accept4(2) without the address of who connects. */
+  /** accept4(2) without the client's address. */
   accept(fd: number, flags: number): number;
   /**
    * recvmsg(2) of one message, without waiting for it.
    *
-   * @param control gets what came with it, as {@link descriptorsIn} reads it
+   * @param control receives the ancillary data, which {@link descriptorsIn} reads
    * @returns the message's length
    */
   receiveMessage(fd: number, buffer: Uint8Array, control: Uint8Array): number;
@@ -16,15 +18,15 @@ export interface ServerCalls {
   addSeals(fd: number, seals: number): number;
   /** poll(2); entries as `pollEntries` makes them. */
   poll(entries: Uint8Array, milliseconds: number): number;
-  /** alarm(2): the process ends by SIGALRM after so many seconds, unless it is asked again before; 0 for never. */
+  /** alarm(2): SIGALRM ends the process after this number of seconds, unless another call comes first; 0 for never. */
   alarm(seconds: number): number;
 }
 
-/** struct msghdr on every 64-bit machine, and where its parts are. */
+/** The size of struct msghdr on every 64-bit machine, and offsets of its fields. */
 export const MSGHDR_SIZE = 56;
 const CONTROL_LENGTH = 40;
 const MESSAGE_FLAGS = 48;
-/** Something did not fit. */
+/** Flags that report truncation. */
 const MSG_TRUNC = 0x20;
 const MSG_CTRUNC = 0x8;
 
@@ -33,12 +35,12 @@ const CMSGHDR_SIZE = 16;
 const SOL_SOCKET = 1;
 const SCM_RIGHTS = 1;
 
-/** The space for so many descriptors: control messages are aligned to 8 bytes (CMSG_SPACE). */
+/** Returns the space for a number of descriptors: control messages are aligned to 8 bytes (CMSG_SPACE). */
 export function controlSize(descriptors: number): number {
   return CMSGHDR_SIZE + Math.ceil((descriptors * 4) / 8) * 8;
 }
 
-/** A struct msghdr for one buffer, by the addresses of its parts. @param vector 16 bytes, gets the struct iovec */
+/** Writes a struct msghdr for one buffer, by the addresses of its parts. @param vector 16 bytes for the struct iovec */
 export function messageHeader(
   header: DataView,
   vector: { readonly view: DataView; readonly address: bigint },
@@ -54,12 +56,12 @@ export function messageHeader(
   header.setBigUint64(CONTROL_LENGTH, BigInt(control.length), littleEndian);
 }
 
-/** Whether the message or its descriptors were cut: what did not fit is lost, or closed. */
+/** Tells whether the message or its descriptors were truncated; what did not fit is lost or closed. */
 export function isCut(header: DataView): boolean {
   return (header.getInt32(MESSAGE_FLAGS, littleEndian) & (MSG_TRUNC | MSG_CTRUNC)) !== 0;
 }
 
-/** The descriptors of a control buffer's first message (unix(7), SCM_RIGHTS); a sender's are in one, whatever it sends. */
+/** Returns the descriptors of a control buffer's first message (unix(7), SCM_RIGHTS); a sender's are always in one. */
 export function descriptorsIn(control: Uint8Array): readonly number[] {
   if (control.length < CMSGHDR_SIZE) return [];
   const view = new DataView(control.buffer, control.byteOffset, control.byteLength);

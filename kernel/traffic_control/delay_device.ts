@@ -7,21 +7,21 @@ import { create, deleteLink } from "../route/link.ts";
 
 const KIND = "ifb";
 
-/** A device that hands back what it is given to send, once its queueing discipline lets it (drivers/net/ifb.c). */
+/** A device that returns the frames given to it when its queueing discipline releases them (drivers/net/ifb.c). */
 export interface DelayDevice {
   readonly name: string;
-  /** Tells the device from one that somebody else has given this name. */
+  /** Distinguishes the device from one that another program has given this name. */
   readonly mac: MacAddress;
 }
 
 /**
- * Makes such a device, down; EEXIST when the name is taken.
+ * Returns the request to make such a device, down; EEXIST when the name is taken.
  *
- * What it hands back goes on at the link that received it, behind that link's classifiers and behind the ingress hook of
- * netfilter's netdev family (__netif_receive_skb_core, skip_classify), which so never sees it: rules about such a link
- * belong to the bridge family or the IP hooks.
+ * A returned frame continues at the link that received it, after that link's classifiers and after the ingress hook of
+ * netfilter's netdev family (__netif_receive_skb_core, skip_classify), which therefore never sees it: rules about such
+ * a link belong in the bridge family or the IP hooks.
  *
- * @param mtu bytes; that of the links whose frames it is given
+ * @param mtu the MTU, in bytes, of the links whose frames it receives
  */
 export function createDelayDevice(device: DelayDevice, mtu: number): Request {
   return request(
@@ -32,15 +32,15 @@ export function createDelayDevice(device: DelayDevice, mtu: number): Request {
   );
 }
 
-/** Whether a link of the device's name is this device, by the kind and the MAC address it was made with. */
+/** Tells whether a link with the device's name is this device, by the kind and the MAC address it was made with. */
 export function isDelayDevice(link: Link, device: DelayDevice): boolean {
   return link.name === device.name && link.kind === KIND && link.mac === device.mac;
 }
 
 /**
- * Removes the device. By its index, so that a link which takes the name meanwhile stays; one that is gone is no error.
+ * Removes the device, by index, so that a link that takes the name meanwhile stays. A missing device is not an error.
  *
- * @param link what has the device's name, if anything; it stays when it is not the device
+ * @param link the link with the device's name, if any; it stays when it is not the device
  * @throws NetlinkError when the kernel refuses
  */
 export function removeDelayDevice(socket: NetlinkSocket, link: Link | undefined, device: DelayDevice): void {

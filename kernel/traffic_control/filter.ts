@@ -20,30 +20,30 @@ const TERMINAL = 1;
 /** TC_ACT_STOLEN: the frame goes nowhere else. */
 const STOLEN = 4;
 
-/** Where a frame goes on: it leaves by the link (TCA_EGRESS_REDIR), or is received by it (TCA_INGRESS_REDIR). */
+/** The path of a redirected frame: the link sends it (TCA_EGRESS_REDIR) or receives it (TCA_INGRESS_REDIR). */
 export type Direction = "sent" | "received";
 const DIRECTIONS: Readonly<Record<Direction, number>> = { sent: 1, received: 3 };
 
 const PROTOCOLS = { all: 0x0003, ip: 0x0800, ip6: 0x86dd } as const;
 
-/** Which frames a filter is asked about: ETH_P_ALL has those with VLAN tags and of unknown protocols, the others do not. */
+/** The frames that a filter sees. Only ETH_P_ALL includes those with VLAN tags and of unknown protocols. */
 export type FilterProtocol = keyof typeof PROTOCOLS;
 
-/** tcm_info: a filter's place among those of a link, and its protocol as a big-endian number. */
+/** Returns tcm_info: a filter's priority among those of a link, and its protocol as a big-endian number. */
 export function filterInfo(priority: number, protocol: FilterProtocol): number {
   const number = PROTOCOLS[protocol];
   return priority * 0x1_0000 + (littleEndian ? ((number & 0xff) << 8) | (number >> 8) : number);
 }
 
-/** Four bytes of a frame that must be so: the value in network order, and of which of its bits that is said. */
+/** Four bytes of a frame to compare: the value in network order, and the mask of its compared bits. */
 export interface FrameWord {
-  /** Bytes from the network header; that of Ethernet begins at -14. */
+  /** The offset from the network header in bytes; the Ethernet header begins at -14. */
   readonly offset: number;
   readonly mask: number;
   readonly value: number;
 }
 
-/** What says that a frame has these bytes at an offset. */
+/** Returns the words that match these bytes at an offset. */
 export function frameWords(offset: number, bytes: Uint8Array): readonly FrameWord[] {
   const words: FrameWord[] = [];
   for (let start = 0; start < bytes.length; start += 4) {
@@ -73,7 +73,7 @@ const selectorLayout = {
 /** struct tc_u32_key. */
 const keyLayout = { mask: "be32", value: "be32", offset: "i32", offsetMask: "i32" } as const;
 
-/** What a classifier looks at. */
+/** The fields of a classifier. */
 export interface Selector extends Partial<Omit<StructValues<typeof selectorLayout>, "keys">> {
   readonly words: readonly FrameWord[];
 }
@@ -118,7 +118,7 @@ const actionAttributes = {
   kind: [1, string],
   options: [2, nested(mirredAttributes)],
 } as const satisfies AttributeTable;
-/** Actions are numbered in their order; there is one. */
+/** Actions are numbered in their order; we use only one. */
 const actionList = { first: [1, nested(actionAttributes)] } as const satisfies AttributeTable;
 
 /** TCA_U32_*. */
@@ -129,7 +129,7 @@ export const u32Attributes = {
 
 type Actions = AttributeValues<typeof actionList>;
 
-/** Has a link send or receive the frame in the place of whoever has it (act_mirred). While the link is down, it is dropped. */
+/** Returns the action to have a link send or receive the frame instead (act_mirred). A link that is down drops it. */
 export function redirectTo(link: number, direction: Direction): Actions {
   return {
     first: {
@@ -139,17 +139,17 @@ export function redirectTo(link: number, direction: Direction): Actions {
   };
 }
 
-/** A filter of what a link receives, and where the frames go that it matches. */
+/** A filter of the frames that a link receives, and the actions on matching frames. */
 export interface ReceivedFilter {
-  /** The link's. */
+  /** The link's index. */
   readonly index: number;
-  /** As {@link filterInfo} has it. */
+  /** As {@link filterInfo} returns it. */
   readonly info: number;
   readonly words: readonly FrameWord[];
   readonly actions: Actions;
 }
 
-/** Adds one to a link that has a place for classifiers. @param action what it is for, in words */
+/** Returns the request to add a filter to a link that has classifiers. @param action its purpose in words */
 export function addReceivedFilter(action: string, { index, info, words, actions }: ReceivedFilter): Request {
   return request(
     action,
@@ -162,7 +162,7 @@ export function addReceivedFilter(action: string, { index, info, words, actions 
   );
 }
 
-/** Deletes all filters of what a link receives that have this place and protocol. @param info as {@link filterInfo} has it */
+/** Returns the request to delete the received filters of a priority and protocol. @param info of {@link filterInfo} */
 export function deleteReceivedFilters(index: number, info: number): Request {
   return request(
     `delete filters ${info >>> 16} of what link ${index} receives`,
@@ -172,7 +172,7 @@ export function deleteReceivedFilters(index: number, info: number): Request {
   );
 }
 
-/** The index of the link to which actions redirect; undefined when they do anything else. */
+/** Returns the index of the link to which actions redirect; undefined for any other actions. */
 export function redirectionOf(actions: Actions | undefined, direction: Direction): number | undefined {
   const action = actions?.first;
   const mirred = action?.kind === KIND_ACTION ? action.options?.parameters : undefined;

@@ -9,17 +9,17 @@ export const trafficControlLayout = {
   attributes: { kind: [1, string], options: [2, bytes] },
 } as const satisfies BodyLayout & { attributes: AttributeTable };
 
-/** TC_H_ROOT: a queueing discipline that takes all a link sends. */
+/** TC_H_ROOT: the queueing discipline for all frames that a link sends. */
 export const ROOT = 0xffff_ffff;
-/** TC_H_CLSACT: where the classifiers of a link hang. */
+/** TC_H_CLSACT: the parent of a link's classifiers. */
 export const CLASSIFIERS = 0xffff_fff1;
-/** TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS): those of what it receives. */
+/** TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS): the classifiers of received frames. */
 export const RECEIVED = 0xffff_fff2;
 
 /**
- * The index of the link that a message about queueing disciplines or filters is about.
+ * Returns the link index of a message about queueing disciplines or filters.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function filteredLink({ body }: ReceivedMessage): number {
   return decodeStruct(trafficControlLayout.struct, body).index;

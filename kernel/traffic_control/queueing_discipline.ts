@@ -6,23 +6,23 @@ export const RTM_NEWQDISC = 36;
 const RTM_DELQDISC = 37;
 const RTM_GETQDISC = 38;
 
-/** The place for classifiers of what a link receives and sends. */
+/** The discipline that holds classifiers of received and sent frames. */
 const KIND_CLASSIFIERS = "clsact";
 
-/** Where a queueing discipline hangs: at what a link sends, or at its classifiers. */
+/** The place of a queueing discipline: at the frames that a link sends, or at its classifiers. */
 export type Attachment = "root" | "classifiers";
 
 const parents: Readonly<Record<Attachment, number>> = { root: ROOT, classifiers: CLASSIFIERS };
 
-/** What the kernel says of a queueing discipline, whatever its kind. */
+/** The data that the kernel reports about any kind of queueing discipline. */
 export interface QueueingDiscipline {
-  /** The link it belongs to. */
+  /** The index of its link. */
   readonly index: number;
   readonly kind: string;
   readonly attachment: Attachment | undefined;
 }
 
-/** Gives a link a place for classifiers (sch_ingress); EEXIST when it has one. */
+/** Returns the request to add a place for classifiers to a link (sch_ingress); EEXIST when it has one. */
 export function addClassifiers(index: number): Request {
   return request(
     `make a place for classifiers on link ${index} (kernel options NET_SCH_INGRESS, NET_CLS_ACT)`,
@@ -32,7 +32,7 @@ export function addClassifiers(index: number): Request {
   );
 }
 
-/** Takes a queueing discipline from a link, with the filters in it; ENOENT or EINVAL when there is none. */
+/** Returns the request to delete a link's queueing discipline with its filters; ENOENT or EINVAL when there is none. */
 export function deleteQueueingDiscipline(index: number, attachment: Attachment): Request {
   return request(
     `remove the ${attachment} queueing discipline of link ${index}`,
@@ -42,7 +42,7 @@ export function deleteQueueingDiscipline(index: number, attachment: Attachment):
   );
 }
 
-/** Asks for the queueing disciplines of a link. */
+/** Returns the request for the queueing disciplines of a link. */
 export function dumpQueueingDisciplines(index: number): Request {
   return request(
     `list the queueing disciplines of link ${index}`,
@@ -53,9 +53,9 @@ export function dumpQueueingDisciplines(index: number): Request {
 }
 
 /**
- * The queueing discipline a RTM_NEWQDISC message describes.
+ * Returns the queueing discipline in a RTM_NEWQDISC message.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseQueueingDiscipline(message: ReceivedMessage): QueueingDiscipline {
   const { header, attributes } = decodeBody(trafficControlLayout, message.body);

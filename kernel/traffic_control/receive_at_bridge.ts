@@ -17,29 +17,30 @@ import {
 } from "./filter.ts";
 import { trafficControlLayout } from "./message.ts";
 
-/** Behind the filters of others, whom the kernel counts down from 49152 where they name no place themselves. */
+/** After filters of other programs, which the kernel numbers downwards from 49152 when they choose no priority. */
 const PRIORITY = 0xd000;
 
-/** Bytes from the network header: where Ethernet's addresses begin, and the source addresses of IPv4 and IPv6. */
+/** Offsets from the network header: Ethernet's addresses, and the source addresses of IPv4 and IPv6. */
 const MAC_ADDRESSES = -14;
 const SOURCE_ADDRESS = { 4: 12, 6: 8 } as const;
 
-/** Who sends a frame to whom, and the IP packet in it. */
+/** The addresses of a frame and of the IP packet in it. */
 export interface FrameEnds {
   readonly source: MacAddress;
   readonly destination: MacAddress;
-  /** The source of the packet. */
+  /** The source address of the packet. */
   readonly address: Address;
 }
 
 /**
- * Has a bridge receive at once what one of its ports does of these frames: without the bridge's search for the
+ * Makes a bridge receive at once these frames that one of its ports receives: without the bridge's search for the
  * destination, its hooks, and br_netfilter.
  *
- * All three addresses are compared, and the protocol: so what looks at the bridge's frames to see whose they are misses
- * none but those that are as they should be. All others take the bridge as before, those with VLAN tags among them (their
- * protocol is the tag's). Whether a frame is for the node the kernel has said by then: one to the port's own MAC address
- * (eth_type_trans). The kernel answers ENOENT without NET_CLS_U32 or NET_ACT_MIRRED, EINVAL for a port without classifiers.
+ * The filter compares all three addresses and the protocol, so only frames with correct addresses bypass the checks of
+ * the bridge's hooks. All others pass the bridge as before, including those with VLAN tags (their protocol is the
+ * tag's). By then the kernel has decided whether a frame is for the node: it is when sent to the port's own MAC address
+ * (eth_type_trans). The kernel answers ENOENT without NET_CLS_U32 or NET_ACT_MIRRED, EINVAL for a port without
+ * classifiers.
  *
  * @param port the port's index
  * @param bridge the bridge's index
@@ -51,30 +52,30 @@ export function receiveAtBridge(port: number, bridge: number, { source, destinat
   addresses.set(macToBytes(source), 6);
   return addReceivedFilter(`have link ${bridge} receive what link ${port} does from ${formatAddress(address)}`, {
     index: port,
-    // Filters of one priority are of one protocol.
+    // Filters of one priority have one protocol.
     info: family === 4 ? filterInfo(PRIORITY, "ip") : filterInfo(PRIORITY + 1, "ip6"),
     words: [...frameWords(MAC_ADDRESSES, addresses), ...frameWords(SOURCE_ADDRESS[family], addressToBytes(address))],
     actions: redirectTo(bridge, "received"),
   });
 }
 
-/** Ends what {@link receiveAtBridge} has begun, for all addresses of a port; ENOENT or EINVAL where it has not. */
+/** Returns the requests that undo {@link receiveAtBridge} for all addresses of a port; ENOENT or EINVAL without it. */
 export function endReceivingAtBridge(port: number): readonly Request[] {
   return [filterInfo(PRIORITY, "ip"), filterInfo(PRIORITY + 1, "ip6")].map((info) => deleteReceivedFilters(port, info));
 }
 
-/** A filter of what a port receives. */
+/** A filter of the frames that a port receives. */
 export interface PortFilter {
-  /** Whether it has the place and the shape of those of {@link receiveAtBridge}. */
+  /** Whether it has the priority and the shape of a filter of {@link receiveAtBridge}. */
   readonly isOurs: boolean;
-  /** The index of the link that receives the frames; 0 where that link is gone, and the frames with it. */
+  /** The index of the link that receives the frames; 0 when that link has gone, so that the frames are lost. */
   readonly target: number;
 }
 
 /**
- * The filter that a RTM_NEWTFILTER message describes; undefined for what only holds filters, as the kernel lists it with them.
+ * Returns the filter in a RTM_NEWTFILTER message; undefined for a container of filters, which the kernel lists, too.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parsePortFilter(message: ReceivedMessage): PortFilter | undefined {
   const { header, attributes } = decodeBody(trafficControlLayout, message.body);

@@ -12,15 +12,15 @@ import {
 } from "./filter.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 
-/** Also frames with VLAN tags and of unknown protocols. */
+/** Includes frames with VLAN tags and of unknown protocols. */
 const INFO = filterInfo(1, "all");
 
 /**
- * Has every frame that a link receives sent by another link instead (cls_u32, act_mirred). While that one is down, the
- * frames are dropped.
+ * Returns the request to have another link send every frame that a link receives (cls_u32, act_mirred). While the other
+ * link is down, the frames are dropped.
  *
- * The classifier has no key. With one that compares nothing ("match u32 0 0"), frames too short to hold its four bytes
- * would not match (u32_classify), and whoever sends such frames would go unlimited.
+ * The classifier has no key. A key that compares nothing ("match u32 0 0") would not match frames that are too short
+ * for its four bytes (u32_classify), so their sender would not be limited.
  */
 export function redirectReceived(index: number, target: number): Request {
   return addReceivedFilter(
@@ -29,7 +29,7 @@ export function redirectReceived(index: number, target: number): Request {
   );
 }
 
-/** Asks for the filters of what a link receives; ENOENT or EINVAL when it has no place for any. */
+/** Returns the request for the filters of received frames; ENOENT or EINVAL when the link has no classifiers. */
 export function dumpReceivedFilters(index: number): Request {
   return request(
     `list the filters of what link ${index} receives`,
@@ -40,10 +40,10 @@ export function dumpReceivedFilters(index: number): Request {
 }
 
 /**
- * The index of the link to which a filter of a RTM_NEWTFILTER message redirects every frame; undefined for a filter
- * that does anything else or matches less.
+ * Returns the index of the link to which a filter in a RTM_NEWTFILTER message redirects every frame; undefined for a
+ * filter that does anything else or matches less.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseRedirect(message: ReceivedMessage): number | undefined {
   const { header, attributes } = decodeBody(trafficControlLayout, message.body);

@@ -7,10 +7,10 @@ import { ROOT, trafficControlLayout } from "./message.ts";
 import { RTM_NEWQDISC } from "./queueing_discipline.ts";
 
 const KIND = "tbf";
-/** TC_LINKLAYER_ETHERNET: the kernel computes with the rate itself and needs no table of it. */
+/** TC_LINKLAYER_ETHERNET: the kernel computes with the rate itself and needs no rate table. */
 const LINK_LAYER_ETHERNET = 1;
 const LARGEST_U32 = 0xffff_ffff;
-/** PSCHED_TICKS2NS (include/net/pkt_sched.h): what user space calls a tick is 64 ns. */
+/** PSCHED_TICKS2NS (include/net/pkt_sched.h): a user space tick is 64 ns. */
 const NANOSECONDS_PER_TICK = 64;
 
 /** struct tc_tbf_qopt: two struct tc_ratespec, then three numbers. */
@@ -45,23 +45,23 @@ const attributes = {
   burst: [6, u32],
 } as const satisfies AttributeTable;
 
-/** A token bucket: what it lets through, in bytes of whole Ethernet frames. */
+/** A token bucket. It counts bytes of whole Ethernet frames. */
 export interface TokenBucket {
-  /** Bytes per second. */
+  /** In bytes per second. */
   readonly rate: number;
-  /** Bytes that may pass at once after a pause; a frame that is larger is dropped, or cut where it is of many segments. */
+  /** The bytes that may pass at once after a pause. A larger frame is dropped, or split if it has many segments. */
   readonly burst: number;
-  /** Bytes that may wait. */
+  /** The bytes that may wait. */
   readonly limit: number;
 }
 
 /**
- * Has all that a link sends pass a token bucket, in place of what it passed before (sch_tbf).
+ * Returns the request to limit all that a link sends by a token bucket, which replaces its former discipline (sch_tbf).
  *
- * Segments that the sender left to the network card (GSO) count as the frames they will be; a packet of them that is
- * larger than the burst is cut first (tbf_segment), so that it waits like any other.
+ * Segments that the sender left to the network card (GSO) count as the frames that they become. Such a packet that is
+ * larger than the burst is split first (tbf_segment), so that it waits like any other.
  *
- * @throws RangeError when rate, burst or limit is no integer in the kernel's bounds
+ * @throws RangeError when rate, burst or limit is not an integer within the kernel's bounds
  */
 export function setTokenBucket(index: number, bucket: TokenBucket): Request {
   if (!isPositive(bucket.rate, Number.MAX_SAFE_INTEGER)) throw new RangeError(`rate: ${bucket.rate} bytes per second`);
@@ -76,7 +76,7 @@ export function setTokenBucket(index: number, bucket: TokenBucket): Request {
       options: attributeBytes(attributes, {
         parameters: { rate: Math.min(bucket.rate, LARGEST_U32), limit: bucket.limit, buffer: 0 },
         rate: BigInt(bucket.rate),
-        // In bytes, since the ticks of the parameters are too coarse for a fast link. It overrides them.
+        // In bytes, because the ticks of the parameters are too coarse for a fast link. It overrides them.
         burst: bucket.burst,
       }),
     },
@@ -84,10 +84,10 @@ export function setTokenBucket(index: number, bucket: TokenBucket): Request {
 }
 
 /**
- * The token bucket a RTM_NEWQDISC message describes; undefined for another discipline. The kernel keeps the burst as
- * a time in steps of 64 ns, so it comes back within a step's bytes.
+ * Returns the token bucket in a RTM_NEWQDISC message; undefined for another discipline. The kernel stores the burst as
+ * a time in steps of 64 ns, so the result may differ by a step's bytes.
  *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not one
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function parseTokenBucket(message: ReceivedMessage): TokenBucket | undefined {
   const { kind, options } = decodeBody(trafficControlLayout, message.body).attributes;

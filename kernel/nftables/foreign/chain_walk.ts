@@ -3,30 +3,30 @@ import { judgeRule } from "./rule_judge.ts";
 import type { PacketState, SamplePacket } from "./sample_packet.ts";
 import { eitherBytes } from "./ternary.ts";
 
-/** Rules that are looked at for one packet and base chain. */
+/** The most rules evaluated for one packet and base chain. */
 const MOST_RULES = 100_000;
 /** NFT_JUMP_STACK_SIZE. */
 const DEEPEST = 16;
 
-/** How a packet may leave a base chain. */
+/** One way in which a packet may leave a base chain. */
 export interface ChainEnd {
   readonly kind: "pass" | "drop" | "reject" | "unknown";
-  /** The chain with the rule that decides. */
+  /** The chain with the deciding rule. */
   readonly chain: string;
-  /** That rule; undefined for the base chain's policy, or the end of what is looked at. */
+  /** The handle of that rule; undefined for the base chain's policy, or the end of the evaluation. */
   readonly handle: bigint | undefined;
   readonly state: PacketState;
 }
 
-/** A rule of which it is not certain whether it matches. */
+/** A rule that may or may not match. */
 export interface Doubt {
   readonly chain: string;
   readonly handle: bigint;
-  /** The names of all that cannot be evaluated. */
+  /** The names of everything in it that cannot be evaluated. */
   readonly about: readonly string[];
 }
 
-/** All ways that a packet may leave a base chain: one where everything is known. */
+/** All ways in which a packet may leave a base chain; only one when everything is known. */
 export interface ChainWalk {
   readonly ends: readonly ChainEnd[];
   readonly doubts: readonly Doubt[];
@@ -63,7 +63,7 @@ class Walk {
     this.#packet = packet;
   }
 
-  /** @returns the state of a packet that comes out of the chain's end; undefined where none does */
+  /** @returns the state of a packet that passes the chain's end; undefined when none does */
   chain(name: string, before: PacketState, depth: number): PacketState | undefined {
     let state = before;
     let returned: PacketState | undefined;
@@ -96,10 +96,10 @@ class Walk {
   }
 }
 
-/** Ends of rules as ends of a chain: a packet that is translated goes on, as after "accept". */
+/** The ends of a rule as ends of a chain. A translated packet passes, as after "accept". */
 const KINDS = { accept: "pass", translate: "pass", continue: "pass", drop: "drop", reject: "reject" } as const;
 
-/** The common knowledge of a packet that came the one way or the other; undefined for a way that none takes. */
+/** Returns what two possible states of a packet have in common; undefined stands for an impossible one. */
 export function eitherState(a: PacketState | undefined, b: PacketState | undefined): PacketState | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return {

@@ -1,12 +1,12 @@
 import { littleEndian } from "../../netlink/writer.ts";
 
-/** A range of ports of a test of iptables, both ends included. */
+/** A range of ports in an iptables test, both ends included. */
 export type PortRange = readonly [first: number, last: number];
 
-/** The test that a match of iptables makes (`-m NAME`), as far as it is known here. */
+/** The test of an iptables match (`-m NAME`), as far as it is known here. */
 export type ExtensionTest =
   | { readonly kind: "always" }
-  /** A header or a protocol that no sample packet has. */
+  /** A test of a header or a protocol that no sample packet has. */
   | { readonly kind: "never" }
   | { readonly kind: "state"; readonly mask: number; readonly isNegated: boolean }
   | {
@@ -14,7 +14,7 @@ export type ExtensionTest =
       readonly protocol: "tcp" | "udp" | undefined;
       readonly source: readonly PortRange[];
       readonly destination: readonly PortRange[];
-      /** One of the two is enough. */
+      /** Whether one of the two is enough. */
       readonly isEither: boolean;
       readonly isSourceNegated: boolean;
       readonly isDestinationNegated: boolean;
@@ -26,7 +26,7 @@ export type ExtensionTest =
       readonly isNegated: boolean;
       readonly ports: ExtensionTest;
     }
-  /** Bits 1 << RTN_*, 0 for any. */
+  /** The types are bits 1 << RTN_*, 0 for any. */
   | {
       readonly kind: "address type";
       readonly source: number;
@@ -55,13 +55,13 @@ export type ExtensionTest =
 
 const CONNTRACK_STATE = 1;
 const STATE_ALIAS = 1 << 13;
-/** Matches of what packets of TCP and UDP without extension headers do not have; they find nothing, negated or not. */
+/** Matches on headers that TCP and UDP packets without extension headers lack. They never match, negated or not. */
 const ABSENT: readonly string[] = "rt frag hbh dst mh ah esp icmp icmp6 sctp dccp ipcomp".split(" ");
 const ANY_PORT: PortRange = [0, 0xffff];
 
 /**
- * The test that a match of iptables makes (struct xt_*, include/uapi/linux/netfilter/xt_*.h); "unknown" for one that is not known
- * here, of another revision or shorter than it should be.
+ * Returns the test of an iptables match (struct xt_*, include/uapi/linux/netfilter/xt_*.h); "unknown" for a match or
+ * revision that is not known here, or for data that is too short.
  */
 export function extensionTest(name: string, revision: number, info: Uint8Array): ExtensionTest {
   if (ABSENT.includes(name)) return { kind: "never" };
@@ -72,7 +72,7 @@ export function extensionTest(name: string, revision: number, info: Uint8Array):
 }
 
 interface Decoder {
-  /** Bytes that it needs. */
+  /** The bytes that it needs. */
   readonly least: number;
   readonly test: (info: DataView) => ExtensionTest | undefined;
 }
@@ -100,7 +100,7 @@ const DECODERS: Readonly<Record<string, Decoder | undefined>> = {
   rpfilter: { least: 1, test: reversePath },
 };
 
-/** struct xt_conntrack_mtinfo1 and later: only tests of the state are known here. */
+/** Decodes struct xt_conntrack_mtinfo1 and later: only tests of the state are known here. */
 function connectionState(info: DataView, stateBytes: 1 | 2): ExtensionTest | undefined {
   const [matched, inverted] = [u16(info, 146), u16(info, 148)];
   if ((matched & ~STATE_ALIAS) !== CONNTRACK_STATE) return undefined;
@@ -108,7 +108,7 @@ function connectionState(info: DataView, stateBytes: 1 | 2): ExtensionTest | und
   return { kind: "state", mask, isNegated: (inverted & CONNTRACK_STATE) !== 0 };
 }
 
-/** XT_STATE_UNTRACKED stands elsewhere than XT_CONNTRACK_STATE_UNTRACKED. */
+/** XT_STATE_UNTRACKED and XT_CONNTRACK_STATE_UNTRACKED are different bits. */
 function oldState(mask: number): number {
   return (mask & 0xf) | ((mask & 0x40) === 0 ? 0 : UNTRACKED);
 }
@@ -132,7 +132,7 @@ function negatedPorts(flags: number): { readonly isSourceNegated: boolean; reado
   return { isSourceNegated: (flags & 1) !== 0, isDestinationNegated: (flags & 2) !== 0 };
 }
 
-/** struct xt_tcp: ports, an option, flags. */
+/** Decodes struct xt_tcp: ports, an option, flags. */
 function tcp(info: DataView): ExtensionTest | undefined {
   if (info.getUint8(8) !== 0) return undefined;
   const inverted = info.getUint8(11);
@@ -141,7 +141,7 @@ function tcp(info: DataView): ExtensionTest | undefined {
   return mask === 0 ? ports : { kind: "flags", mask, value: info.getUint8(10), isNegated: (inverted & 4) !== 0, ports };
 }
 
-/** struct xt_multiport_v1: a port whose flag is set begins a range that the next one ends. */
+/** Decodes struct xt_multiport_v1: a port whose flag is set begins a range that the next port ends. */
 function multiport(info: DataView): ExtensionTest {
   const [which, count] = [info.getUint8(0), Math.min(info.getUint8(1), 15)];
   const ranges: PortRange[] = [];
@@ -179,7 +179,7 @@ function markTest(of: "packet" | "connection", info: DataView): ExtensionTest {
   return { kind: "mark", of, value: u32(info, 0), mask: u32(info, 4), isNegated: info.getUint8(8) !== 0 };
 }
 
-/** struct xt_iprange_mtinfo; addresses of IPv4 stand in the first four of sixteen bytes. */
+/** Decodes struct xt_iprange_mtinfo. An IPv4 address takes the first four of sixteen bytes. */
 function addressRange(info: DataView): ExtensionTest {
   const flags = info.getUint8(64);
   const range = (offset: number): readonly [Uint8Array, Uint8Array] => [

@@ -6,7 +6,7 @@ import { AddressType, connectionStateOf, ConnectionState, tcpFlags, wordBytes } 
 import type { Ternary } from "./ternary.ts";
 import { both, either, equals, isBetween, masked, opposite, ternary } from "./ternary.ts";
 
-/** XT_CONNTRACK_STATE_BIT of the states. */
+/** XT_CONNTRACK_STATE_BIT of each state. */
 const STATE_BITS: Readonly<Record<number, number | undefined>> = {
   [ConnectionState.ESTABLISHED]: 1 << 1,
   [ConnectionState.NEW]: 1 << 3,
@@ -16,7 +16,7 @@ const STATE_BITS: Readonly<Record<number, number | undefined>> = {
 const TRANSLATED = 0xc0;
 const DESTINATION_TRANSLATED = 0x80;
 
-/** Whether a packet passes a match of iptables. */
+/** Tells whether a packet passes an iptables match. */
 export function judgeTest(test: ExtensionTest, packet: SamplePacket, state: PacketState): Ternary {
   switch (test.kind) {
     case "always":

@@ -19,7 +19,7 @@ import { foreignSet, MOST_ELEMENTS } from "./foreign_set.ts";
 import type { Step } from "./step.ts";
 import { decodeSteps } from "./step_decoder.ts";
 
-/** Families whose rules can stop packets of pods, by NFPROTO_*. */
+/** The families whose rules can stop packets of pods, by NFPROTO_*. */
 const FAMILIES: ReadonlyMap<number, ForeignFamily> = new Map([
   [1, "inet"],
   [2, "ip"],
@@ -37,12 +37,12 @@ export type ForeignHook = (typeof HOOKS)[number] | (typeof NETDEV_HOOKS)[number]
 
 /** A rule of another program. */
 export interface ForeignRule {
-  /** By which `nft -a list` names it. */
+  /** The number by which `nft -a list` names it. */
   readonly handle: bigint;
   readonly steps: readonly Step[];
 }
 
-/** A chain of another program with its rules; `base` where it hooks in. */
+/** A chain of another program with its rules; `base` is set when it has a hook. */
 export interface ForeignChain {
   readonly name: string;
   readonly rules: readonly ForeignRule[];
@@ -51,7 +51,7 @@ export interface ForeignChain {
         readonly hook: ForeignHook;
         readonly priority: number;
         readonly policy: "accept" | "drop";
-        /** The links whose packets it sees, in the hooks ingress and egress. */
+        /** The links whose packets it sees in the hooks ingress and egress. */
         readonly devices: readonly string[];
       }
     | undefined;
@@ -61,13 +61,13 @@ export interface ForeignChain {
 export interface ForeignTable {
   readonly family: ForeignFamily;
   readonly name: string;
-  /** Whether it is of the module ip_tables, which nftables does not show (kernel/iptables/). */
+  /** Whether it belongs to the ip_tables module, which nftables does not show (kernel/iptables/). */
   readonly isLegacy?: true;
   readonly chains: ReadonlyMap<string, ForeignChain>;
   readonly sets: ReadonlyMap<string, ForeignSet>;
 }
 
-/** NFTA_HOOK_DEV and NFTA_HOOK_DEVS, with NFTA_DEVICE_NAME in it. */
+/** NFTA_HOOK_DEV, and NFTA_HOOK_DEVS with NFTA_DEVICE_NAME inside. */
 const hookAttributes = {
   number: [1, be32],
   priority: [2, be32],
@@ -84,9 +84,9 @@ const elementListLayout = {
 } as const satisfies BodyLayout;
 
 /**
- * Reads the tables of all programs but those that are ours, with rules as steps and the elements of sets.
+ * Reads the tables of all other programs, with rules as steps and the elements of sets.
  *
- * @param isOurs whether a table is left out
+ * @param isOurs tells whether a table is ours and left out
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */
 export function readForeignTables(
@@ -151,7 +151,7 @@ function baseOf(
   };
 }
 
-/** The elements of a set, one more than are looked at where there are too many. */
+/** Reads the elements of a set, but only one more than the limit when there are too many. */
 function readElements(
   socket: NetlinkSocket,
   { number, name: table }: MutableTable,
@@ -165,7 +165,7 @@ function readElements(
   return found;
 }
 
-/** An element as the kernel has it. */
+/** An element as the kernel reports it. */
 export type ForeignElement = NonNullable<AttributeValues<(typeof elementListLayout)["attributes"]>["elements"]>[number];
 
 function listing<A extends AttributeTable>(

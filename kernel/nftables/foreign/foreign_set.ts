@@ -6,7 +6,7 @@ import type { ForeignElement } from "./foreign_ruleset.ts";
 import type { KnownBytes, Ternary } from "./ternary.ts";
 import { both, equals, isAtLeast, isBetween, opposite } from "./ternary.ts";
 
-/** Sets with more elements are not looked at. */
+/** The largest set that is evaluated. */
 export const MOST_ELEMENTS = 20_000;
 /** NFT_SET_INTERVAL, NFT_SET_OBJECT. */
 const INTERVAL = 0x4;
@@ -20,11 +20,11 @@ const EMPTY = new Uint8Array();
 interface Held {
   readonly verdict: Verdict | undefined;
   readonly data: Uint8Array | undefined;
-  /** A rate or a quota of its own decides whether it is found. */
+  /** Whether a rate or a quota of its own decides whether the lookup finds it. */
   readonly isConditional: boolean;
 }
 
-/** Keys of a set from the first on: of each field up to the last, both included, or below `end`. */
+/** A range of keys from `first`: in each field up to `last`, both included, or below `end`. */
 interface Entry extends Held {
   readonly first: Uint8Array;
   readonly last: Uint8Array | undefined;
@@ -33,17 +33,17 @@ interface Entry extends Held {
 
 /** A set or a map of another program. */
 export interface ForeignSet {
-  /** Bytes of each field of a key. */
+  /** The size of each field of a key in bytes. */
   readonly fields: readonly number[];
   readonly keyLength: number;
   readonly isInterval: boolean;
   readonly entries: readonly Entry[];
   readonly otherwise: Held | undefined;
-  /** Why it cannot be looked at. */
+  /** The reason why it cannot be evaluated, if any. */
   readonly obstacle: string | undefined;
 }
 
-/** A set out of the kernel's description and its elements. */
+/** Returns a set built from the kernel's description and its elements. */
 export function foreignSet(
   { name = "", flags = 0, keyLength = 0, description, dataType }: AttributeValues<typeof setAttributes>,
   elements: readonly ForeignElement[],
@@ -83,7 +83,7 @@ function entryOf(element: ForeignElement): Entry {
   return { ...heldBy(element), first, last: element.keyEnd?.value ?? first, end: undefined };
 }
 
-/** Each element that is not an end begins a range up to the next one of the set; the last goes on without end. */
+/** Each element that is not an end begins a range up to the next element of the set; the last range is open. */
 function ranges(elements: readonly ForeignElement[]): readonly Entry[] {
   const isEnd = (one: ForeignElement): boolean => ((one.flags ?? 0) & INTERVAL_END) !== 0;
   const sorted = [...elements].sort((a, b) => {
@@ -105,15 +105,15 @@ function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return 0;
 }
 
-/** The result of a look-up. */
+/** The result of a lookup. */
 export interface Finding {
-  /** "yes" only where one element is certainly found. */
+  /** "yes" only when one element is found for certain. */
   readonly isFound: Ternary;
-  /** All that may be found, in no order. */
+  /** All elements that may be found, in any order. */
   readonly candidates: readonly Held[];
 }
 
-/** Looks a key up of which some bytes may not be known. */
+/** Looks up a key of which some bytes may be unknown. */
 export function lookUp(set: ForeignSet, key: KnownBytes): Finding {
   const candidates: Held[] = [];
   let isFound: Ternary = "no";

@@ -5,8 +5,8 @@ import type { FrameSide, PacketState, SamplePacket } from "./sample_packet.ts";
 import { initialState, packetFamily } from "./sample_packet.ts";
 
 /**
- * The hooks of the bridge family that a frame passes: pods are routed, so it ends at the bridge or begins there, and pods have no part in
- * the frames that a bridge forwards from port to port (br_handle_frame, br_dev_xmit).
+ * The hooks of the bridge family that a frame passes. Pods are routed, so a pod's frame ends or begins at the bridge;
+ * frames that a bridge forwards from port to port do not concern pods (br_handle_frame, br_dev_xmit).
  */
 const FRAME_HOOKS: Readonly<Record<FrameSide["direction"], readonly ForeignHook[]>> = {
   "from a port": ["prerouting", "input"],
@@ -20,12 +20,12 @@ const HOOKS: Readonly<Record<SamplePacket["path"], readonly ForeignHook[]>> = {
   output: ["output", "postrouting", "egress"],
 };
 
-/** A base chain in which a packet is lost. */
+/** A base chain in which a packet may be lost. */
 export interface Cut {
   readonly table: ForeignTable;
   readonly base: ForeignChain;
   readonly end: ChainEnd;
-  /** Why it is not certain; empty where it is. */
+  /** The reasons for uncertainty; empty when the loss is certain. */
   readonly doubts: readonly Doubt[];
 }
 
@@ -35,8 +35,8 @@ interface Place {
 }
 
 /**
- * Where others' rules drop or refuse a packet on its way through the node: at most one certain place, which is its last, and
- * all places before where that depends on what is not known.
+ * Returns the places where other programs' rules drop or refuse a packet on its way through the node: at most one
+ * certain place, the last, and before it every place that depends on something unknown.
  */
 export function cutsOf(tables: readonly ForeignTable[], packet: SamplePacket): readonly Cut[] {
   const cuts: Cut[] = [];
@@ -79,7 +79,7 @@ function seesLink(devices: readonly string[], hook: ForeignHook, packet: SampleP
   return link !== undefined && devices.includes(link.name);
 }
 
-/** One end for each rule. */
+/** Returns one end for each rule. */
 function distinct(ends: readonly ChainEnd[]): readonly ChainEnd[] {
   return [...new Map(ends.map((end) => [`${end.kind} ${end.chain} ${end.handle}`, end])).values()];
 }

@@ -15,7 +15,7 @@ const LESS = 2;
 const LESS_OR_EQUAL = 3;
 const GREATER = 4;
 
-/** NFT_META_* and NFT_CT_* by number, for what is said of a rule. */
+/** The names of NFT_META_* and NFT_CT_* by number, to describe a rule. */
 const META =
   "len protocol priority mark iif oif iifname oifname iiftype oiftype skuid skgid nftrace rtclassid secmark nfproto l4proto ibrname obrname pkttype cpu iifgroup oifgroup cgroup random ipsec iifkind oifkind ibrpvid ibrvproto time day hour sdif sdifname".split(
     " ",
@@ -27,16 +27,16 @@ const CT =
 
 /** The effect of a rule on a packet. */
 export interface Judgement {
-  /** All ends that it may have; none for a rule that only notes something or does not match. */
+  /** All ends that it may have; none for a rule that only logs or counts, or does not match. */
   readonly ends: readonly ForeignEnd[];
   /** Whether the next rule may see the packet. */
   readonly mayGoOn: boolean;
   readonly state: PacketState;
-  /** By what it is not certain; empty where it is. */
+  /** The reasons for uncertainty; empty when the effect is certain. */
   readonly doubts: readonly string[];
 }
 
-/** Judges one rule, with three values: what is not known makes it one that may match. */
+/** Evaluates one rule with three-valued logic: a rule that depends on something unknown may match. */
 export function judgeRule(
   steps: readonly Step[],
   packet: SamplePacket,
@@ -53,7 +53,7 @@ class RuleJudge {
   readonly #sets: ForeignTable["sets"];
   readonly #registers: (number | undefined)[] = Array.from({ length: REGISTER_BYTES });
   readonly #doubts = new Set<string>();
-  /** Names of values that were loaded without being known: a doubt where a comparison depends on it. */
+  /** Names of loaded values that are unknown. They become a doubt when a comparison depends on them. */
   readonly #vague = new Set<string>();
   #state: PacketState;
   #matches: Ternary = "yes";
@@ -72,7 +72,7 @@ class RuleJudge {
       if (ends === undefined) continue;
       const isCertain = this.#matches === "yes" && ends.isCertain;
       const [first] = ends.ends;
-      // A verdict "continue" is that of a rule that does not match.
+      // The verdict "continue" has the effect of a rule that does not match.
       const passes = first?.kind === "continue" && ends.ends.length === 1;
       if (passes) break;
       return {
@@ -131,7 +131,7 @@ class RuleJudge {
 
   #store(target: number, bytes: KnownBytes): undefined {
     for (const [i, byte] of bytes.entries()) this.#registers[(target + i) % REGISTER_BYTES] = byte;
-    // Values are filled up to the register's end.
+    // Values are padded to the register's end.
     for (let i = bytes.length; i % 4 !== 0; i++) this.#registers[(target + i) % REGISTER_BYTES] = 0;
   }
 
@@ -192,7 +192,7 @@ class RuleJudge {
     return undefined;
   }
 
-  /** Follows a write; where it may not have matched, the value before may still hold. */
+  /** Applies a write. If the rule may not have matched, the old value may still hold. */
   #change(step: Extract<Step, { readonly kind: "write" | "change mark" | "untrack" | "blur" }>): undefined {
     const isCertain = this.#matches === "yes";
     const { mark, connectionMark, isTracked } = this.#state;

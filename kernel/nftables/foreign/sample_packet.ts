@@ -6,23 +6,23 @@ import type { ForeignField } from "./step.ts";
 import type { KnownBytes } from "./ternary.ts";
 import { unknownBytes } from "./ternary.ts";
 
-/** A link by which a packet comes or goes. */
+/** A link by which a packet arrives or leaves. */
 export interface SampleLink {
   readonly index: number;
   readonly name: string;
 }
 
-/** RTN_*, of an address as the node sees it. */
+/** RTN_* of an address, from the node's point of view. */
 export const AddressType = { UNICAST: 1, LOCAL: 2 } as const;
 
-/** A frame at a port of a bridge, on its way from the port to the node or the other way. */
+/** A frame at a bridge port, on its way from the port to the node or from the node to the port. */
 export interface FrameSide {
   readonly direction: "from a port" | "to a port";
   readonly port: SampleLink;
   readonly bridge: SampleLink;
 }
 
-/** A packet that others' rules are asked about. */
+/** A packet for which other programs' rules are evaluated. */
 export interface SamplePacket {
   readonly path: "forward" | "input" | "output";
   readonly protocol: "tcp" | "udp";
@@ -32,27 +32,27 @@ export interface SamplePacket {
   readonly destinationPort: number;
   readonly in: SampleLink | undefined;
   readonly out: SampleLink | undefined;
-  /** The answer to a first packet that went the other way. */
+  /** Whether it is the answer to a first packet in the other direction. */
   readonly isReply: boolean;
-  /** The half of the connection that NAT has changed; "unknown" where that depends on the configuration. */
+  /** The half of the connection that NAT has changed; "unknown" when that depends on the configuration. */
   readonly translation: "none" | "destination" | "unknown";
   readonly isSourceLocal: boolean;
   readonly isDestinationLocal: boolean;
-  /** The link by which the node would send to the source; undefined where that is not known. */
+  /** The link by which the node would send to the source; undefined when that is unknown. */
   readonly reverseLink: SampleLink | undefined;
-  /** Present where rules of the bridge family are asked about the packet's frame. */
+  /** Set when rules of the bridge family are evaluated for the packet's frame. */
   readonly frame?: FrameSide;
 }
 
-/** The properties of a packet that rules change on its way. */
+/** The properties of a packet that rules may change on its way. */
 export interface PacketState {
   readonly mark: KnownBytes;
   readonly connectionMark: KnownBytes;
-  /** undefined where a rule may have ended it. */
+  /** undefined when a rule may have ended the tracking. */
   readonly isTracked: boolean | undefined;
 }
 
-/** States of a connection (NF_CT_STATE_*), as rules see them. */
+/** The states of a connection as rules see them (NF_CT_STATE_*). */
 export const ConnectionState = { ESTABLISHED: 2, NEW: 8, UNTRACKED: 64 } as const;
 
 const PROTOCOLS = { tcp: 6, udp: 17 } as const;
@@ -66,9 +66,9 @@ const REPLIED = 0x0e;
 const TRANSLATIONS = 0x30;
 const DESTINATION_TRANSLATED = 0x20;
 
-/** The state in which a packet comes to the node. */
+/** Returns the state in which a packet arrives at the node. */
 export function initialState({ isReply, frame }: SamplePacket): PacketState {
-  // Whether connections are tracked at a bridge depends on the kernel.
+  // Whether a bridge tracks connections depends on the kernel.
   if (frame !== undefined) return { mark: unknownBytes(4), connectionMark: unknownBytes(4), isTracked: undefined };
   return {
     mark: [0, 0, 0, 0],
@@ -78,9 +78,9 @@ export function initialState({ isReply, frame }: SamplePacket): PacketState {
 }
 
 /**
- * Reads the value that an expression loads of a packet.
+ * Reads the value that an expression loads from a packet.
  *
- * @returns as many bytes as are loaded; undefined where the packet has nothing of it, by which the rule does not match
+ * @returns the loaded bytes; undefined when the packet has no such value, so that the rule does not match
  */
 export function readField(
   packet: SamplePacket,
@@ -112,7 +112,7 @@ function readPayload(
   return Array.from({ length }, (_, i) => header[offset + i]);
 }
 
-/** MAC addresses are not known, and where there is no frame nothing is. */
+/** Returns the frame's header. MAC addresses are unknown, and without a frame everything is. */
 function frameHeader(packet: SamplePacket): KnownBytes {
   if (packet.frame === undefined) return [];
   const type = ETHERTYPES[familyOf(packet.source)];
@@ -122,7 +122,7 @@ function frameHeader(packet: SamplePacket): KnownBytes {
 function networkHeader({ source, destination, protocol }: SamplePacket): KnownBytes {
   const [from, to] = [addressToBytes(source), addressToBytes(destination)];
   const number = PROTOCOLS[protocol];
-  // These are not known: the length, the identification, the time to live and the checksum.
+  // The length, identification, time to live and checksum are unknown.
   return familyOf(source) === 4
     ? [
         0x45,
@@ -149,12 +149,12 @@ function transportHeader({ sourcePort, destinationPort, protocol, isReply }: Sam
   return [...ports, ...unknownBytes(9), tcpFlags(isReply)];
 }
 
-/** SYN of the first packet, ACK of answers. */
+/** Returns SYN for a first packet, ACK for an answer. */
 export function tcpFlags(isReply: boolean): number {
   return isReply ? 0x10 : 0x02;
 }
 
-/** NFT_META_*. */
+/** Reads NFT_META_*. */
 function readMeta(packet: SamplePacket, { mark }: PacketState, hook: ForeignHook, key: number): KnownBytes | undefined {
   const { incoming, outgoing } = linksAt(packet, hook);
   const family = familyOf(packet.source);
@@ -186,23 +186,23 @@ function readMeta(packet: SamplePacket, { mark }: PacketState, hook: ForeignHook
   }
 }
 
-/** Only what the node itself sends has a socket. */
+/** Only packets that the node itself sends have a socket. */
 function socketOwner({ path }: SamplePacket): KnownBytes | undefined {
   return path === "output" ? unknownBytes(4) : undefined;
 }
 
-/** NFPROTO_*, as rules see it. */
+/** Returns NFPROTO_* as rules see it. */
 function protocolFamily({ source, frame }: SamplePacket): number {
   return frame === undefined ? NFPROTO[familyOf(source)] : NFPROTO_BRIDGE;
 }
 
-/** NFT_META_BRI_*: the bridge of the port by which a frame comes or goes; all else that rules may ask is not known. */
+/** Reads NFT_META_BRI_*: the bridge of the port by which a frame arrives or leaves. Any other key is unknown. */
 function readBridgeMeta({ frame }: SamplePacket, key: number): KnownBytes | undefined {
   if (key !== 17 && key !== 18) return unknownBytes(NAME_LENGTH);
   return frame?.direction === (key === 17 ? "from a port" : "to a port") ? nameBytes(frame.bridge) : undefined;
 }
 
-/** The links as a hook sees them: "unknown" where kernels differ. */
+/** Returns the links as a hook sees them: "unknown" where kernels differ. */
 function linksAt(
   packet: SamplePacket,
   hook: ForeignHook,
@@ -229,7 +229,7 @@ function nameBytes(link: SampleLink | "unknown" | undefined): KnownBytes {
   return Array.from({ length: NAME_LENGTH }, (_, i) => (i < name.length ? name.charCodeAt(i) & 0xff : 0));
 }
 
-/** NFT_CT_*: the addresses of a direction, by any of their names. */
+/** NFT_CT_* of the addresses of a direction, under each of their names. */
 const CT_SOURCES: readonly number[] = [8, 19, 21];
 const CT_DESTINATIONS: readonly number[] = [9, 20, 22];
 
@@ -260,7 +260,7 @@ function readConnection(
   }
 }
 
-/** An address of a direction; undefined for other keys, and where NAT may have changed it. */
+/** Returns an address of a direction; undefined for other keys, and when NAT may have changed it. */
 function readConnectionAddress(packet: SamplePacket, key: number, direction: number): KnownBytes | undefined {
   if (packet.translation !== "none") return undefined;
   const isThisWay = (direction === 1) === packet.isReply;
@@ -273,7 +273,7 @@ function reversed({ source, destination }: SamplePacket): { readonly source: Add
   return { source: destination, destination: source };
 }
 
-/** The connection's state as rules see it (NF_CT_STATE_*); undefined where a rule may have ended its tracking. */
+/** Returns the connection's state as rules see it (NF_CT_STATE_*); undefined when a rule may have untracked it. */
 export function connectionStateOf({ isReply }: SamplePacket, { isTracked }: PacketState): number | undefined {
   if (isTracked === undefined) return undefined;
   if (!isTracked) return ConnectionState.UNTRACKED;
@@ -283,12 +283,12 @@ export function connectionStateOf({ isReply }: SamplePacket, { isTracked }: Pack
 function statusOf({ isReply, translation }: SamplePacket): KnownBytes {
   const known = wordBytes((isReply ? REPLIED : 0) | (translation === "destination" ? DESTINATION_TRANSLATED : 0));
   if (translation !== "unknown") return known;
-  // The bits of both translations are not known, and with them their byte.
+  // The bits of both translations are unknown, and with them their byte.
   const place = wordBytes(TRANSLATIONS);
   return known.map((byte, i) => (place[i] === 0 ? byte : undefined));
 }
 
-/** NFT_FIB_RESULT_OIF, …_OIFNAME, …_ADDRTYPE. */
+/** Reads NFT_FIB_RESULT_OIF, …_OIFNAME, …_ADDRTYPE. */
 function readFib(
   packet: SamplePacket,
   { result, flags }: { readonly result: number; readonly flags: number },
@@ -308,7 +308,7 @@ function readFib(
   return result === 1 ? indexBytes(found) : nameBytes(found);
 }
 
-/** The bytes of a number of 32 bits in the machine's order. */
+/** Returns the bytes of a 32-bit number in host order. */
 export function wordBytes(value: number): readonly number[] {
   const bytes = [value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, (value >>> 24) & 0xff];
   return littleEndian ? bytes : bytes.toReversed();
@@ -318,7 +318,6 @@ function hostWord(value: number | undefined): KnownBytes {
   return value === undefined ? unknownBytes(4) : wordBytes(value);
 }
 
-/** The family of a packet's addresses. */
 export function packetFamily({ source }: SamplePacket): Family {
   return familyOf(source);
 }

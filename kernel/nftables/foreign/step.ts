@@ -10,21 +10,21 @@ export type ForeignField =
   | { readonly kind: "ct"; readonly key: number; readonly direction: number | undefined }
   /** NFT_FIB_RESULT_* and NFTA_FIB_F_*. */
   | { readonly kind: "fib"; readonly result: number; readonly flags: number }
-  /** Whether a packet has an extension header of IPv6. */
+  /** Whether a packet has an IPv6 extension header. */
   | { readonly kind: "extension header"; readonly isPresence: boolean }
-  /** Whatever else an expression of this name loads. */
+  /** Any other value that an expression of this name loads. */
   | { readonly kind: "other"; readonly name: string };
 
-/** The ends of a rule, beside the verdicts of nftables. */
+/** The ends of a rule: the verdicts of nftables and others. */
 export type ForeignEnd =
   | Verdict
   | { readonly kind: "reject" }
-  /** The address of the packet is translated; the chain ends with it. */
+  /** The packet's address is translated, which ends the chain. */
   | { readonly kind: "translate" }
-  /** Another program, or a part of the kernel that is not looked at, decides. */
+  /** Another program, or a part of the kernel that is not evaluated here, decides. */
   | { readonly kind: "hand over"; readonly to: string };
 
-/** One step of a rule, as the kernel takes them. Positions are bytes of the sixteen registers. */
+/** One step of a rule, in the kernel's order. Positions are bytes of the sixteen registers. */
 export type Step =
   | { readonly kind: "load"; readonly target: number; readonly field: ForeignField }
   | { readonly kind: "value"; readonly target: number; readonly value: Uint8Array }
@@ -43,7 +43,7 @@ export type Step =
       readonly length: number;
       readonly size: number;
     }
-  /** A number that cannot be worked out, such as of a shift. */
+  /** A number that cannot be computed, such as the result of a shift. */
   | { readonly kind: "unknown value"; readonly target: number; readonly length: number; readonly name: string }
   | { readonly kind: "compare"; readonly source: number; readonly operator: number; readonly value: Uint8Array }
   | {
@@ -57,16 +57,16 @@ export type Step =
       readonly kind: "lookup";
       readonly set: string;
       readonly source: number;
-      /** Where the data of a map goes; "verdict" for a map of verdicts. */
+      /** The position for a map's data; "verdict" for a verdict map. */
       readonly target: number | "verdict" | undefined;
       readonly isNegated: boolean;
     }
   | { readonly kind: "test"; readonly test: ExtensionTest }
-  /** Something that may let the rule end here, by what is not known: a rate, a quota. */
+  /** An unknown condition, such as a rate or a quota, that may end the rule here. */
   | { readonly kind: "doubt"; readonly name: string }
   | { readonly kind: "write"; readonly what: "mark" | "connection mark"; readonly source: number }
   | { readonly kind: "change mark"; readonly mask: number; readonly xor: number }
   | { readonly kind: "untrack" }
-  /** A mark is set to a value that is not known. */
+  /** A mark is set to an unknown value. */
   | { readonly kind: "blur"; readonly what: "mark" | "connection mark" }
   | { readonly kind: "end"; readonly end: ForeignEnd };

@@ -8,9 +8,9 @@ import type { Step } from "./step.ts";
 import { targetSteps } from "./target.ts";
 
 const EMPTY = new Uint8Array();
-/** NFTA_MATCH_* and NFTA_TARGET_*: an extension of iptables in a rule of iptables-nft. */
+/** NFTA_MATCH_* and NFTA_TARGET_*: an iptables extension in a rule of iptables-nft. */
 const extensionAttributes = { name: [1, string], revision: [2, be32], info: [3, bytes] } as const;
-/** NFTA_BITWISE_OP and NFTA_EXTHDR_OP, _SREG: what our own rules do without. */
+/** NFTA_BITWISE_OP and NFTA_EXTHDR_OP, _SREG, which our own rules do not use. */
 const bitwiseAttributes = { ...instructions.bitwise, operation: [6, be32] } as const;
 const extensionHeader = { ...instructions.exthdr, operation: [6, be32], source: [7, be32] } as const;
 /** NFTA_BYTEORDER_* */
@@ -18,7 +18,7 @@ const byteOrder = { source: [1, be32], target: [2, be32], length: [4, be32], siz
 /** NFTA_OBJREF_IMM_TYPE; NFT_OBJECT_QUOTA, …_LIMIT. */
 const objectAttributes = { type: [1, be32] } as const;
 const LIMITING_OBJECTS: readonly number[] = [2, 4];
-/** NFTA_*_DREG of loads whose value is not worked out here, by the expression's name. */
+/** NFTA_*_DREG of loads whose value is not computed here, by the expression's name. */
 const otherTargets: Readonly<Record<string, number | undefined>> = {
   numgen: 1,
   hash: 2,
@@ -36,17 +36,17 @@ const CT_MARK = 3;
 const NOT_EQUAL = 1;
 const EXTENSION_IS_PRESENT = 1;
 const DYNAMIC_DELETE = 2;
-/** Bytes of the longest value that an expression loads. */
+/** The size of the longest value that an expression loads. */
 const LONGEST = 16;
 
-/** Where a register begins in the 64 bytes of all; the numbering is the kernel's (NFT_REG_1, NFT_REG32_00). */
+/** Returns a register's offset in the 64 bytes of all, by its number in the kernel (NFT_REG_1, NFT_REG32_00). */
 function positionOf(register: number | undefined): number {
   const number = register ?? 0;
   return (number >= 8 ? (number - 8) * 4 : (number - 1) * 16) & 63;
 }
 
 /**
- * The steps of another program's rule. An expression that is not known becomes one that may or may not match.
+ * Returns the steps of another program's rule. An unknown expression becomes one that may or may not match.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED for an attribute of another size
  */
@@ -105,7 +105,7 @@ const DECODERS: Readonly<Record<string, ((data: Uint8Array) => readonly Step[]) 
 
 function payload(data: Uint8Array): readonly Step[] {
   const { target, base = 0, offset = 0, length = 0 } = decodeAttributes(instructions.payload, data);
-  // A write into a packet is not followed: no rule of a firewall that we know does so before it decides.
+  // Writes into packets are ignored: no known firewall rule makes one before it decides.
   if (target === undefined) return [];
   return [{ kind: "load", target: positionOf(target), field: { kind: "payload", base, offset, length } }];
 }
@@ -165,7 +165,7 @@ function immediate(data: Uint8Array): readonly Step[] {
   return [{ kind: "end", end: verdict ?? { kind: "hand over", to: "a verdict that is not known" } }];
 }
 
-/** An element that is added or updated may find no room, or a rate that is used up. */
+/** An addition or an update may find no room, or a rate that is used up. */
 function dynamicSet(data: Uint8Array): readonly Step[] {
   const { operation = 0, instruction } = decodeAttributes(instructions.dynset, data);
   const isCertain = operation === DYNAMIC_DELETE || instruction === undefined;

@@ -1,17 +1,17 @@
 import { littleEndian } from "../../netlink/writer.ts";
 import type { Step } from "./step.ts";
 
-/** Targets of iptables that note something and let the packet go on. */
+/** iptables targets that let the packet continue. */
 const NOTING =
   "LOG NFLOG ULOG TRACE AUDIT CHECKSUM TCPMSS TCPOPTSTRIP CLASSIFY DSCP TOS TTL HL SET SECMARK CONNSECMARK IDLETIMER RATEEST TEE LED HMARK".split(
     " ",
   );
 const TRANSLATING = ["DNAT", "SNAT", "MASQUERADE", "REDIRECT", "NETMAP"];
-/** struct xt_ct_target_info begins with its flags; XT_CT_NOTRACK. */
+/** XT_CT_NOTRACK, in the flags at the start of struct xt_ct_target_info. */
 const NOTRACK = 1;
 const CONNMARK_RESTORE = 2;
 
-/** The steps that a target of iptables stands for (`-j NAME`, struct xt_*); one that is not known may do anything. */
+/** Returns the steps of an iptables target (`-j NAME`, struct xt_*). An unknown target may do anything. */
 export function targetSteps(name: string, info: Uint8Array): readonly Step[] {
   const view = new DataView(info.buffer, info.byteOffset, info.byteLength);
   if (NOTING.includes(name)) return [];

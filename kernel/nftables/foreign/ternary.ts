@@ -1,16 +1,16 @@
-/** Whether something is so, where that may not be known. */
+/** The answer to a question; "unknown" when it depends on something unknown. */
 export type Ternary = "yes" | "no" | "unknown";
 
-/** Bytes of which some are not known. */
+/** Bytes of which some may be unknown. */
 export type KnownBytes = readonly (number | undefined)[];
 
-/** Both are so. */
+/** Returns the conjunction of two answers. */
 export function both(a: Ternary, b: Ternary): Ternary {
   if (a === "no" || b === "no") return "no";
   return a === "yes" && b === "yes" ? "yes" : "unknown";
 }
 
-/** One of them is so. */
+/** Returns the disjunction of two answers. */
 export function either(a: Ternary, b: Ternary): Ternary {
   return opposite(both(opposite(a), opposite(b)));
 }
@@ -20,17 +20,16 @@ export function opposite(a: Ternary): Ternary {
   return a === "yes" ? "no" : "yes";
 }
 
-/** "yes" or "no". */
 export function ternary(isSo: boolean): Ternary {
   return isSo ? "yes" : "no";
 }
 
-/** As many bytes of which none is known. */
+/** Returns this number of unknown bytes. */
 export function unknownBytes(length: number): KnownBytes {
   return Array.from({ length }, () => undefined);
 }
 
-/** Whether bytes equal others of the same length: one that differs is enough for "no", whatever is not known. */
+/** Tells whether bytes equal others of the same length. One known difference is enough for "no". */
 export function equals(bytes: KnownBytes, other: ArrayLike<number>): Ternary {
   let answer: Ternary = bytes.length < other.length ? "unknown" : "yes";
   for (let i = 0; i < other.length; i++) {
@@ -41,24 +40,24 @@ export function equals(bytes: KnownBytes, other: ArrayLike<number>): Ternary {
   return answer;
 }
 
-/** Whether bytes are between two others, both included, as numbers in network order. */
+/** Tells whether bytes, as a number in network order, are between two others, both included. */
 export function isBetween(bytes: KnownBytes, first: ArrayLike<number>, last: ArrayLike<number>): Ternary {
   return both(isAtLeast(bytes, first), opposite(isAbove(bytes, last)));
 }
 
-/** Whether bytes are a number in network order that is not below another. */
+/** Tells whether bytes, as a number in network order, are not below another number. */
 export function isAtLeast(bytes: KnownBytes, bound: ArrayLike<number>): Ternary {
   if (compare(bytes, bound, 0) >= 0) return "yes";
   return compare(bytes, bound, 0xff) < 0 ? "no" : "unknown";
 }
 
-/** Whether bytes are a number in network order that is above another. */
+/** Tells whether bytes, as a number in network order, are above another number. */
 export function isAbove(bytes: KnownBytes, bound: ArrayLike<number>): Ternary {
   if (compare(bytes, bound, 0) > 0) return "yes";
   return compare(bytes, bound, 0xff) <= 0 ? "no" : "unknown";
 }
 
-/** Compares as memcmp does, with this value for what is not known. */
+/** Compares as memcmp does, with `unknown` in place of unknown bytes. */
 function compare(bytes: KnownBytes, bound: ArrayLike<number>, unknown: number): number {
   for (let i = 0; i < bound.length; i++) {
     const difference = (bytes[i] ?? unknown) - (bound[i] ?? 0);
@@ -67,7 +66,7 @@ function compare(bytes: KnownBytes, bound: ArrayLike<number>, unknown: number): 
   return 0;
 }
 
-/** `(bytes & mask) ^ xor`: a bit that the mask takes away is known. */
+/** Returns `(bytes & mask) ^ xor`. A bit that the mask clears is known. */
 export function masked(bytes: KnownBytes, mask: ArrayLike<number>, xor: ArrayLike<number>): KnownBytes {
   return bytes.map((byte, i) => {
     const bits = mask[i] ?? 0;
@@ -76,7 +75,7 @@ export function masked(bytes: KnownBytes, mask: ArrayLike<number>, xor: ArrayLik
   });
 }
 
-/** The common knowledge of bytes that are the one or the other. */
+/** Returns the bytes that two possible values have in common. */
 export function eitherBytes(a: KnownBytes, b: KnownBytes): KnownBytes {
   return a.map((byte, i) => (byte === b[i] ? byte : undefined));
 }

@@ -179,7 +179,7 @@ describe("kernel/nftables: rules as instructions", () => {
       "a chain's name that ends the statement",
       "inet",
       [{ kind: "verdict", verdict: { kind: "jump", chain: "a; flush ruleset" } }],
-      /is no name/,
+      /is not a valid name/,
     ],
     ["a mark's change of no bits", "inet", [setMarkBit(0)], /mark: "or" with 0/],
   ];
@@ -227,7 +227,7 @@ describe("kernel/nftables: sets and elements", () => {
     );
     assertRefused(define({ timeout: 0 }), /timeout: 0/);
     assertRefused(define({ size: 0 }), /set size: 0/);
-    assertRefused(define({ name: "table" }), /"table" is no name/);
+    assertRefused(define({ name: "table" }), /"table" is not a valid name/);
   });
 
   it("refuses data of the wrong kind", () => {
