@@ -73,8 +73,8 @@ export function* elementPieces(
 }
 
 /**
- * Reads an abandoned list to its end, without which the socket could list nothing else. Its errors are ignored, because the
- * caller abandons the list for its own reason, such as another failure.
+ * Reads an abandoned list to its end, without which the socket could list nothing else. Its errors are ignored, because
+ * the caller abandons the list for its own reason, such as another failure.
  */
 function hearOut(list: Generator<unknown, unknown, void>): void {
   try {
