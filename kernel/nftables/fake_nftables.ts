@@ -24,8 +24,8 @@ interface FakeTable extends TableState {
 }
 
 /**
- * The kernel's nftables in memory, for tests without a kernel. Batches are atomic. A missing object cannot be deleted or
- * referenced, a referenced object cannot be deleted, and an element's data cannot change. It decodes what would be
+ * The kernel's nftables in memory, for tests without a kernel. Batches are atomic. A missing object cannot be deleted
+ * or referenced, a referenced object cannot be deleted, and an element's data cannot change. It decodes what would be
  * sent, so it shows what the kernel would.
  */
 export class FakeNftables implements Nftables {
