@@ -3,11 +3,11 @@ import * as v from "valibot";
 import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../cni/executables.ts";
 
 const MOST_ENTRIES = 16;
-/** In bytes of JSON. */
+/** Bytes of JSON. */
 const LARGEST_ENTRY = 16 * 1024;
 const DEEPEST = 32;
 const OURS: readonly string[] = [SHIM, PLUGIN, IPAM, LOOPBACK];
-/** Runtimes set these themselves (CNI specification, section 1). */
+/** Keys that runtimes set themselves (CNI specification, section 1). */
 const OF_RUNTIMES = ["cniVersion", "name", "prevResult", "runtimeConfig"];
 
 const ENTRY = 'an object with the type of a plugin, such as { type: "portmap", capabilities: { portMappings: true } }';
@@ -48,12 +48,12 @@ export const chain = v.pipe(
   ),
 );
 
-/** Whether a text can be the name of a file that a runtime executes or reads. */
+/** Returns whether a text can be the name of a file that a runtime executes or reads. */
 export function isPluginName(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(text);
 }
 
-/** Whether a value is written as JSON and read again without a change. */
+/** Returns whether a value survives being written and read as JSON unchanged. */
 function isPlainJson(value: unknown, depth: number): boolean {
   if (depth === 0) return false;
   if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER && !Object.is(value, -0);

@@ -3,17 +3,17 @@ import { Command, Option } from "commander";
 import type { Written } from "./configuration.ts";
 import { API_VERSION, KIND } from "./schema.ts";
 
-/** What the command line says. */
+/** The parsed command line. */
 export interface CommandLine {
   /** Path of the configuration file. */
   readonly config: string | undefined;
   /** For the lab: path of the network namespace to work in instead of the current one. */
   readonly networkNamespace: string | undefined;
-  /** The fields of the configuration that are given, by their names there. */
+  /** The configuration fields given as flags, by field name. */
   readonly flags: Readonly<Record<string, Written>>;
 }
 
-/** The flags that stand for a field of the configuration. */
+/** The flags that stand for a configuration field. */
 const FIELDS: readonly {
   readonly flag: string;
   readonly value: string;
@@ -54,7 +54,7 @@ const FIELDS: readonly {
   { flag: "--metrics-address", value: "<address>", field: "metricsAddress", about: "where metrics are served" },
 ];
 
-/** The flag that stands for a field; undefined for none. */
+/** Returns the flag of a field; undefined for a field without one. */
 export function flagOf(field: string): string | undefined {
   return FIELDS.find((one) => one.field === field)?.flag;
 }
@@ -63,7 +63,7 @@ export function flagOf(field: string): string | undefined {
  * Reads the command line.
  *
  * @param args without the program's name
- * @param write gets the help or the version that is asked for
+ * @param write receives the requested help or version text
  * @throws CommanderError for an unknown flag, and with exitCode 0 after the help or the version
  */
 export function readCommandLine(args: readonly string[], version: string, write: (text: string) => void): CommandLine {
@@ -87,7 +87,7 @@ export function readCommandLine(args: readonly string[], version: string, write:
   return { config: text(given["config"]), networkNamespace: text(given["networkNamespace"]), flags };
 }
 
-/** What a flag's text means in the file: a path there is absolute, from the command line it begins where we are. */
+/** Converts a flag's text to the value in the file: paths there are absolute, while flags accept relative ones. */
 function asField(shape: string, given: string): unknown {
   if (shape === "<prefixes>") return given.split(",");
   const isPath = shape === "<path>" || shape === "<directory>";

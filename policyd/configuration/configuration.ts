@@ -4,10 +4,10 @@ import { readObjects } from "../source/documents.ts";
 import { API_VERSION, KIND, configurationSchema, entries, membersOf } from "./schema.ts";
 import { suggestionFor } from "./suggestion.ts";
 
-/** How the daemon runs. Periods in milliseconds. */
+/** The daemon's configuration. Periods are in milliseconds. */
 export type Configuration = Readonly<v.InferOutput<typeof configurationSchema>>;
 
-/** A field's value as it was written, and where: "nodeName" of the file, "--node-name" of the command line. */
+/** A field's value as given, and its place: "nodeName" in the file, "--node-name" on the command line. */
 export interface Written {
   readonly value: unknown;
   readonly where: string;
@@ -16,7 +16,7 @@ export interface Written {
 const LONGEST_SHOWN = 80;
 
 /**
- * The configuration: what the command line says, else the file, else the default.
+ * Returns the configuration: values of the command line, else of the file, else the defaults.
  *
  * @param file text of the configuration file and its path; undefined without one
  * @param flags by the field's name in the file
@@ -30,7 +30,7 @@ export function readConfiguration(
   const object = file === undefined ? {} : readFile(file.path, file.text, problems);
   const written = new Map<string, Written>(Object.entries(object).map(([key, value]) => [key, { value, where: key }]));
   for (const [key, flag] of Object.entries(flags)) written.set(key, flag);
-  // Named even where it is absent, so that the field's own expectation is told.
+  // Absent fields are named too, so that errors state each field's own expectation.
   const input = Object.fromEntries(Object.keys(entries).map((key) => [key, written.get(key)?.value ?? undefined]));
   const result = v.safeParse(configurationSchema, input);
   if (!result.success) problems.push(...result.issues.map((issue) => problemOf(issue, written)));
@@ -38,7 +38,7 @@ export function readConfiguration(
   return Object.freeze(result.output);
 }
 
-/** The members of the file's object; only `apiVersion`, `kind` and the fields we know. */
+/** Returns the members of the file's object, after checks of `apiVersion`, `kind` and the field names. */
 function readFile(path: string, text: string, problems: string[]): Readonly<Record<string, unknown>> {
   const object = singleObject(path, text);
   const { apiVersion, kind, ...fields } = object;

@@ -1,66 +1,68 @@
 import type { entries } from "./schema.ts";
 
-/** What docs/configuration.md says of a field, in Markdown. */
+/** The description of a field in docs/configuration.md, in Markdown. */
 export interface FieldDescription {
   readonly meaning: string;
-  /** What a field without a default is where it is not given. */
+  /** The behaviour when a field without a default is absent. */
   readonly absent?: string;
 }
 
 type Field = Exclude<keyof typeof entries, "markBits"> | "markBits.masquerade" | "markBits.bridged";
 
-/** Of every field; `npm run docs` writes them into docs/configuration.md. */
+/** The descriptions of all fields; `npm run docs` writes them into docs/configuration.md. */
 export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   nodeName: { meaning: "The name of this machine's Node object.", absent: "required" },
   objectsDirectory: {
-    meaning: "A directory of files with Kubernetes objects, which is followed instead of an API server.",
+    meaning: "A directory of files with Kubernetes objects, which is watched instead of an API server.",
   },
   apiServer: {
     meaning: "The address of the API server, such as `https://192.0.2.1:6443`.",
     absent: "which is the kubelet's",
   },
   kubeconfig: {
-    meaning: "Whom to ask the API server as, and where it is unless `apiServer` says it.",
+    meaning: "The kubeconfig with the credentials for the API server, and its address unless `apiServer` gives it.",
     absent: "which is the service account",
   },
   kubeletKubeconfig: {
-    meaning: "The kubelet's kubeconfig, of which the address of the API server is read and nothing else.",
-    absent: "which is the first of the places where distributions have it",
+    meaning: "The kubelet's kubeconfig, from which only the address of the API server is read.",
+    absent: "which is the first that exists of the places that distributions use",
   },
-  serviceAccountDirectory: { meaning: "Where `token` and `ca.crt` of the service account are." },
+  serviceAccountDirectory: { meaning: "The directory with `token` and `ca.crt` of the service account." },
   socketPath: { meaning: "The unix socket for the plugin, at most 107 bytes." },
-  stateDirectory: { meaning: "Where the plugin keeps the records of its attachments (its `runDir`)." },
+  stateDirectory: { meaning: "The directory of the plugin's attachment records (its `runDir`)." },
   logLevel: { meaning: "`error`, `warn`, `info` or `debug`." },
   logFormat: { meaning: "`text`, or `json` for one object a line." },
   tableOwner: {
     meaning:
       "Whether our nftables tables refuse changes by other programs. A saved dump of such a table does not load again.",
   },
-  "markBits.masquerade": { meaning: "The bit of the packet mark for what is to be masqueraded." },
-  "markBits.bridged": { meaning: "The bit for what may be bridged; another one." },
-  bridge: { meaning: "The bridge the pods are on. While policies are enforced a pod on another is refused." },
-  podCIDRs: { meaning: "The prefixes of this node's pods, until its Node object says them." },
+  "markBits.masquerade": { meaning: "The bit of the packet mark for packets that are masqueraded." },
+  "markBits.bridged": { meaning: "The bit for packets that may be bridged, different from the other one." },
+  bridge: {
+    meaning: "The bridge that pods are attached to. While policies are enforced, a pod on another bridge is refused.",
+  },
+  podCIDRs: { meaning: "The prefixes of this node's pods while its Node object has none." },
   serviceCIDRs: {
     meaning:
-      "Ranges of Services that the node itself needs a [route](routes.md) for, beside those of ServiceCIDR objects.",
+      "Ranges of Services to which the node itself needs a [route](routes.md), in addition to those of ServiceCIDR objects.",
   },
   encapsulation: {
     meaning:
-      "When packets go to other nodes' pods by VXLAN: `auto` where a router is in between, `always`, or `never`, where that router knows the pod CIDRs. See [routes](routes.md).",
+      "When packets to other nodes' pods use VXLAN: `auto` where a router is in between, `always`, or `never`, where that router knows the pod CIDRs. See [routes](routes.md).",
   },
   installCni: {
-    meaning: "Whether the plugin and its configuration are kept [installed](installation.md) on this node.",
+    meaning: "Whether the daemon keeps the plugin and its configuration [installed](installation.md) on this node.",
   },
-  cniSourceDirectory: { meaning: "Where the plugin's executables that belong to this daemon are." },
-  cniBinDirectory: { meaning: "Where the runtime looks for plugins." },
-  cniConfDirectory: { meaning: "Where the runtime looks for network configurations." },
+  cniSourceDirectory: { meaning: "The directory with the plugin's executables of this daemon's version." },
+  cniBinDirectory: { meaning: "The directory in which the runtime looks for plugins." },
+  cniConfDirectory: { meaning: "The directory in which the runtime looks for network configurations." },
   cniChain: {
     meaning:
       "Further plugins, such as `portmap` or `tuning`: entries that follow ours [in the list](installation.md#other-plugins-in-the-list).",
   },
   cniPrimary: {
     meaning:
-      "The name of a configuration that is to come [before ours](installation.md#a-configuration-that-comes-first), such as `00-multus.conf`.",
+      "The name of a configuration that should come [before ours](installation.md#a-configuration-that-comes-first), such as `00-multus.conf`.",
   },
   clearNetworkUnavailable: {
     meaning:
@@ -68,22 +70,26 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
       "for which it needs a right.",
   },
   masquerade: { meaning: "Whether pods leave the cluster with [the node's address](#pods-out-of-the-cluster)." },
-  nonMasqueradeCIDRs: { meaning: "Where else pods keep their own address: networks that know the way to them." },
+  nonMasqueradeCIDRs: {
+    meaning: "Further networks where pods keep their own address, because these networks have a route to pods.",
+  },
   conntrackMaxPerCore: {
-    meaning: "For how many connections per processor there is to be room; `0` leaves that as it is.",
+    meaning: "The least room in the conntrack table, in connections per processor; `0` leaves the size unchanged.",
   },
-  conntrackMin: { meaning: "For how many at least." },
+  conntrackMin: { meaning: "The least room in total, however few processors there are." },
   conntrackEstablishedTimeout: {
-    meaning: "For how long at least a silent TCP connection is remembered; `0` leaves it as it is.",
+    meaning: "How long an idle TCP connection is remembered, at least; `0` leaves the timeout unchanged.",
   },
-  conntrackCloseWaitTimeout: { meaning: "For how long at least one that a side has closed; `0` leaves it as it is." },
+  conntrackCloseWaitTimeout: {
+    meaning: "The same for a connection that one side has closed; `0` leaves the timeout unchanged.",
+  },
   fragmentMemory: {
     meaning:
-      "The mebibytes, for each family, that fragments may take until they are put together, at most a thirty-second of the memory there is. Pods get [shares](#fragments) of it; `0` leaves all as it is.",
+      "The mebibytes, for each family, that fragments may take until reassembly, at most a thirty-second of the machine's memory. Pods get [shares](#fragments) of it; `0` leaves the settings unchanged.",
   },
   services: {
     meaning:
-      "Whether Services are served; with `false`, where kube-proxy goes on doing it, what an earlier daemon had for them goes.",
+      "Whether Services are served; `false`, for nodes where kube-proxy serves them, also removes an earlier daemon's rules for them.",
   },
   nodePortAddresses: {
     meaning:
@@ -92,14 +98,14 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   },
   protectedPorts: {
     meaning:
-      "Ports that [no Service and no host port](#addresses-and-ports-that-nobody-takes) takes on the addresses of nodes, beside the daemon's own and the tunnel's.",
+      "Ports that [no Service and no host port](#addresses-and-ports-that-nobody-takes) gets on the addresses of nodes, in addition to the daemon's own and the tunnel's.",
   },
   protectedSockets: {
-    meaning: "Further addresses with ports that none takes, such as `192.0.2.53:53/UDP`: see there.",
+    meaning: "Further addresses with ports that no Service gets, such as `192.0.2.53:53/UDP`; see `protectedPorts`.",
   },
   refuseExternalIPs: {
     meaning:
-      "Whether Services' `externalIPs`, by which whoever may write a Service takes traffic to any address, are passed over.",
+      "Whether Services' `externalIPs` are ignored, with which an author of a Service can take the traffic to any address.",
   },
   tcpReset: {
     meaning: "Whether TCP connections to Services without endpoints are refused by a reset instead of an ICMP error.",
@@ -110,38 +116,42 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   },
   policies: {
     meaning:
-      "Whether policies are enforced; with `false`, for nodes where another program does, the table of an earlier daemon goes.",
+      "Whether policies are enforced; `false`, for nodes where another program does it, also removes an earlier daemon's table.",
   },
   policePodToOwnNode: {
     meaning:
-      "Whether NetworkPolicies hold for what a pod sends to its own node, too. ClusterNetworkPolicies always do.",
+      "Whether NetworkPolicies also apply to packets from a pod to its own node. ClusterNetworkPolicies always do.",
   },
   nodeLocalDNS: { meaning: "Addresses of the node's own DNS server: no NetworkPolicy keeps pods from its port 53." },
   connectionLimit: {
     meaning:
-      "The most connections of a pod, over all of its addresses: those it begins, and those from outside to it. Without it a pod has a share of `nf_conntrack_max` once the table is full; 0 for no limit.",
+      "The most connections of a pod over all of its addresses, both those that it opens and those from outside to it; `0` for no limit. When absent, a pod gets a share of `nf_conntrack_max` once the table is full.",
     absent: "which is a share",
   },
   policyReset: {
-    meaning: "Whether what is left of a TCP connection that policies cut is answered by a reset instead of silence.",
+    meaning:
+      "Whether further packets of a TCP connection that policies cut are answered by a reset instead of silence.",
   },
-  dropLog: { meaning: "Whether what NetworkPolicies drop is logged. What those in shadow would drop always is." },
-  dropLogGroup: { meaning: "The nflog group of the drop log; another one where another program reads it." },
+  dropLog: {
+    meaning:
+      "Whether packets that NetworkPolicies drop are logged. Packets that shadow policies would drop are always logged.",
+  },
+  dropLogGroup: { meaning: "The nflog group of the drop log; choose another one if another program reads this group." },
   flowLedger: {
     meaning:
       "Whether the connections of this node's pods are counted in a [ledger](guides/flows.md), which `drawbridge flows` reads; with `dropLog` also what policies drop.",
   },
-  flowLedgerDirectory: { meaning: "Where the ledger is kept over restarts, in at most 60 MB." },
+  flowLedgerDirectory: { meaning: "The directory that keeps the ledger across restarts, with at most 60 MB." },
   minSyncPeriod: {
     meaning:
       "The least time between two changes of the Services' tables: a duration, or [`adaptive`](#when-a-change-of-a-service-is-in-force), which is at most 10 ms while the daemon keeps up.",
   },
-  syncPeriod: { meaning: "How often everything is verified; at least `minSyncPeriod` and 100ms." },
-  metricsAddress: { meaning: 'Where Prometheus gets the metrics; with `""` nowhere.' },
-  endpointMetrics: { meaning: "Whether the metrics tell the connections of each endpoint, a line for each." },
+  syncPeriod: { meaning: "How often everything is resynced; at least `minSyncPeriod` and 100ms." },
+  metricsAddress: { meaning: 'The address at which Prometheus gets the metrics; `""` turns them off.' },
+  endpointMetrics: { meaning: "Whether the metrics include the connections of each endpoint, a line for each." },
   healthAddress: {
     meaning:
-      'Where `/livez`, `/readyz` and, while Services are ours, `/healthz` are served; an unspecified address is both families; with `""` nowhere.',
+      'The address of `/livez`, `/readyz` and, if `services` is true, `/healthz`; an unspecified address means both families, and `""` turns them off.',
     absent: "which is `0.0.0.0:10256`, with `services: false` `127.0.0.1:9874`",
   },
 };

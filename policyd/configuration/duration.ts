@@ -1,4 +1,4 @@
-/** Nanoseconds of each unit of Go's time.ParseDuration, which Kubernetes reads its durations with. */
+/** Nanoseconds in each unit of Go's time.ParseDuration, with which Kubernetes parses durations. */
 const UNITS: Readonly<Record<string, number>> = {
   ns: 1,
   us: 1e3,
@@ -13,9 +13,9 @@ const UNITS: Readonly<Record<string, number>> = {
 const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)/gy;
 
 /**
- * A duration as Kubernetes writes it (`1s`, `500ms`, `1m30s`) in whole milliseconds; "0" needs no unit.
+ * Parses a duration in Kubernetes' format (`1s`, `500ms`, `1m30s`) to whole milliseconds; "0" needs no unit.
  *
- * @returns undefined for any other text, for a negative duration and for one below a millisecond that is not zero
+ * @returns undefined for any other text, for a negative duration, and for a nonzero one below a millisecond
  */
 export function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;
@@ -30,7 +30,7 @@ export function parseDuration(text: string): number | undefined {
   return isWhole && (milliseconds > 0 || nanoseconds === 0) ? milliseconds : undefined;
 }
 
-/** A duration of whole milliseconds as Kubernetes writes it: `1m30s`, `500ms`, `0s`. */
+/** Formats whole milliseconds in Kubernetes' format: `1m30s`, `500ms`, `0s`. */
 export function formatDuration(milliseconds: number): string {
   const seconds = Math.floor(milliseconds / 1000);
   const parts = [

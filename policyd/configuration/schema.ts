@@ -16,19 +16,19 @@ import { parseDuration } from "./duration.ts";
 export const API_VERSION = "drawbridge.dev/v1alpha1";
 export const KIND = "PolicydConfiguration";
 
-/** Ports on which programs of a cluster's nodes listen: etcd, the kubelet, kube-proxy or we, and the control plane's own controllers. */
+/** Ports of programs on a cluster's nodes: etcd, the kubelet, kube-proxy or policyd, control plane controllers. */
 const PROTECTED_PORTS = [2379, 2380, 2381, 10248, 10249, 10250, 10256, 10257, 10258, 10259].map(
   (port) => `${port}/TCP`,
 );
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
 
-/** sun_path of a unix socket without its NUL. */
+/** Length of sun_path in a unix socket's address, without its NUL. */
 const LONGEST_SOCKET_PATH = 107;
 const ONE_BIT = "one bit of 32, such as 0x10000000";
 
 const encoder = new TextEncoder();
 
-// Every message of this schema is an expectation: what stands behind "expected" in the refusal.
+// Every message of this schema is an expectation: the text that follows "expected" in the error.
 
 const path = v.pipe(
   v.string('an absolute path without ".."'),
@@ -59,7 +59,7 @@ const duration = parsed(parseDuration, "a duration such as 1s, 500ms or 1m30s");
 
 const batchPeriod = v.union([v.literal("adaptive"), duration], 'a duration such as 500ms, 0s for none, or "adaptive"');
 
-/** Below it the daemon would do nothing else than look. */
+/** Shorter periods would make the daemon do nothing but resync. */
 const SHORTEST_SYNC_PERIOD = 100;
 const verificationPeriod = v.pipe(
   duration,
@@ -75,14 +75,14 @@ const nodePortAddress = v.union(
 
 const LISTEN = 'an IP address with a port such as "127.0.0.1:9873" or "[::]:9873", or "" for none';
 
-/** An empty text is nowhere. */
+/** An empty text turns the server off. */
 const listenAddress = v.pipe(
   v.string(LISTEN),
   v.check((text) => text === "" || tryListenAddress(text) !== undefined, LISTEN),
   v.transform(tryListenAddress),
 );
 
-/** "none" for an empty text; undefined stays what the other fields make of it. */
+/** "none" for an empty text; where undefined, the other fields decide. */
 const healthAddress = v.pipe(
   v.string(LISTEN),
   v.check((text) => text === "" || tryListenAddress(text) !== undefined, LISTEN),
@@ -192,7 +192,7 @@ export const entries = {
   healthAddress: v.optional(healthAddress),
 };
 
-/** Reads all of {@link entries}; the periods come out in milliseconds. */
+/** Parses all of {@link entries}; periods result in milliseconds. */
 export const configurationSchema = v.pipe(
   v.object(entries),
   v.forward(
@@ -213,7 +213,7 @@ export const configurationSchema = v.pipe(
   ),
 );
 
-/** The members of the object that a field holds, by their names; undefined for a field that is no object. */
+/** Returns the member names of an object field; undefined for a field that is not an object. */
 export function membersOf(field: string): readonly string[] | undefined {
   return field === "markBits" ? Object.keys(markBits.pipe[0].entries) : undefined;
 }
@@ -255,7 +255,7 @@ function tryNetwork(text: string): Cidr | undefined {
   }
 }
 
-/** A text that `parse` makes something of. */
+/** Returns a schema for texts that `parse` accepts, with its result as the value. */
 function parsed<T>(parse: (text: string) => T | undefined, expectation: string) {
   return v.pipe(
     v.string(expectation),

@@ -1,7 +1,7 @@
-/** Names further off are rather other things than slips. */
+/** Names at a greater distance are not typing errors. */
 const FARTHEST = 3;
 
-/** The known name that an unknown one is most likely a slip of, undefined where none is near. */
+/** Returns the known name that an unknown one most likely misspells; undefined where none is close. */
 export function suggestionFor(unknown: string, known: readonly string[]): string | undefined {
   if (unknown.length > 64) return undefined;
   const ranked = known
@@ -11,7 +11,7 @@ export function suggestionFor(unknown: string, known: readonly string[]): string
   return best !== undefined && best.distance <= Math.min(FARTHEST, best.name.length / 2) ? best.name : undefined;
 }
 
-/** How many characters must be put in, taken out or replaced (Levenshtein). */
+/** Returns the number of characters to insert, delete or replace (Levenshtein). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let line = 0; line < a.length; line++) {
