@@ -1,15 +1,15 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Indexed, LabelSelector, NetworkPolicy, PolicyPeer, PolicyRule } from "../../cluster/model.ts";
 
-/** An element that is not an object is left out by the gate, whatever the list. */
+/** The gate leaves out an element that is not an object, in any list. */
 const LEFT_OUT = "left out";
 
 type Element = object | typeof LEFT_OUT;
 
 /**
- * A NetworkPolicy as the API has it: the gate makes the same of it again. In place of an element that the gate has left out
- * stands a text, which it leaves out again: a list of nothing but invalid elements must not become an empty one, which is everyone, and
- * null is an element without members, which is everyone, too.
+ * Returns a NetworkPolicy as the API has it; the gate makes the same policy of it again. In place of each element that
+ * the gate left out stands a string, which it leaves out again. A list of only invalid elements must not become an
+ * empty one, which means everyone, and null is an element without members, which means everyone, too.
  */
 export function policyManifest(policy: NetworkPolicy): object {
   const { namespace, name, annotations, podSelector, policyTypes, ingress, egress } = policy;
@@ -48,7 +48,7 @@ function selectorManifest({ matchLabels, matchExpressions }: LabelSelector): obj
   return { matchLabels, matchExpressions };
 }
 
-/** The elements at their places. */
+/** Returns a list with the elements at their original indexes. */
 function listOf<T extends Indexed>(elements: readonly T[], print: (element: T) => object): readonly Element[] {
   const length = elements.reduce((most, { index }) => Math.max(most, index + 1), 0);
   const list = Array.from({ length }, (): Element => LEFT_OUT);

@@ -11,33 +11,33 @@ export interface RetainedRecord {
   readonly namespace: string;
   /** The keys of its pods' attachments. */
   readonly attachments: readonly string[];
-  /** All of the namespace, those that its pods have lost among them. */
+  /** All policies of the namespace, including deleted ones that its pods keep. */
   readonly policies: readonly NetworkPolicy[];
 }
 
-/** What an earlier daemon has saved. */
+/** The records that an earlier daemon has saved. */
 export interface RetainedRecords {
   /** By the number of each. */
   readonly records: ReadonlyMap<number, RetainedRecord>;
-  /** False where something was saved, or should have been, that cannot be read. */
+  /** False if something was saved, or should have been, that cannot be read. */
   readonly isWhole: boolean;
-  /** The highest of all, those that cannot be read among them; 0 without any. */
+  /** The highest number of all records, including unreadable ones; 0 if there are none. */
   readonly lastNumber: number;
 }
 
-/** Where retained policies outlive the daemon. Nothing in it throws: what fails is told. */
+/** Stores retained policies beyond the end of the daemon. Nothing in it throws: failures are logged. */
 export interface RetainedStore {
   load(): RetainedRecords;
-  /** Saves a record in place of an earlier one of its number; one that cannot be saved cannot be read either. */
+  /** Saves a record in place of an earlier one with its number. If that fails, the record counts as unreadable. */
   save(number: number, record: RetainedRecord): void;
   remove(number: number): void;
-  /** The keys of all attachments that are there. */
+  /** The keys of all existing attachments. */
   attachments(): ReadonlySet<string>;
 }
 
-/** Policies of a namespace are rarely more than some kilobytes; more than this of one are not saved. */
+/** The policies of a namespace rarely exceed some kilobytes; a larger record than this is not saved. */
 const LARGEST_FILE = 4 * 1024 * 1024;
-/** So many namespaces end at once on no node; more files than these are not read. */
+/** More namespaces than end at once on any node; further files are not read. */
 const MOST_FILES = 1024;
 const VERSION = 1;
 const FILE_NAME = /^([1-9]\d{0,8})\.json$/;
@@ -45,7 +45,7 @@ const FILE_NAME = /^([1-9]\d{0,8})\.json$/;
 const CONSEQUENCE = "after a restart of policyd the pods of the namespace send and receive nothing";
 const NOT_READ = "retained policies not read: pods whose namespace is gone send and receive nothing";
 
-/** What retained policies need of the machine. */
+/** The dependencies of the store. */
 export interface RetainedPlace {
   /** Usually `/run/drawbridge`. */
   readonly stateDirectory: string;
@@ -54,12 +54,12 @@ export interface RetainedPlace {
   readonly attachments: RetainedStore["attachments"];
 }
 
-/** Files below the state directory, which is on a tmpfs: they go with the pods at a reboot. */
+/** Returns a store of files below the state directory, which is on a tmpfs: they vanish with the pods at a reboot. */
 export function retainedFiles({ stateDirectory, files, logger, attachments }: RetainedPlace): RetainedStore {
   const directory = `${stateDirectory}/retained`;
   const pathOf = (number: number): string => `${directory}/${number}.json`;
 
-  /** @returns whether it came to its end */
+  /** @returns whether the action succeeded */
   const attempt = (message: string, action: () => void): boolean => {
     try {
       action();
@@ -84,10 +84,14 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
       throw new DrawbridgeError("ERR_STORE", `${size} bytes of policies; expected at most ${LARGEST_FILE}`);
     }
     files.makeDirectory(directory, 0o700);
-    // The name of an unfinished write is fixed, so that a daemon that is killed leaves one of each at most.
+    // The name of an unfinished write is fixed, so that a killed daemon leaves at most one for each record.
     const scratch = `${directory}/.${number}.json`;
     files.unlink(scratch);
-    if (!files.createFile(scratch, text)) throw new DrawbridgeError("ERR_STORE", `${scratch} appears again and again`);
+    if (!files.createFile(scratch, text))
+      throw new DrawbridgeError(
+        "ERR_STORE",
+        `${scratch} exists although it was just removed: another program writes it`,
+      );
     files.rename(scratch, pathOf(number));
   };
 
@@ -113,7 +117,7 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
         try {
           write(number, record);
         } catch (error) {
-          // What was saved before may allow more; an empty file says that something is missing.
+          // The previous record may allow more; an empty file shows that something is missing.
           files.unlink(pathOf(number));
           files.createFile(pathOf(number), "");
           throw error;
@@ -127,7 +131,7 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
   };
 }
 
-/** Keeps nothing beyond the daemon's end. */
+/** A store that saves nothing. */
 export const NO_RETAINED_FILES: RetainedStore = Object.freeze<RetainedStore>({
   load: () => ({ records: new Map(), isWhole: true, lastNumber: 0 }),
   save: () => {},
@@ -139,7 +143,7 @@ function recordText({ namespace, attachments, policies }: RetainedRecord): strin
   return JSON.stringify({ version: VERSION, namespace, attachments, policies: policies.map(policyManifest) });
 }
 
-/** @throws DrawbridgeError for whatever is not a record of ours, naming the file */
+/** @throws DrawbridgeError, naming the file, for anything that is not a record of ours */
 function readRecord(path: string, files: StoreFileSystem): RetainedRecord {
   const file = files.readSmallFile(path, LARGEST_FILE);
   if (file.kind !== "text") {
@@ -154,7 +158,7 @@ function readRecord(path: string, files: StoreFileSystem): RetainedRecord {
   }
 }
 
-/** @throws DrawbridgeError ERR_OBJECT also where a single policy is none: without it the others would allow more */
+/** @throws DrawbridgeError ERR_OBJECT even if one policy is invalid: without it the others would allow more */
 function decodeRecord(value: unknown): RetainedRecord {
   const reader = new Reader(value, "");
   if (reader.get("version") !== VERSION) {
@@ -168,11 +172,11 @@ function decodeRecord(value: unknown): RetainedRecord {
   const policies = reader.all("policies", (object, field) => {
     const verdict = judge(object);
     if (verdict.type !== "accepted" || verdict.object.kind !== "NetworkPolicy") {
-      const reason = verdict.type === "refused" ? verdict.problem : "no NetworkPolicy";
+      const reason = verdict.type === "refused" ? verdict.problem : "not a NetworkPolicy";
       throw new DrawbridgeError("ERR_OBJECT", `${field}: ${reason}`);
     }
     if (verdict.object.namespace !== namespace) {
-      throw new DrawbridgeError("ERR_OBJECT", `${field}: of the namespace ${verdict.object.namespace}`);
+      throw new DrawbridgeError("ERR_OBJECT", `${field}: namespace ${verdict.object.namespace}; expected ${namespace}`);
     }
     return verdict.object;
   });
