@@ -7,28 +7,28 @@ import { POLICY_TABLE } from "../compile/policy_table.ts";
 import { closingBridgeTable, closingChanges, closingTable } from "./closing_tables.ts";
 import type { EnforcedMark } from "./enforced_mark.ts";
 
-/** NFT_TABLE_F_DORMANT: its chains are there but not in the hooks. */
+/** NFT_TABLE_F_DORMANT: the chains of the table exist but are not in the hooks. */
 const DORMANT = 1;
 
-/** The parts that closing a node's pods takes. */
+/** The dependencies of {@link closeEarly}. */
 export interface ClosingParts {
   readonly kernel: Pick<Nftables, "head" | "chains" | "commit">;
-  /** Of the pods. */
+  /** The bridge of the pods. */
   readonly bridge: string;
-  /** Whether the configuration has policies enforced. */
+  /** Whether the configuration enforces policies. */
   readonly isEnforcing: boolean;
   readonly mark: Pick<EnforcedMark, "isSet" | "clear">;
-  /** Whether pods are attached, ours by their records or others on the bridge; asked only where there is no mark. */
+  /** Whether pods are attached, ours by their records or others on the bridge; called only if there is no mark. */
   readonly hasPods: () => boolean;
-  /** Whether another daemon keeps the tables; asked only where some are lost. */
+  /** Whether another daemon maintains the tables; called only if some are missing. */
   readonly isOtherRunning: () => boolean;
 }
 
 /** The outcome of {@link closeEarly}. */
 export interface Closing {
-  /** The tables that are missing, in whose place the bridge is closed. */
+  /** The missing tables, in whose place the bridge is closed. */
   readonly missing: readonly string[];
-  /** They were there since this boot. */
+  /** They were in force earlier in this boot. */
   readonly isLost: boolean;
   /** Why pods could not be closed. */
   readonly failure?: string;
@@ -37,14 +37,15 @@ export interface Closing {
 const NOTHING: Closing = Object.freeze({ missing: [], isLost: false });
 
 /**
- * Closes the bridge where the tables that keep pods apart are missing, until the commit that brings the policies. It is the first
- * thing that a daemon does, before it asks the API server:
+ * Closes the bridge if the tables that keep pods apart are missing, until the commit that adds the policies. A daemon
+ * does this first, before it asks the API server:
  *
- * - A node that has enforced policies since this boot has lost them, as by `nft flush ruleset` while no daemon ran (SVC-26).
+ * - A node that has enforced policies since this boot has lost them, as by `nft flush ruleset` while no daemon ran
+ *   (SVC-26).
  * - A node without pods, as after a boot, may get its first ones while the daemon starts (POL-09).
  *
- * Tables that are in force stay as they are. So does a node with pods that never had policies: their connections go on while
- * policies come for the first time (POL-82).
+ * Tables that are in force stay as they are. A node with pods that never had policies is not closed either: its
+ * connections go on while policies come for the first time (POL-82).
  */
 export function closeEarly({ kernel, bridge, isEnforcing, mark, hasPods, isOtherRunning }: ClosingParts): Closing {
   try {
@@ -64,7 +65,7 @@ export function closeEarly({ kernel, bridge, isEnforcing, mark, hasPods, isOther
     kernel.commit(closingChanges(kernel, tables));
     return { missing: missing.map(([{ family, name }]) => `${family} ${name}`), isLost };
   } catch (error) {
-    // Nothing of this keeps a daemon from starting, which puts all in force.
+    // A failure here does not keep a daemon from starting, which puts everything in force.
     if (!(error instanceof DrawbridgeError)) throw error;
     return { ...NOTHING, failure: error.message };
   }

@@ -8,23 +8,23 @@ import { HOST_INTERFACE_PREFIX } from "../../node/configuration.ts";
 import { ownComment } from "../../dataplane/own_comment.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
-/** Keeps the bridge closed from the daemon's start until policies are in force again. */
+/** The table that keeps the bridge closed from the daemon's start until policies are in force again. */
 export const CLOSING_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-closing" });
 
-/** The same on the bridge, in place of the guard. */
+/** Its counterpart of the bridge family, in place of the guard. */
 export const CLOSING_BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", name: "drawbridge-closing" });
 
 /** The comment of the rules that drop. */
 export const CLOSED = "policies not read yet";
 
-/** Before the rules that label connections when policies come for the first time (-6), so that none gets in by those. */
+/** Before the rules that label connections when policies come for the first time (-6), so that they admit none. */
 const PRIORITY = -7;
-/** As the guard's. */
+/** The same as the guard's. */
 const BRIDGE_PRIORITY = -200;
 
 /**
- * Returns the table that lets nothing pass from or to the bridge but connections that policies have allowed, which have their
- * label, and those of the node to its pods with their answers (POL-07). It needs no list of pods.
+ * Returns the table that lets nothing pass from or to the bridge except connections that policies have allowed, which
+ * have their label, and connections of the node to its pods with their answers (POL-07). It needs no list of pods.
  */
 export function closingTable(bridge: string): Table {
   const isAllowed = rule(equals("ct label", ALLOWED_LABEL), accept);
@@ -50,9 +50,9 @@ export function closingTable(bridge: string): Table {
         rules: [
           rule(not(equals("iifname", bridge)), accept),
           isAllowed,
-          // Only a connection that the node began has answers to it.
+          // Only connections that the node began have answers to it.
           rule(equals("ct direction", "reply"), accept),
-          // Node and pods find each other's links.
+          // Node and pods resolve each other's link addresses.
           rule(oneOf("icmpv6 type", ["nd-neighbor-solicit", "nd-neighbor-advert"]), accept),
           dropping(CLOSED),
         ],
@@ -63,7 +63,7 @@ export function closingTable(bridge: string): Table {
 
 const ON_BRIDGE = { type: "filter", hook: "forward", priority: BRIDGE_PRIORITY, policy: "accept" } as const;
 
-/** Returns the table that keeps pods off each other's links, as the guard does. It does not compare their sources. */
+/** Returns the table that keeps pods off each other's links, as the guard does. It does not check their sources. */
 export function closingBridgeTable(): Table {
   return Object.freeze({
     ...CLOSING_BRIDGE_TABLE,
@@ -79,12 +79,12 @@ export function closingBridgeTable(): Table {
   });
 }
 
-/** Returns what makes tables that may be there already, from an earlier daemon. */
+/** Returns the changes that write tables which may exist already, from an earlier daemon. */
 export function closingChanges(kernel: Pick<Nftables, "head">, tables: readonly Table[]): readonly Change[] {
   return tables.flatMap((table) => [...removalOf(kernel, table), ...tableChanges(table, new Map())]);
 }
 
-/** Returns what removes the closing tables that are there. */
+/** Returns the changes that remove the existing closing tables. */
 export function openingChanges(kernel: Pick<Nftables, "head">): readonly Change[] {
   return [CLOSING_TABLE, CLOSING_BRIDGE_TABLE].flatMap((table) => removalOf(kernel, table));
 }

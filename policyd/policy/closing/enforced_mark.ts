@@ -4,7 +4,7 @@ const NAME = "policies-enforced";
 /** A boot's id has 36 characters. */
 const LARGEST_FILE = 128;
 
-/** Where the mark is. */
+/** The place of the mark. */
 export interface MarkPlace {
   /** Usually `/run/drawbridge`. */
   readonly stateDirectory: string;
@@ -13,8 +13,8 @@ export interface MarkPlace {
 }
 
 /**
- * A file that says that a daemon has enforced policies since this boot. It tells a node that has lost its tables from one that
- * never had any, whose connections go on while policies come for the first time (POL-82).
+ * A file that shows that a daemon has enforced policies since this boot. It distinguishes a node that has lost its
+ * tables from one that never had any, whose connections go on while policies come for the first time (POL-82).
  */
 export class EnforcedMark {
   readonly #place: MarkPlace;
@@ -23,14 +23,14 @@ export class EnforcedMark {
     this.#place = place;
   }
 
-  /** Whether it is there, and of this boot. @throws DrawbridgeError ERR_STORE when it cannot be read */
+  /** Whether the mark exists and is from this boot. @throws DrawbridgeError ERR_STORE when it cannot be read */
   isSet(): boolean {
     const { files, bootId } = this.#place;
     const found = files.readSmallFile(this.#path, LARGEST_FILE);
     return found.kind === "text" && found.text.trim() === bootId();
   }
 
-  /** Sets it; nothing where it is set. @throws DrawbridgeError ERR_STORE when it cannot be written */
+  /** Sets the mark if it is not set. @throws DrawbridgeError ERR_STORE when it cannot be written */
   set(): void {
     if (this.isSet()) return;
     const { files, bootId, stateDirectory } = this.#place;
@@ -39,7 +39,7 @@ export class EnforcedMark {
     files.createFile(this.#path, `${bootId()}\n`);
   }
 
-  /** Takes it away: policies are not enforced any more. @throws DrawbridgeError ERR_STORE when it cannot be removed */
+  /** Removes the mark: policies are not enforced any more. @throws DrawbridgeError ERR_STORE when that fails */
   clear(): void {
     this.#place.files.unlink(this.#path);
   }
