@@ -3,7 +3,7 @@ import type { Cancel, Clock } from "../../clock.ts";
 import type { Dataplane } from "../../dataplane.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 
-/** How far a policy is on this node. */
+/** The progress of a policy on this node. */
 export interface Progress {
   readonly kind: "NetworkPolicy" | "ClusterNetworkPolicy";
   readonly key: string;
@@ -11,24 +11,24 @@ export interface Progress {
   readonly generation: number;
   /** The generation whose rules are in force; undefined before the first. */
   readonly inForce: number | undefined;
-  /** Since when, in milliseconds since 1970. */
+  /** Since when that is so, in milliseconds since 1970. */
   readonly since: number | undefined;
 }
 
 export interface PolicyProgressParts {
   readonly clock: Clock;
-  /** Whether the kernel has the rules of all policies that the daemon knows; undefined where it enforces none. */
+  /** Whether the kernel has the rules of all policies that the daemon knows; undefined if it enforces none. */
   readonly isInForce: (() => boolean) | undefined;
 }
 
-/** How soon after a change it is noticed that it is in force. */
+/** Milliseconds between two checks whether a change is in force. */
 const LOOK_MILLISECONDS = 20;
 
 /** Follows which generation of each policy is in force on this node, and since when. */
 export class PolicyProgress implements Dataplane {
   readonly #parts: PolicyProgressParts;
   readonly #policies = new Map<string, Progress>();
-  /** Those whose generation is not in force: with thousands of policies a change of a pod finds none of them to look at. */
+  /** The policies whose generation is not in force: a change of a pod need not go through thousands of others. */
   readonly #pending = new Set<string>();
   #isSynced = false;
   #look: Cancel | undefined;
@@ -75,7 +75,7 @@ export class PolicyProgress implements Dataplane {
     this.#look?.();
   }
 
-  /** A change of an annotation has no generation of its own: then nothing is in force until the rules are looked at again. */
+  /** Returns the progress after a change. An annotation's change keeps the generation, which is then not in force. */
   #changed({ kind, key, generation }: NetworkPolicy | ClusterNetworkPolicy): Progress {
     const before = this.#policies.get(idOf(kind, key));
     const isOlder = before?.inForce !== undefined && before.inForce < generation;

@@ -10,7 +10,7 @@ export interface ReportedPolicy extends Progress {
   readonly state: PolicyState;
   /** Why it is not in force as it is written. */
   readonly problems: readonly string[];
-  /** Packets that fit its rules, of those rules that the node has. */
+  /** Packets that matched its rules, for the rules that the node has. */
   readonly rules: readonly {
     readonly direction: "egress" | "ingress";
     readonly rule: number;
@@ -44,14 +44,14 @@ const schema = v.object({
   rules: v.array(v.object({ direction: v.picklist(["egress", "ingress"]), rule: count, packets: count })),
 });
 
-/** Where a report comes from. */
+/** The sources of a report. */
 export interface ReportParts {
   readonly progress: Pick<PolicyProgress, "all">;
   readonly notices: Pick<PolicyNotices, "stateReader">;
   readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<PolicyRuleSeries> } };
 }
 
-/** Returns the function that answers for the part of a node's report after a policy; all parts are of what was read for the first. */
+/** Returns the function that answers with the part of a node's report after a policy; the first part reads for all. */
 export function policyReport(parts: ReportParts): (after: string | undefined) => Promise<ReportPage> {
   let policies: readonly ReportedPolicy[] | undefined;
   return async (after) => {
@@ -70,7 +70,7 @@ async function reportedPolicies({ progress, notices, counters }: ReportParts): P
   });
 }
 
-/** Returns the part of a report after a policy. @param after as a part before says it; undefined for the first */
+/** Returns the part of a report after a policy. @param after `next` of the part before; undefined for the first */
 export function reportPage(policies: readonly ReportedPolicy[], after: string | undefined): ReportPage {
   let lines = "";
   let last: string | undefined;
