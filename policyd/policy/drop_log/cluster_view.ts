@@ -8,21 +8,21 @@ import type { AddressHolder } from "../live/member_index.ts";
 import type { PolicyView } from "../live/policy_view.ts";
 import { sharesOf } from "../policy_size.ts";
 
-/** What is asked of the cluster about one packet; no answer takes longer in a larger one. */
+/** The data of the cluster that one packet needs; no access takes longer in a larger cluster. */
 export type ClusterView = Pick<PolicyView, "holderOf" | "nodeLabels" | "namespaceLabels" | "policiesFor">;
 
 /** The part of a cluster that decides about a flow at one end. */
 export interface ReducedCluster extends PolicyObjects {
-  /** Keys of the NetworkPolicies that allow nothing for their size (POL-73): here they have no rules. */
+  /** Keys of the NetworkPolicies that allow nothing because of their size (POL-73): here they have no rules. */
   readonly tooLarge: Readonly<Record<Direction, ReadonlySet<string>>>;
 }
 
 /**
- * The part of a cluster that decides about a flow at one end: the two ends, the nodes they are or run on, their
- * namespaces, and the policies that select the subject. What the evaluator says of it is what it says of the whole, but
- * for policies that are too large, of which it does not know.
+ * Returns the part of a cluster that decides about a flow at one end: the two ends, the nodes that they are or run on,
+ * their namespaces, and the policies that select the subject. The evaluator gives the same verdict for it as for the
+ * whole cluster, except for policies that are too large, which it does not know.
  *
- * @param subject the address at which the flow is judged
+ * @param subject the address at which the flow is evaluated
  * @param other the other end's
  */
 export function reducedCluster(view: ClusterView, subject: Address, other: Address): ReducedCluster {
@@ -39,7 +39,7 @@ export function reducedCluster(view: ClusterView, subject: Address, other: Addre
   const tooLarge = { egress: tooLargeOf(networkPolicies, "egress"), ingress: tooLargeOf(networkPolicies, "ingress") };
   return {
     tooLarge,
-    // The addresses the rules know them by, whether or not their objects tell those by now.
+    // The addresses by which the rules know the ends, whether or not their objects have them now.
     pods: byKey(
       pods.map((pod) => ({
         ...pod,
@@ -61,7 +61,7 @@ export function reducedCluster(view: ClusterView, subject: Address, other: Addre
   };
 }
 
-/** Of hundreds in a namespace a few select a pod, and only they are worth an index. */
+/** Only a few of the hundreds of policies in a namespace select a pod, and only those are worth an index. */
 function policiesOf(view: ClusterView, holder: AddressHolder | undefined): ReturnType<ClusterView["policiesFor"]> {
   if (holder?.type !== "pod") return { networkPolicies: [], clusterPolicies: [] };
   const { namespace, labels } = holder.pod;
@@ -76,7 +76,7 @@ function policiesOf(view: ClusterView, holder: AddressHolder | undefined): Retur
   };
 }
 
-/** As profiles have them: those in force together, and those in shadow. */
+/** Computed as in profiles: policies in force together, and policies in shadow together. */
 function tooLargeOf(policies: readonly NetworkPolicy[], direction: Direction): ReadonlySet<string> {
   const type = direction === "egress" ? "Egress" : "Ingress";
   const isolating = policies.filter(({ policyTypes }) => policyTypes.includes(type));
@@ -88,7 +88,7 @@ function tooLargeOf(policies: readonly NetworkPolicy[], direction: Direction): R
   return new Set(keys);
 }
 
-/** Without the rules that no node has: to look through them would take as long as they are many. */
+/** Returns the policy without the rules that no node has: the more rules there are, the longer evaluating takes. */
 function asInForce(policy: NetworkPolicy, tooLarge: ReducedCluster["tooLarge"]): NetworkPolicy {
   const { key, egress, ingress } = policy;
   const [isEgressLost, isIngressLost] = [tooLarge.egress.has(key), tooLarge.ingress.has(key)];

@@ -13,14 +13,14 @@ import { reducedCluster } from "./cluster_view.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
 import { shortList } from "../../log/line.ts";
 
-/** More policies than these are counted. */
+/** The most policies that a line names; the others are counted. */
 const MOST_POLICIES = 5;
 
 const SINCE = "policies allow it by now";
 
 /**
- * What the log says of a packet: whose it was, to or from whom, and why, by the evaluator. It judges by what the cluster is
- * now: what changed since the packet was dropped is said to have changed.
+ * Returns the log's fields for a packet: its pod, its peer and, by the evaluator, the reason. The evaluator uses the
+ * cluster as it is now: if the verdict has changed since the packet was dropped, the reason says so.
  */
 export function dropFields(view: ClusterView, flow: LoggedFlow, options: PolicyOptions): Fields {
   const { origin, source, destination, protocol, traffic } = flow;
@@ -42,7 +42,7 @@ export function dropFields(view: ClusterView, flow: LoggedFlow, options: PolicyO
   const verdict = evaluatePolicy(index, {
     source: { type: "address", address: source },
     destination: { type: "address", address: destination },
-    // What a pod sends to itself comes by here only if it was sent to a Service.
+    // A pod's packet to itself is only logged if it was sent to a Service.
     isThroughService: true,
     ...traffic,
   });
@@ -53,14 +53,14 @@ export function dropFields(view: ClusterView, flow: LoggedFlow, options: PolicyO
   return { ...fields, ...reasons };
 }
 
-/** The reason in what {@link dropFields} says, in one text. */
+/** Returns the reason in the fields of {@link dropFields} as one text. */
 export function reasonIn({ because, policies, nearest }: Fields): string {
   return because === undefined ? `isolated by ${policies}; nearest: ${nearest}` : String(because);
 }
 
 interface Context {
   readonly direction: Direction;
-  /** Keys of the policies that allow nothing for their size. */
+  /** Keys of the policies that allow nothing because of their size. */
   readonly tooLarge: ReadonlySet<string>;
 }
 

@@ -23,25 +23,25 @@ export interface DropLogParts {
   readonly options: PolicyOptions;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Hears of each packet, with the reason where it has a line. It must only record. */
+  /** Called for each packet, with the reason if it has a line. It must only record. */
   readonly observer?: { denied(flow: LoggedFlow, reason: string | undefined): void } | undefined;
 }
 
-/** Logged packets by what became of them: `explained` has a line. */
+/** Logged packets by outcome: `explained` packets have a line. */
 export type DropLogCounts = Readonly<Record<"explained" | "repeated" | "too many" | "not ours", number>> & {
-  /** Times the kernel had no room for more. */
+  /** How often the kernel had no room for further packets. */
   readonly overruns: number;
 };
 
 /** Room for IPv6, some extension headers and ports. The rules may copy less. */
 const COPY_BYTES = 256;
-/** Packets wait in the kernel for others, so that a flood wakes us a few times a second. */
+/** Packets wait in the kernel for others, so that a flood wakes the daemon only a few times a second. */
 const QUEUE_THRESHOLD = 32;
 const QUEUE_MILLISECONDS = 200;
-/** What nobody reads in time may be lost: it is counted by the rules all the same. */
+/** Packets that are not read in time may be lost; the rules count them all the same. */
 const RECEIVE_BUFFER_BYTES = 256 * 1024;
 const RETRY_MILLISECONDS = 30_000;
-/** So often at most it is said how many packets have no line. */
+/** How often, at most, the number of packets without a line is logged. */
 const LEFT_OUT_MILLISECONDS = 10_000;
 
 const MESSAGES = {
@@ -50,15 +50,15 @@ const MESSAGES = {
 } as const;
 
 /**
- * Tells of the packets that policies have dropped, or those in shadow would: who, with whom, and why. Flows wait for their
- * lines, since one can take as long as there are policies: each is written in a turn of its own, as far as there is time.
+ * Logs the packets that policies have dropped, or in shadow would drop: which pod, which peer, and why. Flows wait for
+ * their lines, since one takes longer the more policies there are: each is written in its own turn, as time permits.
  */
 export class DropLog implements PolicyFollower {
   readonly #parts: DropLogParts;
   readonly #subscription: KeptSubscription;
   readonly #pace = new Pace(DROP_LOG_LIMITS);
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
-  /** By the namespace of the sender: who is denied in a loop keeps no line from other tenants. */
+  /** By the namespace of the sender: one that is denied in a loop takes no line from other tenants. */
   readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.burst);
   #nextLine: Cancel | undefined;
   #leftOutLine: Cancel | undefined;
@@ -79,15 +79,16 @@ export class DropLog implements PolicyFollower {
       },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => void this.#counts.overruns++ },
       retryMilliseconds: RETRY_MILLISECONDS,
-      // Another program may have the group. What is dropped is dropped and counted all the same.
-      onRefused: (error) => logger.warn("the drop log is not read; it is tried again", { group, error }),
+      // Another program may have the group. Denied packets are dropped and counted all the same.
+      onRefused: (error) =>
+        logger.warn("the kernel sends no packets to the drop log; the subscription is retried", { group, error }),
       onOpen: (wasRefused) => {
-        if (wasRefused) logger.info("the drop log is read after all", { group });
+        if (wasRefused) logger.info("the kernel sends packets to the drop log now", { group });
       },
     });
   }
 
-  /** Settles when packets are told from here on, or it is known that they are not: then it is tried again by itself. */
+  /** Settles when packets arrive from now on, or the kernel has refused: then the subscription is retried. */
   async start(events: KernelEvents): Promise<void> {
     await this.#subscription.start(events);
   }
@@ -138,7 +139,7 @@ export class DropLog implements PolicyFollower {
     this.#schedule();
   }
 
-  /** The namespace of the pod that sent a flow's packet; empty for nodes and for who is outside. */
+  /** The namespace of the pod that sent a flow's packet; empty for nodes and senders outside the cluster. */
   #senderOf({ source }: LoggedFlow): string {
     const holder = this.#parts.view.holderOf(source);
     return holder?.type === "pod" ? holder.pod.namespace : "";
@@ -176,7 +177,7 @@ export class DropLog implements PolicyFollower {
   }
 }
 
-/** Undefined also for what cannot be read: it is as if it had been lost. */
+/** Returns undefined also for a message that cannot be read, as if it had been lost. */
 function flowOf(message: ReceivedMessage): LoggedFlow | undefined {
   try {
     const packet = parseLoggedPacket(message);
@@ -187,7 +188,7 @@ function flowOf(message: ReceivedMessage): LoggedFlow | undefined {
   }
 }
 
-/** The source's port is of no matter to policies, and each try has another one. */
+/** Leaves out the source port: it does not matter to policies, and each attempt has a new one. */
 function flowKey({ origin, source, destination, protocol, traffic }: LoggedFlow): string {
   const ends = `${formatAddress(source)} ${formatAddress(destination)}`;
   return `${origin.direction} ${origin.outcome} ${ends} ${protocol} ${traffic.port ?? ""}`;

@@ -5,14 +5,14 @@ import type { LogOrigin } from "../compile/log_prefix.ts";
 import { parseLogPrefix } from "../compile/log_prefix.ts";
 import type { Traffic } from "../evaluate/flow.ts";
 
-/** What a packet says that a profile's chain has logged. */
+/** The content of a packet that a profile's chain has logged. */
 export interface LoggedFlow {
   readonly origin: LogOrigin;
   readonly source: Address;
   readonly destination: Address;
   /** As {@link protocolText}. */
   readonly protocol: string;
-  /** As policies see it: what has no ports of theirs is to them as ICMP is. */
+  /** The packet as policies see it: without ports that they know, it is the same to them as ICMP. */
   readonly traffic: Traffic;
 }
 
@@ -20,9 +20,9 @@ const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 const WITHOUT_PORTS: Traffic = Object.freeze({ protocol: "ICMP" });
 
 /**
- * Reads a packet of the log group, which anyone on the bridge may have made up, and a rule of anyone's may have logged.
+ * Reads a packet of the log group. Anybody on the bridge may have forged it, and any program's rule may have logged it.
  *
- * @returns undefined for what none of our rules has logged or is no IP packet
+ * @returns undefined if none of our rules logged it, or if it is not an IP packet
  */
 export function loggedFlow({ prefix, ip }: Pick<LoggedPacket, "prefix" | "ip">): LoggedFlow | undefined {
   const origin = parseLogPrefix(prefix);

@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** What the drop log does with a packet: has its flow explained as soon as there is time, or only counts it. */
+/** The decision about a packet: its flow is explained as soon as there is time, or the packet is only counted. */
 export type Paced = "new" | "repeated";
 
 export interface PaceLimits {
@@ -8,31 +8,31 @@ export interface PaceLimits {
   readonly perSecond: number;
   /** Flows explained at once, and the most that wait to be explained. */
   readonly burst: number;
-  /** Milliseconds for which a flow that was explained is not explained again: senders try again and again. */
+  /** Milliseconds for which an explained flow is not explained again: senders retry. */
   readonly silence: number;
   /** Milliseconds of each second in which flows are explained, in the long run. */
   readonly time: number;
 }
 
 /**
- * What a flood may cost at most: a fiftieth of a processor. The time is what bounds it where a thousand policies select a
- * pod, since explaining one of its flows takes 14 ms; with a few it takes a fraction of a millisecond.
+ * The most that a flood may cost: a fiftieth of a processor. The time is the bound when a thousand policies select a
+ * pod, since explaining one of its flows takes 14 ms; with a few policies it takes a fraction of a millisecond.
  */
 export const DROP_LOG_LIMITS: PaceLimits = Object.freeze({ perSecond: 20, burst: 100, silence: 60_000, time: 20 });
 
-/** No flow is begun with less time left than this, in milliseconds. */
+/** Milliseconds: no explanation begins with less time left than this. */
 const LEAST_TIME = 1;
 
 /**
- * Bounds how many flows are explained and how long that takes, whatever is sent. Its memory is `perSecond` flows for each
- * second of `silence`, `burst`, and those that wait.
+ * Bounds how many flows are explained and how long that takes, whatever is sent. It stores `perSecond` flows for each
+ * second of `silence`, `burst` more, and those that wait.
  */
 export class Pace {
   readonly #limits: PaceLimits;
-  /** By flow, the first that may be told again first. */
+  /** By flow; the first is the first that may be explained again. */
   readonly #told = new Map<string, { readonly until: number; readonly ends: readonly Address[] }>();
   #left: number;
-  /** Milliseconds; below zero after a flow that took longer than there was time. */
+  /** Milliseconds; negative after a flow that took longer than there was time. */
   #time: number;
   #filledAt = 0;
 
@@ -43,7 +43,8 @@ export class Pace {
   }
 
   /**
-   * A flow that is "new" is to be explained as soon as there is time ({@link wait}), and then {@link explained}, or {@link leftOut}.
+   * Decides about a packet's flow. A "new" flow has to be explained when there is time ({@link wait}), then {@link
+   * explained} or {@link leftOut} is called.
    *
    * @param flow the same text for the same flow
    * @param ends its addresses
@@ -60,7 +61,7 @@ export class Pace {
     return "new";
   }
 
-  /** A flow that was "new" is not explained after all, since others have the room. */
+  /** Forgets a "new" flow that is not explained after all, because others have the room. */
   leftOut(flow: string): void {
     this.#told.delete(flow);
   }
@@ -74,17 +75,17 @@ export class Pace {
     return Math.ceil(Math.max(forTime, forTurn) * 1000);
   }
 
-  /** One flow is explained. @param began when that was begun, in milliseconds @param now when it was done */
+  /** Notes that a flow was explained. @param began when that began, in milliseconds @param now when it was done */
   explained(began: number, now: number): void {
     const { silence, time } = this.#limits;
     this.#fill(now);
     this.#left--;
-    // A process that stood still meanwhile must not be silent for longer than this.
+    // After a suspension of the process, the log must not be silent for longer than this.
     const most = (silence / 1000) * time;
     this.#time = Math.max(-most, this.#time - (now - began));
   }
 
-  /** Has flows explained again by and by, since the reason may be another one now. @param isMeant whether it is so of an address */
+  /** Lets flows be explained again whose reason may have changed. @param isMeant whether an address is concerned */
   forget(isMeant: (address: Address) => boolean): void {
     for (const [flow, { ends }] of this.#told) if (ends.some(isMeant)) this.#told.delete(flow);
   }
