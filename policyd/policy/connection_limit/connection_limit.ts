@@ -14,13 +14,13 @@ import { fairShare } from "./fair_share.ts";
 import type { OwnAddresses } from "./share.ts";
 import { isBeyond, ownerOf } from "./share.ts";
 
-/** The node's table of connections, as far as limits ask for it. A failure throws DrawbridgeError. */
+/** The node's table of connections, as far as limits need it. A failure throws DrawbridgeError. */
 export interface ConnectionTable {
-  /** How many connections there are. */
+  /** The number of connections. */
   size(): number;
-  /** How many there can be; 0 for any number, as the kernel has it. */
+  /** The most connections; 0 for no bound, as in the kernel. */
   capacity(): number;
-  /** Goes through all of them, and deletes those for which this says so. May ask twice about one. @returns how many */
+  /** Goes through all connections and deletes those meant. May ask twice about one. @returns the number deleted */
   sweep(isMeant: (flow: FlowTuples) => boolean): Promise<number>;
 }
 
@@ -29,53 +29,54 @@ export interface ConnectionLimitParts {
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
   /** The pods of this node. */
   readonly pods: () => Iterable<CountedPod>;
-  /** The node's own. @throws DrawbridgeError when the kernel refuses */
+  /** The node's own addresses. @throws DrawbridgeError when the kernel refuses */
   readonly nodeAddresses: () => ReadonlySet<Address>;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn" | "info">;
   readonly clusterEvents: NoticeSink;
-  /** The most connections of one pod; undefined for none but its share of a table that is full. */
+  /** The most connections of one pod; undefined for no bound but its share of a full table. */
   readonly limit: number | undefined;
 }
 
 /**
- * Between two looks at how many there are, while an empty table is at rest, where the table is half full or a pod's limit asks for it, and
- * later. A table may fill at any moment: however full it is at one look, it takes two and a half times its size a second to pass the brake
- * before the next one.
+ * Milliseconds between two checks of the number of connections: for an empty table; for one half full, or if a pod's
+ * limit requires it; and for one more than half full. A table may fill at any moment: however full it is at one check,
+ * it takes two and a half times its size a second to pass the brake before the next one.
  */
 const CALM_CHECK_MILLISECONDS = 300;
 const CHECK_MILLISECONDS = 100;
 const HASTY_CHECK_MILLISECONDS = 25;
 const HALF = 1 / 2;
-/** A walk through the table costs some; between two lies its own length at least this number of times. */
+/** A walk through the table is expensive: the pause after it is at least its own length this number of times. */
 const REST = 4;
-/** A pod that has this share of its limit or less may begin connections again. */
+/** A pod at or below this share of its limit may begin connections again. */
 const RELEASE = 3 / 4;
-/** Beyond this filling pods have shares, which come to {@link ROOM} of the table together with what is not theirs. */
+/** Above this filling pods have shares, which together with all other connections come to {@link ROOM} of the table. */
 const FULL = 13 / 16;
 const ROOM = 3 / 4;
-/** However much of the table is not of pods, all their least shares together come to this part of it. */
+/** However much of the table is not of pods, the least shares of all pods together come to this part of it. */
 const LEAST = 1 / 8;
-/** From the first filling on, and until the second one, pods begin connections at a bounded rate. */
+/** From the first filling on, until the table falls below the second, pods begin connections at a bounded rate. */
 const BRAKE = { on: 3 / 4, off: 5 / 8 } as const;
 
 /**
  * Keeps single pods from filling the node's table of connections, with an accomplice outside who answers: then the
- * kernel cannot make room by itself, and nobody else could connect. No further connections begin that count for a pod
- * with too many, and what it has beyond its limit is deleted.
+ * kernel cannot make room by itself, and nobody else could connect. A pod with too many begins no further connections,
+ * none begin to it from outside, and those beyond its limit are deleted.
  *
- * The limit is a pod's share: once the table is full, the largest users give until there is room, all addresses of a pod
- * together. It stays until the pod has clearly less.
+ * The limit is a pod's share: once the table is full, the largest users give until there is room, counting all
+ * addresses of a pod together. It stays until the pod has clearly less.
  *
- * The kernel could count by itself (`ct count`), and then goes through all connections of a pod for each new one: 1 ms
- * at 10,000 of them, which is an attack of its own. Here a new connection costs a look into a set while a pod has too many, and the
- * table is gone through only while that matters. A rate, which the kernel does keep by itself, holds pods back meanwhile.
+ * The kernel could count by itself (`ct count`), but then it goes through all connections of a pod for each new one: 1
+ * ms at 10,000 of them, which is an attack of its own. Here a new connection costs a lookup in a set while a pod has
+ * too many, and the table is walked only while that matters. A rate, which the kernel does enforce by itself, holds
+ * pods back meanwhile.
  */
 export class ConnectionLimit {
   readonly #parts: ConnectionLimitParts;
   /** The pods that have too many, by their keys. */
   readonly #crowded = new Map<string, CountedPod>();
-  /** The connections that each pod may have; undefined while nobody has too many. */
+  /** The connections that each pod may have; undefined while no pod has too many. */
   #share: number | undefined;
   #isBraking = false;
   #pause = CHECK_MILLISECONDS;
@@ -97,14 +98,14 @@ export class ConnectionLimit {
     this.#timer?.();
   }
 
-  /** What is wrong now, for the status. */
+  /** The present problems, for the status. */
   problems(): readonly string[] {
     return [...this.#crowded.values()].map(
       (pod) => `${nameOf(pod)} has too many connections: no further ones begin (connectionLimit)`,
     );
   }
 
-  /** Looks once. Settles when everything is done. */
+  /** Checks once. Settles when everything is done. */
   async check(): Promise<void> {
     const { logger, table, limit } = this.#parts;
     try {
@@ -112,7 +113,7 @@ export class ConnectionLimit {
       this.#pause = capacity === 0 || limit !== undefined ? CHECK_MILLISECONDS : pauseAt(size / capacity);
       if (capacity > 0 && size > capacity * HALF) this.#pause = HASTY_CHECK_MILLISECONDS;
       this.#brake(size, capacity);
-      // Of a table without bounds there are no shares.
+      // A table without a bound has no shares.
       const isFull = capacity > 0 && size > capacity * FULL;
       if (capacity === 0) this.#share = undefined;
       const mayBeBeyond = limit !== undefined && size > limit * RELEASE;
@@ -125,7 +126,7 @@ export class ConnectionLimit {
     }
   }
 
-  /** Has pods begin connections at a bounded rate while the table is nearly full. */
+  /** Bounds the rate at which pods begin connections while the table is nearly full. */
   #brake(size: number, capacity: number): void {
     const isBraking = capacity > 0 && size > capacity * (this.#isBraking ? BRAKE.off : BRAKE.on);
     if (isBraking === this.#isBraking) return;
@@ -133,11 +134,15 @@ export class ConnectionLimit {
     const chains = isBraking ? brakingHooks : [];
     this.#parts.ruleset.provide("connection brake", { table: POLICY_TABLE, sets: [], chains }, "urgent");
     const fields = { connections: size, capacity };
-    if (isBraking) this.#parts.logger.warn("the table of connections is nearly full: pods begin them slowly", fields);
+    if (isBraking)
+      this.#parts.logger.warn(
+        "the table of connections is nearly full: pods begin connections at a limited rate",
+        fields,
+      );
     else this.#parts.logger.info("the table of connections has room again", fields);
   }
 
-  /** @param full the capacity of a table that is full */
+  /** @param full the capacity of a full table */
   async #enforce(full: number | undefined, size: number): Promise<void> {
     const { table } = this.#parts;
     const pods = new Map([...this.#parts.pods()].map((pod) => [pod.key, pod]));
@@ -214,13 +219,13 @@ export class ConnectionLimit {
   }
 }
 
-/** Milliseconds until the next look at a table that is filled to this part of it, where that is half of it at most. */
+/** Returns the milliseconds until the next check of a table with this filling, which is at most one half. */
 function pauseAt(filling: number): number {
   const spread = CALM_CHECK_MILLISECONDS - CHECK_MILLISECONDS;
   return Math.max(CHECK_MILLISECONDS, Math.round(CALM_CHECK_MILLISECONDS - (spread * filling) / HALF));
 }
 
-/** The connections that each pod may have of a table that is full. */
+/** Returns how many connections each pod may have in a full table. */
 function shareOf(counts: readonly number[], capacity: number, size: number): number {
   const ofPods = counts.reduce((sum, count) => sum + count, 0);
   const others = Math.max(0, size - ofPods);

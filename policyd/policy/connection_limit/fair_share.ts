@@ -2,10 +2,10 @@ import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
 /**
- * Returns the most that each user may have so that all together have no more than there is room for; Infinity where they have no more
- * anyway. A user with less keeps all of it, so the largest users give first, be they two or two hundred.
+ * Returns the most that each user may have so that all together fit into the room; Infinity if they fit anyway. A user
+ * with less keeps all of it, so the largest users give first, be they two or two hundred.
  *
- * @param counts what each has, in any order
+ * @param counts what each user has, in any order
  */
 export function fairShare(counts: readonly number[], room: number): number {
   const ascending = counts.toSorted((a, b) => a - b);
@@ -18,20 +18,20 @@ export function fairShare(counts: readonly number[], room: number): number {
   return Number.POSITIVE_INFINITY;
 }
 
-/** A pod of this node, as connections count for it. */
+/** A pod of this node whose connections are counted. */
 export interface CountedPod {
-  /** No other pod's. */
+  /** Unique among the pods. */
   readonly key: string;
-  /** Kubernetes' name of it; undefined where it has none. */
+  /** Its name in Kubernetes; undefined if it has none. */
   readonly name: AttachmentRecord["pod"] | undefined;
   /** All of its addresses, of both families and of all its networks. */
   readonly addresses: readonly Address[];
 }
 
-/** An attachment, as far as it says whose addresses are whose. */
+/** The fields of an attachment that show to which pod addresses belong. */
 export type CountedAttachment = Pick<AttachmentRecord, "containerId" | "pod" | "addresses">;
 
-/** Returns the pods of attachments: those of one sandbox are one pod's, however many networks it has. */
+/** Returns the pods of attachments: those of one sandbox belong to one pod, however many networks it has. */
 export function podsOf(attachments: Iterable<CountedAttachment>): readonly CountedPod[] {
   const pods = new Map<string, CountedPod>();
   for (const { containerId, pod, addresses } of attachments) {

@@ -13,7 +13,7 @@ import { podsOf } from "./fair_share.ts";
 
 const SYSCTLS = "/proc/sys/net/netfilter";
 
-/** What a limit needs of the machine. */
+/** The parts that a limit needs. */
 export interface ConnectionLimitMachine extends Pick<
   ConnectionLimitParts,
   "ruleset" | "clock" | "logger" | "clusterEvents"
@@ -22,7 +22,7 @@ export interface ConnectionLimitMachine extends Pick<
   readonly attachments: Pick<AttachmentRegistry, "values">;
 }
 
-/** Follows policies: it begins when they are known. @param limit 0 for none; undefined for the default */
+/** Opens a limit that begins when the policies are known. @param limit 0 for none; undefined for the default */
 export function openConnectionLimit(
   policies: PolicyDataplane | undefined,
   limit: number | undefined,
@@ -45,7 +45,7 @@ export function openConnectionLimit(
   });
 }
 
-/** That of the network namespace of this thread; its capacity is the machine's. */
+/** Returns the table of this thread's network namespace; its capacity is the machine's. */
 function kernelConnectionTable(syscalls: FlowCalls): ConnectionTable {
   const read = (name: string): number => {
     const text = readTextFile(syscalls, `${SYSCTLS}/${name}`, 32);

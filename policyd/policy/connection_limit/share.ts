@@ -1,17 +1,17 @@
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** Whose addresses are on this node. */
+/** The addresses of this node and of its pods. */
 export interface OwnAddresses {
   /** The key of the pod that has an address. */
   readonly podOf: (address: Address) => string | undefined;
-  /** The node's own. */
+  /** Whether an address is the node's own. */
   readonly isNode: (address: Address) => boolean;
 }
 
 /**
- * For which pod a connection counts: who began it or, where it comes from outside, whom it is for. So no pod uses up
- * what another one of the node may have, and what the node itself begins is nobody's.
+ * Returns the pod for which a connection counts: the one that began it or, if it comes from outside, the one that
+ * receives it. So no pod uses up the share of another, and connections that the node begins count for nobody.
  */
 export function ownerOf({ original, reply }: FlowTuples, { podOf, isNode }: OwnAddresses): string | undefined {
   const sender = podOf(original.source);
@@ -21,9 +21,9 @@ export function ownerOf({ original, reply }: FlowTuples, { podOf, isNode }: OwnA
 }
 
 /**
- * Whether a connection is not among those that stay when of many a part does. The same of each, whenever it is asked.
+ * Whether a connection is beyond the given part of many connections that stays. The answer for one is always the same.
  *
- * @param salt with another one others stay
+ * @param salt another salt lets others stay
  */
 export function isBeyond({ original }: FlowTuples, part: number, salt: number): boolean {
   const { sourcePort = 0, destinationPort = 0, source, destination } = original;
