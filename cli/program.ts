@@ -19,7 +19,7 @@ import { serviceExplainCommand } from "./service/explain/command.ts";
 import { rulesCommand } from "./rules/command.ts";
 import { VERSION } from "../policyd/version.ts";
 
-/** What a command works with: its inputs and outputs, and a function that sets its exit code. */
+/** The inputs and outputs of a command, and a function that sets its exit code. */
 export interface Run {
   readonly io: Io;
   end(code: ExitCode): void;

@@ -12,7 +12,7 @@ export interface Workload {
   readonly template: FieldPath;
   /** Raw pods that stand for those of the cluster: as many as can differ in their roles towards each other. */
   readonly pods: readonly StandInPod[];
-  /** What the API server would refuse in the workload, except for its template. */
+  /** The reason for which the API server would refuse the workload, apart from its template. */
   readonly problem: string | undefined;
 }
 

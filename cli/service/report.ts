@@ -19,7 +19,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { ownerOf } from "../cluster/cluster.ts";
 import type { Derived } from "../cluster/service_objects.ts";
 
-/** What Services do with a packet, as data: addresses are text, and null where files do not have them. */
+/** The verdict of Services on a packet, as data: addresses are text, and null where files do not have them. */
 export interface ServiceReport {
   /** The nodes with this result; empty where no node is known. */
   readonly nodes: readonly string[];

@@ -6,8 +6,8 @@ export interface Programs {
   /** Runs a program found in PATH, without a shell or standard input, until it ends or reaches a bound. */
   run(command: string, args: readonly string[], bounds: ProgramBounds): Promise<ProgramResult>;
   /**
-   * Runs it likewise and passes on each line as it is printed, without its end. A line of more than {@link
-   * LONGEST_FOLLOWED} ends the program; so does an error of `onLine`, which the promise then has.
+   * Runs it likewise and passes on each line as it is printed, without its end. A line of more than
+   * {@link LONGEST_FOLLOWED} ends the program; so does an error of `onLine`, which the promise then has.
    */
   follow(command: string, args: readonly string[], onLine: (line: string) => void): Promise<ProgramResult>;
 }

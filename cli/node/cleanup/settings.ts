@@ -11,8 +11,8 @@ const REDIRECTS = "net/ipv4/conf/all/send_redirects";
 /**
  * Plans to restore the values that kernel settings had before Drawbridge changed them (UNINSTALL-01).
  *
- * A setting whose value is no longer ours has been changed by somebody else, and stays. Forwarding stays on: other
- * programs that forward packets may rely on it by now.
+ * A setting stays where somebody else has changed it since. Forwarding stays on: other programs that forward packets
+ * may rely on it by now.
  *
  * @param hasConnectedPods whether pods continue to use our bridge
  * @param removedLinks the names of links whose settings disappear with them

@@ -4,7 +4,7 @@ import { policyOptions, serviceRules } from "../../../policyd/node/rule_options.
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import type { Expectation } from "./facts.ts";
 
-/** What a daemon with this configuration loads, and its tables for a trial on the kernel. */
+/** The state that a daemon with this configuration makes, and its tables for a trial on the kernel. */
 export interface Expected extends Expectation {
   readonly trialTables: readonly Table[];
 }
