@@ -4,8 +4,8 @@ import { connectionText, difference, EVERYTHING, intersection, NOTHING, union } 
 type Operation = (a: ConnectionSet, b: ConnectionSet) => ConnectionSet;
 
 /**
- * Sets of connections worked out once: of a cluster's pairs there are many, of different sets few. Equal sets are one object,
- * those that go in too.
+ * Operations on sets of connections, computed once each: a cluster has many pairs but few different sets. Equal sets
+ * are one object, operands included.
  */
 export class ConnectionAlgebra {
   readonly #known = new Map([EVERYTHING, NOTHING].map((set) => [connectionText(set), set]));
@@ -25,7 +25,7 @@ export class ConnectionAlgebra {
     return b === NOTHING ? a : this.#difference(a, b);
   }
 
-  /** The one object for this set and its equals. */
+  /** Returns the one object for this set and its equals. */
   same(set: ConnectionSet): ConnectionSet {
     const text = connectionText(set);
     const known = this.#known.get(text);

@@ -1,6 +1,6 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
 
-/** The protocols that have ports, in the order in which they are told. */
+/** The protocols with ports, in the order of the output. */
 export const PORT_PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
 export const FIRST_PORT = 1;
@@ -12,10 +12,10 @@ export interface PortRange {
   readonly last: number;
 }
 
-/** The traffic from one end to another: ranges apart from each other and in order. */
+/** The traffic from one end to another: its ranges are disjoint and in order. */
 export interface ConnectionSet {
   readonly ports: Readonly<Record<Protocol, readonly PortRange[]>>;
-  /** Echo requests and other questions. */
+  /** Echo requests and other ICMP queries. */
   readonly icmp: boolean;
 }
 
@@ -24,23 +24,23 @@ const ALL_PORTS: readonly PortRange[] = Object.freeze([Object.freeze({ first: FI
 export const EVERYTHING: ConnectionSet = ofPorts(() => ALL_PORTS, true);
 export const NOTHING: ConnectionSet = ofPorts(() => [], false);
 
-/** A set by its ranges for each protocol. */
+/** Returns the set of the ranges for each protocol. */
 export function ofPorts(rangesOf: (protocol: Protocol) => readonly PortRange[], icmp: boolean): ConnectionSet {
   const [TCP, UDP, SCTP] = [rangesOf("TCP"), rangesOf("UDP"), rangesOf("SCTP")];
   return Object.freeze({ ports: Object.freeze({ TCP, UDP, SCTP }), icmp });
 }
 
-/** Everything that is in one of them. */
+/** Returns everything that is in either set. */
 export function union(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
   return combine(a, b, (inA, inB) => inA || inB);
 }
 
-/** Everything that is in both. */
+/** Returns everything that is in both sets. */
 export function intersection(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
   return combine(a, b, (inA, inB) => inA && inB);
 }
 
-/** Everything that is only in the first. */
+/** Returns everything that is only in the first set. */
 export function difference(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
   return combine(a, b, (inA, inB) => inA && !inB);
 }
@@ -53,9 +53,7 @@ export function includes({ ports }: ConnectionSet, protocol: Protocol, port: num
   return ports[protocol].some(({ first, last }) => first <= port && port <= last);
 }
 
-/**
- * A set in words, equal for equal sets alone: `all`, `none`, or such as `80/TCP,8000-8080/TCP,all/UDP,ICMP`.
- */
+/** Returns a text that only equal sets share: `all`, `none`, or such as `80/TCP,8000-8080/TCP,all/UDP,ICMP`. */
 export function connectionText(set: ConnectionSet): string {
   const ranges = PORT_PROTOCOLS.flatMap((protocol) =>
     set.ports[protocol].map(({ first, last }) => {
@@ -69,10 +67,10 @@ export function connectionText(set: ConnectionSet): string {
 }
 
 /**
- * The ranges in which something holds, by asking at the points where it may change.
+ * Returns the ranges of ports for which something holds, by asking only at the points where it may change.
  *
- * @param points where it may begin or end to hold; the first port need not be among them
- * @param holds is asked about larger and larger ports
+ * @param points where it may begin or cease to hold; the first port need not be among them
+ * @param holds is called with ascending ports
  */
 export function rangesWhere(points: Iterable<number>, holds: (port: number) => boolean): readonly PortRange[] {
   const starts = [...new Set([FIRST_PORT, ...points])].filter((port) => port >= FIRST_PORT && port <= LAST_PORT);
@@ -88,7 +86,7 @@ export function rangesWhere(points: Iterable<number>, holds: (port: number) => b
   return ranges;
 }
 
-/** Ranges in order, those put together that meet or overlap. */
+/** Returns ranges in order, with adjacent and overlapping ones joined. */
 export function merged(ranges: readonly PortRange[]): readonly PortRange[] {
   const found: PortRange[] = [];
   for (const range of ranges.toSorted((a, b) => a.first - b.first)) {
@@ -99,7 +97,7 @@ export function merged(ranges: readonly PortRange[]): readonly PortRange[] {
   return found;
 }
 
-/** Tells whether ranges in order have a port, for ports that grow from one question to the next. */
+/** Returns a test whether ordered ranges contain a port, for ports that ascend from one call to the next. */
 function askedInOrder(ranges: readonly PortRange[]): (port: number) => boolean {
   let place = 0;
   return (port) => {

@@ -17,13 +17,13 @@ import type { ConnectionSet } from "./connection_set.ts";
 import { EVERYTHING, NOTHING, ofPorts } from "./connection_set.ts";
 import { RuleConnections } from "./rule_connections.ts";
 
-/** Which exemptions there are depends on it for errors alone, and for {@link DNS} to the node's own. */
+/** The traffic affects only the exemptions of errors and, apart from {@link DNS}, of the node's own DNS. */
 const ANY_TRAFFIC = { protocol: "ICMP" } as const;
 const DNS = ofPorts((protocol) => (protocol === "SCTP" ? [] : [{ first: DNS_PORT, last: DNS_PORT }]), false);
 
 /**
- * Reads everything that policies let one end send to another, not port by port as `evaluatePolicy` but in sets: the two
- * agree on every protocol and port (MATRIX-01).
+ * Reads everything that policies let one end send to another: in sets, not port by port as `evaluatePolicy` does. The
+ * two agree on every protocol and port (MATRIX-01).
  */
 export class ConnectionReader {
   readonly algebra = new ConnectionAlgebra();
@@ -35,7 +35,7 @@ export class ConnectionReader {
   }
 
   /**
-   * Undefined where no packet can be sent at all, whatever the policies.
+   * Returns what one end may send to another; undefined where no packet can be sent, whatever the policies.
    *
    * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the index does not have
    */
@@ -44,18 +44,18 @@ export class ConnectionReader {
     return "kind" in flow ? undefined : this.ofFlow(flow, ends.isThroughService);
   }
 
-  /** The same for ends that are known. */
+  /** Returns the same for ends that are resolved already. */
   ofFlow(flow: ResolvedFlow, isThroughService = false): ConnectionSet {
     const question = { flow, traffic: ANY_TRAFFIC, isThroughService, options: this.#index.options };
     const sent = this.#allowed("egress", question);
     return sent === NOTHING ? sent : this.algebra.intersection(sent, this.#allowed("ingress", question));
   }
 
-  /** What the policies of one end allow: the steps of `decide`, with all that is still undecided going through them at once. */
+  /** Returns what the policies of one end allow, by the steps of `decide` with the set of all undecided traffic. */
   #allowed(direction: Direction, question: Question): ConnectionSet {
     if (exemptionFromAll(direction, question) !== undefined) return EVERYTHING;
     const { admin, isolating, baseline } = profileOf(endOf(question.flow, direction), direction);
-    // Of most pods one direction at least.
+    // This applies to at least one direction of most pods.
     if (admin.length === 0 && isolating.length === 0 && baseline.length === 0) return EVERYTHING;
     const { algebra } = this;
     const first = this.#clusterTier(admin, direction, question, EVERYTHING);

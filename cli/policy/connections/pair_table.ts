@@ -1,23 +1,23 @@
 import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
-/** A pod as policies tell it from others. */
+/** A pod with its class: policies do not distinguish pods of one class. */
 export interface ClassifiedPod {
   readonly key: string;
-  /** Of two pods with one number policies cannot tell which is which. */
+  /** The number of the class. */
   readonly classNumber: number;
   readonly isHostNetwork: boolean;
   readonly nodeName: string | undefined;
 }
 
-/** What is found out for pairs of pods, once for all pairs that policies cannot tell apart. */
+/** A result for pairs of pods, computed once for all pairs that policies do not distinguish. */
 export class PairTable<T> {
-  /** Those that can send and receive: that have not finished. */
+  /** The pods that can send and receive, which are those that have not finished. */
   readonly pods: ReadonlyMap<string, ClassifiedPod>;
   readonly #judge: (source: string, destination: string) => T;
   readonly #found: Map<number, { readonly value: T }>[];
 
-  /** @param judge of two pods by their keys; depends on nothing but what policies say about the two */
+  /** @param judge computes the result for two pods by their keys, only from what policies say about the two */
   constructor(index: PolicyIndex, judge: (source: string, destination: string) => T) {
     this.#judge = judge;
     const classes = podClasses(index);
@@ -28,9 +28,9 @@ export class PairTable<T> {
     this.pods = new Map(pods.map((pod) => [pod.key, pod]));
   }
 
-  /** For two of {@link pods}. */
+  /** Returns the result for two of {@link pods}. */
   get(source: ClassifiedPod, destination: ClassifiedPod): T {
-    // Two answers for each two classes: a pod and itself or its own node, and all others.
+    // Two classes have two results: one for a pod and itself or its own node, and one for all other pairs.
     const place = destination.classNumber * 2 + (isOwn(source, destination) ? 1 : 0);
     const row = this.#found[source.classNumber];
     const before = row?.get(place);
@@ -41,7 +41,7 @@ export class PairTable<T> {
   }
 }
 
-/** Whether the two are a pod and itself (POL-06), or a pod and the node it runs on (POL-07). */
+/** Returns whether two ends are a pod and itself (POL-06), or a pod and the node it runs on (POL-07). */
 export function isOwn(a: ClassifiedPod, b: ClassifiedPod): boolean {
   if (a.isHostNetwork !== b.isHostNetwork) return a.nodeName !== undefined && a.nodeName === b.nodeName;
   return a.key === b.key;

@@ -8,17 +8,17 @@ import { PairTable } from "./pair_table.ts";
 import { PodEnds } from "./pod_ends.ts";
 import { UnnamedPairs } from "./unnamed_pairs.ts";
 
-/** The connections between pods, where some of several cases may differ. */
+/** The connections between pods, over several cases that may differ. */
 export interface Connections {
   /** Allowed in at least one case. */
   readonly some: ConnectionSet;
-  /** Allowed in all of them. */
+  /** Allowed in every case. */
   readonly every: ConnectionSet;
 }
 
-/** The connections between pods. Equal connections are one object. */
+/** Computes the connections between pods. Equal connections are one object. */
 export class PodConnections {
-  /** The pods, and what was asked about pairs of them. */
+  /** The pods, and the results for their pairs. */
   readonly pairs: PairTable<Connections | undefined>;
   readonly #unnamed: UnnamedPairs;
   readonly #reader: ConnectionReader;
@@ -32,13 +32,13 @@ export class PodConnections {
     this.pairs = new PairTable(index, (source, destination) => this.#between(source, destination));
   }
 
-  /** The connections from one of the pods to another; the cases are the families that both have, undefined where there are none. */
+  /** Returns the connections between two pods; the cases are the families that both have, undefined without one. */
   ofPair(source: ClassifiedPod, destination: ClassifiedPod): Connections | undefined {
     const unnamed = this.#unnamed.between(source, destination);
     return unnamed === undefined ? this.pairs.get(source, destination) : this.#same(unnamed, unnamed);
   }
 
-  /** The cases of all of them: where no packet can be sent nothing is allowed. Undefined where that is so of all. */
+  /** Joins some connections; an impossible case allows nothing. Undefined where all are impossible. */
   together(all: Iterable<Connections | undefined>): Connections | undefined {
     const { algebra } = this.#reader;
     let sum: Connections | undefined;
@@ -52,7 +52,7 @@ export class PodConnections {
     return sum !== undefined && hasImpossible ? this.#same(sum.some, NOTHING) : sum;
   }
 
-  /** As much of some connections as is in a set; nothing of none. */
+  /** Returns the part of some connections that is in a set; nothing for undefined. */
   limited(all: Connections | undefined, set: ConnectionSet): Connections {
     if (all === undefined) return this.#same(NOTHING, NOTHING);
     const { algebra } = this.#reader;
@@ -60,12 +60,12 @@ export class PodConnections {
     return this.#same(algebra.intersection(all.some, limit), algebra.intersection(all.every, limit));
   }
 
-  /** The same connections, where they are not allowed in every case. */
+  /** Returns the same connections as not allowed in every case. */
   sometimes({ some }: Connections): Connections {
     return this.#same(some, NOTHING);
   }
 
-  /** The connections from one end to another in one family; undefined where no packet can be sent. */
+  /** Returns the connections from one end to another in one family; undefined where no packet can be sent. */
   between(ends: FlowEnds): Connections | undefined {
     const set = this.#reader.between(ends);
     return set === undefined ? undefined : this.#same(set, set);

@@ -3,10 +3,10 @@ import { familiesOf, resolveFlow } from "../../../policyd/policy/evaluate/party.
 import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
-/** A pod in each family in which it can send; undefined for one without an address, which may get any. */
+/** A pod in each family in which it can send; the key is undefined without an address, when it may get any. */
 type EndsByFamily = ReadonlyMap<Family | undefined, ResolvedEnd>;
 
-/** Pods as ends of flows, each looked up once. */
+/** Pods as ends of flows, each resolved once. */
 export class PodEnds {
   readonly #index: PolicyIndex;
   readonly #known = new Map<string, EndsByFamily>();
@@ -15,7 +15,7 @@ export class PodEnds {
     this.#index = index;
   }
 
-  /** What can go from one to another: a flow for each family that both have. */
+  /** Returns the possible flows from one pod to another, one for each family that both have. */
   flows(sourceKey: string, destinationKey: string): readonly ResolvedFlow[] {
     const [sources, destinations] = [this.#endsOf(sourceKey), this.#endsOf(destinationKey)];
     const flows: ResolvedFlow[] = [];

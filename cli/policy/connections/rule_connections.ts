@@ -7,13 +7,13 @@ import type { ConnectionAlgebra } from "./algebra.ts";
 import type { ConnectionSet, PortRange } from "./connection_set.ts";
 import { EVERYTHING, FIRST_PORT, LAST_PORT, merged, NOTHING, ofPorts } from "./connection_set.ts";
 
-/** What a list of ports lets through, by what destinations call their ports. */
+/** The results for a list of ports, by the named ports of the destination. */
 interface KnownPorts {
   readonly hasNames: boolean;
   readonly sets: Map<string, ConnectionSet>;
 }
 
-/** Which connections of a flow's ends match a rule: all that `matchRule` matches. */
+/** Computes the connections of a flow's ends that match a rule: all that `matchRule` matches. */
 export class RuleConnections {
   readonly #algebra: ConnectionAlgebra;
   readonly #byPorts = new Map<readonly PortPattern[], KnownPorts>();
@@ -59,7 +59,7 @@ function connectionsOfPorts(patterns: readonly PortPattern[], destination: Resol
   return ofPorts(rangesOf, false);
 }
 
-/** The ports of a protocol that fit a pattern: those for which `fitsPort` holds. */
+/** Returns the ports of a protocol that match a pattern: those for which `fitsPort` holds. */
 function rangesOfPattern(
   { protocol: wanted, port, endPort }: PortPattern,
   protocol: Protocol,

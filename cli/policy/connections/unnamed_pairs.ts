@@ -9,19 +9,19 @@ import { EVERYTHING, NOTHING } from "./connection_set.ts";
 import type { ClassifiedPod } from "./pair_table.ts";
 import { isOwn } from "./pair_table.ts";
 
-/** The policies of pods in one direction, as far as they are about pods by their labels. */
+/** The policies of pods in one direction, reduced to which pods they name by labels. */
 type Side =
-  /** No policy has a say. */
+  /** No policy applies. */
   | "open"
-  /** Some have, and their rules have to be asked about each pod. */
+  /** Policies apply whose rules have to be evaluated for each peer. */
   | "asked"
-  /** The pod is isolated, and its rules only name pods with these identities: 1 at each identity's number. */
+  /** The pod is isolated, and its rules name only pods with these identities: 1 at each identity's number. */
   | Uint8Array;
 
-/** The pods of a class. */
+/** The pods of a class, as ends of connections. */
 interface ClassEnd {
   readonly identity: number;
-  /** The families of the pods' addresses, as bits; all of them where there is no address yet. */
+  /** The families of the pods' addresses, as bits; all of them while a pod has no address. */
   readonly families: number;
   readonly egress: Side;
   readonly ingress: Side;
@@ -31,12 +31,12 @@ const IPV4 = 1;
 const IPV6 = 2;
 
 /**
- * Answers for the pairs of pods of which no rule names one for the other: the largest part of many pairs, since a policy names
- * few. Then only the question remains whether both ends are open.
+ * Computes the connections of pairs in which no rule of one pod names the other. Most pairs are like this, since a
+ * policy names few pods; only whether both ends are open then matters.
  */
 export class UnnamedPairs {
   readonly #index: PolicyIndex;
-  /** By the class's number; null for the host's network, whose pods are their node to policies. */
+  /** By the class's number; null for the host's network, whose pods count as their node for policies. */
   readonly #ends: (ClassEnd | null)[] = [];
   readonly #sides: Readonly<Record<Direction, Map<DirectionProfile, Side>>> = { egress: new Map(), ingress: new Map() };
 
@@ -44,7 +44,7 @@ export class UnnamedPairs {
     this.#index = index;
   }
 
-  /** The connections from one pod to another; undefined where rules have to be asked, or no packet can be sent. */
+  /** Returns the connections between two pods; undefined if rules must be evaluated or no packet can be sent. */
   between(source: ClassifiedPod, destination: ClassifiedPod): ConnectionSet | undefined {
     const from = this.#ends[source.classNumber] ?? this.#endOf(source);
     const to = this.#ends[destination.classNumber] ?? this.#endOf(destination);
@@ -85,13 +85,13 @@ export class UnnamedPairs {
   #readSide(direction: Direction, { admin, isolating, baseline }: DirectionProfile): Side {
     if (admin.length > 0 || baseline.length > 0) return "asked";
     if (isolating.length === 0) return "open";
-    // Isolated pods reach the node's own DNS all the same.
+    // Isolated pods still reach the node's own DNS.
     if (direction === "egress" && this.#index.options.nodeLocalDNS.length > 0) return "asked";
     return namedBy(isolating.flatMap(({ rules }) => rules[direction]));
   }
 }
 
-/** The identities that some rules name; nodes have no identity. */
+/** Returns the identities that some rules name; nodes have no identity. */
 function namedBy(rules: readonly IndexedRule[]): Side {
   const all: Uint8Array[] = [];
   for (const { peers } of rules) {

@@ -4,21 +4,21 @@ import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.
 import type { DirectionProfile } from "../../../policyd/policy/evaluate/profile.ts";
 import type { EndClass, Sides } from "./end_class.ts";
 
-/** What of a class is not on both sides what it was. */
+/** The parts of a class that differ between the two sides. */
 export interface ClassChange {
-  /** What the policies say that judge what it sends, and what it receives. */
+  /** Whether the policies for what it sends, and for what it receives, differ. */
   readonly egress: boolean;
   readonly ingress: boolean;
-  /** What policies may ask about it: its labels, those of its namespace, its addresses, its ports. */
+  /** Whether something differs that policies match: its labels, those of its namespace, its addresses or its ports. */
   readonly self: boolean;
-  /** One of them is on another node, which matters between pods and nodes alone. */
+  /** Whether one of its ends is on another node, which matters only between pods and nodes. */
   readonly isMoved: boolean;
 }
 
 /**
- * Tells classes that changed from those that did not. Between two that did not, whatever policies say of others, nothing
- * can have changed: a verdict depends on the source's egress rules, the destination's ingress rules and the two ends.
- * An end of one side only counts as changed in everything.
+ * Returns a function that compares a class on the two sides. Nothing changes between two unchanged classes, whatever
+ * policies say about others: a verdict depends only on the source's egress rules, the destination's ingress rules and
+ * the two ends. An end on one side only counts as changed in everything.
  */
 export function classChanges(sides: Sides): (one: EndClass) => ClassChange {
   const [before, after] = [new Description(sides.before), new Description(sides.after)];
@@ -34,11 +34,11 @@ export function classChanges(sides: Sides): (one: EndClass) => ClassChange {
   };
 }
 
-/** A side in words that are the same for the same things. */
+/** Describes one side in texts that are equal for equal things. */
 class Description {
   readonly #index: PolicyIndex;
   readonly #profiles = new Map<DirectionProfile, string>();
-  /** By key; those of ClusterNetworkPolicies have no "/". */
+  /** By key; keys of ClusterNetworkPolicies contain no "/". */
   readonly #policies: Readonly<Record<Direction, Map<string, string>>> = { egress: new Map(), ingress: new Map() };
 
   constructor(index: PolicyIndex) {
@@ -80,7 +80,7 @@ class Description {
   }
 }
 
-/** Addresses of IPv6 are big integers. */
+/** IPv6 addresses are big integers, which JSON does not have. */
 function json(value: unknown): string {
   return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one)) ?? "";
 }

@@ -7,7 +7,7 @@ import type { Run } from "../../program.ts";
 
 export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
-/** `policy diff`: what may be sent on one side and not on the other. */
+/** Returns the command `policy diff`, which compares what two sides allow. */
 export function diffCommand(run: Run): Command {
   const command = new Command("diff");
   const sides = (): Sides | undefined => sidesOf(command.processedArgs, command.getOptionValue("filename"));
@@ -44,7 +44,7 @@ const SIDES_EXPECTED =
   "error: expected two sides, OLD and NEW, as arguments or by -f, --kustomize and --helm; a change is tried against " +
   "existing objects by: policy dry-run -f CHANGE --against PATH (or cluster)";
 
-/** @returns undefined where there are not two sides */
+/** @returns undefined unless there are exactly two sides */
 function sidesOf(args: readonly unknown[], filename: unknown): Sides | undefined {
   const named = args.slice(0, 2).filter((one) => typeof one === "string");
   const given = Array.isArray(filename) ? filename.filter((one) => typeof one === "string") : [];

@@ -1,18 +1,18 @@
 import type { Pod } from "../../../policyd/cluster/model.ts";
 import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
 
-/** A pod by its key on each side; undefined where its workload is not there. */
+/** A pod by its key on each side; undefined where its workload is absent. */
 export interface Counterparts {
   readonly before: string | undefined;
   readonly after: string | undefined;
 }
 
 /**
- * Finds for each pod the one to compare it with: the pod of its name, else another one of its workload. Pods of a
- * Deployment have new names after each change, and templates stand for pods by names of their own; neither makes a new
- * workload. A pod by which a workload grew or shrank is compared with the first one of the other side.
+ * Pairs each pod with the one to compare it with: the pod of its name, or else another one of its workload. Pods of a
+ * Deployment get new names with each change, and pods that stand for templates have names of their own; neither makes a
+ * new workload. A pod by which a workload grew or shrank is paired with the first one of the other side.
  *
- * @param before the pods that run, as `after`
+ * @param before the running pods, likewise `after`
  */
 export function counterparts(before: readonly Pod[], after: readonly Pod[]): readonly Counterparts[] {
   const [old, young] = [keysOf(before), keysOf(after)];

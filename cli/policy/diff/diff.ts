@@ -6,33 +6,33 @@ import { endsOf } from "./end_class.ts";
 import type { Cause, PairChange } from "./pair_change.ts";
 import { PairComparison } from "./pair_change.ts";
 
-/** Two ends between which something changed. */
+/** A pair of ends whose connections changed. */
 export interface ExamplePair {
   readonly source: End;
   readonly destination: End;
 }
 
-/** A change that is alike for some pairs of ends of two groups. */
+/** A change that is equal for some pairs of ends of two groups. */
 export interface GroupChange {
   readonly from: EndGroup;
   readonly to: EndGroup;
   readonly change: PairChange;
-  /** How many pairs of ends it is so for, and how many there are between the two groups. */
+  /** The number of pairs of ends with the change, and of all pairs between the two groups. */
   readonly pairs: number;
   readonly of: number;
-  /** The first of them. */
+  /** The first pair with the change. */
   readonly example: ExamplePair;
 }
 
-/** The differences between two clusters in their connections. */
+/** The differences in the connections of two clusters. */
 export interface PolicyDiff extends Omit<Ends, "classes"> {
-  /** Groups and changes each once; by the number of pairs, then by name. */
+  /** Each group and change once, sorted by the number of pairs and then by name. */
   readonly changes: readonly GroupChange[];
 }
 
 /**
- * The connections that one side allows and the other does not: exact, for each pair of ends. An end of one side only has
- * no connections on the other. Connections through a Service to the pod itself are not asked about.
+ * Returns the connections that one side allows and the other does not, exactly, for each pair of ends. An end on one
+ * side only has no connections on the other. Connections of a pod to itself through a Service are left out.
  */
 export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
   const { classes, ...ends } = endsOf(sides, by);
@@ -52,7 +52,7 @@ export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
   return { ...ends, changes: found.inOrder() };
 }
 
-/** All pairs of two classes, of which none is a node's: one stands for all. */
+/** Adds the changes between two classes without nodes, where one pair represents all. */
 function addAll(found: Found, comparison: PairComparison, from: EndClass, to: EndClass): void {
   const pair = firstPair(from.ends, to.ends);
   if (pair === undefined) return;
@@ -81,7 +81,7 @@ function firstPair(sources: readonly End[], destinations: readonly End[]): Examp
   return undefined;
 }
 
-/** Whether they are two ends on each side: of a workload that grew, several are compared with one pod. */
+/** Returns whether they differ on each side: several pods of a workload that grew are compared with one pod. */
 function areTwo(a: End, b: End): boolean {
   return a !== b && !isSame(a.before, b.before) && !isSame(a.after, b.after);
 }
@@ -90,7 +90,7 @@ function isSame(a: FlowEnd | undefined, b: FlowEnd | undefined): boolean {
   return a?.type === "pod" && b?.type === "pod" && a.key === b.key;
 }
 
-/** All pairs of two classes, with whether the one is on the other's node on each side. */
+/** Adds the changes of all pairs of two classes by whether one is on the other's node on each side. */
 function addByNodes(found: Found, comparison: PairComparison, from: EndClass, to: EndClass): void {
   const known: (readonly PairChange[] | undefined)[] = [];
   for (const source of from.ends) {
@@ -112,7 +112,7 @@ function isOnOne(a: string | undefined, b: string | undefined): boolean {
   return a !== undefined && a === b;
 }
 
-/** Sums what changed alike between two groups. */
+/** Sums equal changes between two groups. */
 class Found {
   readonly #all = new Map<EndGroup, Map<EndGroup, Map<string, { sum: GroupChange }>>>();
 
@@ -148,17 +148,17 @@ class Found {
   }
 }
 
-/** Equal for what changed alike. */
+/** Returns a text that equal changes share. */
 export function changeKey({ type, cause, text, family }: PairChange): string {
   return `${type} ${cause} ${text} ${family ?? ""}`;
 }
 
-/** How many ends of a group connections of this cause can have. */
+/** Returns how many ends of a group can have connections with this cause. */
 export function sizeFor({ sizes }: EndGroup, cause: Cause): number {
   return cause === "difference" ? sizes.both : cause === "appeared" ? sizes.after : sizes.before;
 }
 
-/** How many pairs of ends there are: of those that are on one side only, without the pairs of both sides. */
+/** Returns the number of pairs of ends with this cause; for ends on one side only, without the pairs of both sides. */
 function pairsBetween(from: EndGroup, to: EndGroup, cause: Cause): number {
   const count = (of: Cause): number => sizeFor(from, of) * sizeFor(to, of) - (from === to ? sizeFor(from, of) : 0);
   return cause === "difference" ? count(cause) : count(cause) - count("difference");

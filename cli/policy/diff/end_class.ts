@@ -18,13 +18,13 @@ export interface Sides {
   readonly after: PolicyIndex;
 }
 
-/** What ends are told as: a workload with some others of its namespace, a node, a part of the outside. */
+/** The unit of a report: a workload with some others of its namespace, a node, or a part of the outside. */
 export interface EndGroup {
   readonly name: string;
-  /** What it is one of, and what stands for all of those: the pods of a namespace, the nodes, the outside. */
+  /** The larger unit it belongs to: the pods of a namespace, the nodes, or the outside in one family. */
   readonly kind: "pods" | "nodes" | "outside";
   readonly whole: string;
-  /** How many ends: those of each side, and those that are compared since they are on both. */
+  /** The number of ends on each side, and of those on both, which are compared. */
   readonly sizes: Sizes;
 }
 
@@ -34,26 +34,26 @@ export interface Sizes {
   readonly both: number;
 }
 
-/** One end of connections; undefined on the side on which it is not there. */
+/** One end of connections; undefined on a side where it is absent. */
 export interface End {
   readonly before: FlowEnd | undefined;
   readonly after: FlowEnd | undefined;
   readonly group: EndGroup;
-  /** Where it is, on each side; undefined outside and for what is on none. */
+  /** Its node on each side; undefined outside and for a pod without a node. */
   readonly nodeBefore: string | undefined;
   readonly nodeAfter: string | undefined;
 }
 
-/** Ends that no policy of either side tells apart, but as a pod's own node. */
+/** Ends that no policy of either side distinguishes, except as a pod's own node. */
 export interface EndClass {
   readonly ends: readonly [End, ...End[]];
-  /** They are nodes, or pods that policies take for theirs, on one side at least. */
+  /** Whether they are nodes, or pods that count as nodes for policies, on at least one side. */
   readonly isNode: boolean;
-  /** Policies may select them. */
+  /** Whether policies may select them. */
   readonly isSubject: boolean;
 }
 
-/** Everything a connection may begin or end at, on both sides. */
+/** All possible ends of connections, on both sides. */
 export interface Ends {
   readonly classes: readonly EndClass[];
   readonly groups: readonly EndGroup[];
@@ -78,7 +78,7 @@ interface Found {
   readonly isSubject: boolean;
 }
 
-/** The pods that run on either side, the nodes of both and the outside, in classes; pods come by their keys. */
+/** Returns the pods that run on either side, the nodes of both and the outside, in classes. */
 export function endsOf(sides: Sides, by: Grouping): Ends {
   const [before, after] = [classNumbers(sides.before), classNumbers(sides.after)];
   const pairs = counterparts(podsOf(sides.before, before.keys()), podsOf(sides.after, after.keys()));
@@ -121,7 +121,7 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
   };
 }
 
-/** Of a group without ends. */
+/** The sizes of a group without ends. */
 export const NO_SIZES: Sizes = { before: 0, after: 0, both: 0 };
 
 function sizesOf(found: readonly Found[]): Sizes {
@@ -150,7 +150,7 @@ function podsOf({ pods }: PolicyIndex, keys: Iterable<string>): readonly Pod[] {
   return [...keys].flatMap((key) => pods.get(key)?.pod ?? []);
 }
 
-/** A namespace may be called "node". */
+/** The kind is part of the key because a namespace may be called "node". */
 function groupKey({ kind, name }: Pick<EndGroup, "kind" | "name">): string {
   return `${kind} ${name}`;
 }
@@ -201,7 +201,7 @@ function foundNodes({ before, after }: Sides): readonly Found[] {
   });
 }
 
-/** What policies ask about nodes: which of their selectors select it, and in which of their prefixes its addresses are. */
+/** Returns a function that describes a node by the selectors that select it and the prefixes of its addresses. */
 function nodePlace(index: PolicyIndex): (node: Node) => string {
   const rules = index.clusterPolicies.flatMap((one) => [...one.rules.egress, ...one.rules.ingress]);
   const peers = rules.flatMap((rule) => rule.peers ?? []);

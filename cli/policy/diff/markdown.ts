@@ -4,12 +4,12 @@ import type { ToldChange, ToldDiff, Words } from "./print.ts";
 import { changeLines } from "./print.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 
-/** GitHub takes comments of up to 65,536 characters, GitLab and others more. */
+/** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;
 const MOST_ROWS = 50;
 
 /**
- * Writes the changes as Markdown for a comment on a pull request: a table, and below it why.
+ * Writes the changes as Markdown for a comment on a pull request: a table, followed by the reasons.
  *
  * @param above lines of Markdown that come first
  */

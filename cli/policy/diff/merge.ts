@@ -3,23 +3,23 @@ import type { ExamplePair, GroupChange } from "./diff.ts";
 import { changeKey, sizeFor } from "./diff.ts";
 import type { Cause, PairChange } from "./pair_change.ts";
 
-/** What changed alike from each of some groups to each of others. */
+/** An equal change from each of some groups to each of others. */
 export interface MergedChange {
-  /** Names of groups, or what stands for all of a namespace, all nodes, the outside (see {@link namesOf}). */
+  /** Names of groups, or words for all of a namespace, all nodes or the outside (see {@link namesOf}). */
   readonly from: readonly string[];
   readonly to: readonly string[];
   readonly change: PairChange;
   readonly pairs: number;
-  /** How many pairs there are between them: where these are more, it is so for some of them alone. */
+  /** The number of all pairs between them; if it is larger than `pairs`, only some of them changed. */
   readonly of: number;
   readonly example: ExamplePair;
 }
 
 /**
- * Puts together the sources that changed alike towards the same destinations, and tells whole namespaces as one.
+ * Merges sources with equal changes towards the same destinations, and replaces complete namespaces by one name.
  *
- * @param groups all there are
- * @returns by the number of pairs, then by name
+ * @param groups all existing groups
+ * @returns the changes sorted by the number of pairs and then by name
  */
 export function mergeAlike(changes: readonly GroupChange[], groups: readonly EndGroup[]): readonly MergedChange[] {
   const alike = Map.groupBy(changes, (one) => `${changeKey(one.change)} ${one.pairs < one.of}`);
@@ -57,7 +57,7 @@ function mergeOne(bySource: readonly (readonly GroupChange[])[], groups: readonl
   };
 }
 
-/** The destinations of a source; a lone pod is one of them if all others of its namespace are, since it cannot itself be. */
+/** Returns a source's destinations. A single pod counts as one if all others of its namespace do. */
 function reached(
   from: EndGroup,
   to: readonly GroupChange[],
@@ -72,8 +72,8 @@ function reached(
 }
 
 /**
- * Names of some groups: `shop/*` for all of a namespace that has several, `all pods`, `all nodes` and `outside` for all of
- * those, `outside IPv4` for all of a family.
+ * Returns the names of some groups: `shop/*` for a complete namespace with several groups; `all pods`, `all nodes` and
+ * `outside` for all of those; `outside IPv4` for a complete family.
  */
 export function namesOf(some: ReadonlySet<EndGroup>, all: readonly EndGroup[]): readonly string[] {
   const names: string[] = [];

@@ -2,20 +2,20 @@ import type { CellState, HeatCell, PageChange, PageContent } from "../../output/
 import type { ToldChange, ToldDiff, Words } from "./print.ts";
 import { changeLines, diffGraph } from "./print.ts";
 
-/** The words of a page beside its changes. */
+/** The texts of a page besides its changes. */
 export interface ChangePage {
   readonly title: string;
   readonly facts: readonly string[];
 }
 
-/** The words of the command line for what a page calls opens and closes. */
+/** The words for changes on a page. */
 const PAGE_WORDS: Words = { added: "opens", removed: "closes" };
 
 /**
- * A page about what opens and closes.
+ * Returns a page about the connections that open and close.
  *
- * @param merged what is listed and drawn as a graph
- * @param single the same changes, each of one group to one group: the cells of the heat map
+ * @param merged the changes for the list and the graph
+ * @param single the same changes, each between two groups, for the cells of the heat map
  */
 export function changePage({ title, facts }: ChangePage, merged: ToldDiff, single: ToldDiff): PageContent {
   const rows = namesOf(single.changes, ({ from }) => from);
@@ -53,7 +53,7 @@ const LEGEND: PageContent["legend"] = [
   ["both", "both"],
 ];
 
-/** `2 changes open connections, 1 closes some.` */
+/** Returns such as `Traffic changes: 2 entries open connections, 1 closes some.` */
 export function summaryOf({ changes }: ToldDiff): string {
   const opened = changes.filter(({ change }) => change.type === "added").length;
   const closed = changes.length - opened;

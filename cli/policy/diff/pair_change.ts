@@ -9,19 +9,19 @@ import type { End, Sides } from "./end_class.ts";
 
 export type ChangeType = "added" | "removed";
 
-/** Why connections are there on one side only: policies or ends differ, or an end is only on that side. */
+/** Why connections exist on one side only: policies or ends differ, or an end is on that side only. */
 export type Cause = "difference" | "appeared" | "gone";
 
-/** Connections from one end to another that one side has and the other has not. */
+/** Connections between two ends that only one side allows. */
 export interface PairChange {
   readonly type: ChangeType;
   readonly cause: Cause;
   readonly connections: ConnectionSet;
-  /** They in words, equal for equal ones alone. */
+  /** The connections as a text that only equal ones share. */
   readonly text: string;
-  /** Undefined: in every family in which packets can go between them. */
+  /** Undefined stands for every family in which packets can go between the ends. */
   readonly family: Family | undefined;
-  /** One in which it is so, for asking further; undefined where neither end has an address. */
+  /** One family with the change, for further questions; undefined where neither end has an address. */
   readonly anyFamily: Family | undefined;
 }
 
@@ -41,8 +41,8 @@ export class PairComparison {
   }
 
   /**
-   * What changed, in the families in which packets can go between the ends on each side on which both are. Where that
-   * is one side only, nothing was or will be sent on the other.
+   * Returns the changes in the families in which packets can go between the ends on every side that has both. Where
+   * only one side does, nothing is allowed on the other.
    *
    * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the side does not have
    */
@@ -92,17 +92,17 @@ export class PairComparison {
   }
 }
 
-/** Two ends of one side; undefined where one of them is not there. */
+/** Two ends of one side; undefined where one of them is absent. */
 type Flow = Pick<FlowEnds, "source" | "destination"> | undefined;
 
 function flowOf(source: FlowEnd | undefined, destination: FlowEnd | undefined): Flow {
   return source === undefined || destination === undefined ? undefined : { source, destination };
 }
 
-/** The families of an end's addresses; undefined without an address, which may then be of any. */
+/** The families of an end's addresses; undefined for an end without an address, which may get any. */
 type Families = readonly Family[] | undefined;
 
-/** Those in which packets go, the destination's first choice first. */
+/** Returns the families that both ends have, in the destination's order of preference. */
 function inBoth(from: Families, to: Families): Families {
   return to === undefined ? from : to.filter((family) => from?.includes(family) ?? true);
 }

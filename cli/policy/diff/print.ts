@@ -9,7 +9,7 @@ import type { OneSided } from "./end_class.ts";
 import type { PairChange } from "./pair_change.ts";
 import type { Reason, Witness } from "./witness.ts";
 
-/** A change with its witness, merged or of two groups. */
+/** A change with its witness, either merged or between two groups. */
 export interface ToldChange {
   readonly from: readonly string[];
   readonly to: readonly string[];
@@ -26,10 +26,10 @@ export interface ToldDiff {
   readonly gone: OneSided;
 }
 
-/** Of longer lists of names only so many are shown to people. */
+/** The most names of a list that are shown to people. */
 const MOST_NAMES = 8;
 
-/** The words for a change between two sides: of files, or of what a change would do. */
+/** The words for a change: between two sides of files, or as the effect of a change. */
 export interface Words {
   readonly added: string;
   readonly removed: string;
@@ -37,7 +37,7 @@ export interface Words {
 
 export const DIFF_WORDS: Words = { added: "added", removed: "removed" };
 
-/** For people: each change with its witness. */
+/** Yields the diff for people, each change with its witness. */
 export function* diffText(
   { changes, appeared, gone }: ToldDiff,
   words: Words,
@@ -66,7 +66,7 @@ export function* diffText(
   }
 }
 
-/** A change in words, without colour and unfolded: what it is, and its witness with the reasons. */
+/** Returns a change in words, without colour and unfolded: what changes, and its witness with the reasons. */
 export function changeLines(
   one: ToldChange,
   words: Words,
@@ -95,7 +95,7 @@ function podsText(count: number): string {
   return count === 1 ? "1 pod" : `${count} pods`;
 }
 
-/** Says that a workload is new or gone, since no policy need have changed then. */
+/** Returns a note that a workload is new or gone, since then no policy need have changed. */
 function causeText({ cause }: PairChange): string {
   return cause === "difference" ? "" : ` (${CAUSES[cause]})`;
 }
@@ -107,7 +107,7 @@ function reasonLines({ ends }: Witness): readonly string[] {
     `before: ${reasonText(direction, before)}`,
     `after:  ${reasonText(direction, after)}`,
   ]);
-  // Of two ends, of which one is not there, that is said once.
+  // The absence of an end is the same line for both ends.
   return [...new Set(lines)];
 }
 
@@ -123,7 +123,7 @@ function connectionsText({ text, family }: PairChange): string {
   return `${text.replaceAll(",", ", ")}${family === undefined ? "" : ` (IPv${family})`}`;
 }
 
-/** Every pair of groups in a line of its own. */
+/** Returns a table with each pair of groups in its own line. */
 export function diffWide({ changes }: ToldDiff, words: Words, columns: number): string {
   if (changes.length === 0) return "no difference in what may be sent\n";
   const rows = changes.map(({ from, to, change, pairs, of, witness }) => {
@@ -158,7 +158,7 @@ export function* diffCsv({ changes }: ToldDiff): Generator<string> {
   }
 }
 
-/** The object that docs/cli.md describes. */
+/** Returns the object that docs/cli.md describes. */
 export function diffObject({ changes, appeared, gone }: ToldDiff): object {
   return {
     changes: changes.map(({ from, to, change, pairs, of, witness }) => ({
@@ -191,7 +191,7 @@ function reasonObject({ isAllowed, text, places }: Reason): object {
   return { allowed: isAllowed, reason: text, places };
 }
 
-/** Whether it is so since a workload is new or gone; empty where not. */
+/** Returns whether the cause is a new or removed workload; empty for other causes. */
 function workloadText({ cause }: PairChange): string {
   return cause === "difference" ? "" : cause === "appeared" ? "new" : "removed";
 }
@@ -200,7 +200,7 @@ function familyText({ family }: PairChange): string | undefined {
   return family === undefined ? undefined : `IPv${family}`;
 }
 
-/** The changes as arrows: dashed where it was taken away. */
+/** Returns the changes as arrows, dashed for removed connections. */
 export function diffGraph({ changes }: ToldDiff): Graph {
   const edges = changes.flatMap(({ from, to, change }): readonly Edge[] =>
     from.flatMap((source) =>
@@ -215,7 +215,7 @@ export function diffGraph({ changes }: ToldDiff): Graph {
   return { names: [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))].sort(), edges };
 }
 
-/** The name in a graph: the part before the first "/" is the box. */
+/** Returns the name in a graph, in which the part before the first "/" is the box. */
 function graphName(name: string): string {
   return name.replace(/^outside /, "outside/");
 }

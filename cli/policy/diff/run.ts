@@ -35,7 +35,7 @@ const optionsSchema = v.object({
   output: v.picklist(DIFF_FORMATS),
 });
 
-/** @throws DrawbridgeError as loadPlaces */
+/** Prints the diff. @throws DrawbridgeError as loadPlaces */
 export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   const { old: oldPath, new: newPaths, by, output, config, ...read } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [oldPath, ...newPaths]));

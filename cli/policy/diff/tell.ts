@@ -6,9 +6,9 @@ import type { Locations } from "./witness.ts";
 import { witnessOf } from "./witness.ts";
 
 /**
- * A diff with a witness for each change.
+ * Returns a diff with a witness for each change.
  *
- * @param isMerged whether groups that changed alike are told together
+ * @param isMerged whether groups with equal changes are merged
  */
 export function tellDiff(sides: Sides, locations: Locations, diff: PolicyDiff, isMerged: boolean): ToldDiff {
   const changes = isMerged

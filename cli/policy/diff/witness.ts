@@ -15,12 +15,12 @@ import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 
-/** One connection that changed, with what decided about it on each side. */
+/** One connection that changed, with the reason on each side. */
 export interface Witness {
   readonly source: string;
   readonly destination: string;
   readonly traffic: Traffic;
-  /** Egress at the source, ingress at the destination, or both: where the answer changes, or a rule gives it. */
+  /** Egress at the source, ingress at the destination, or both: where the verdict changes or a rule decides. */
   readonly ends: readonly WitnessEnd[];
 }
 
@@ -30,33 +30,33 @@ export interface WitnessEnd {
   readonly after: Reason;
 }
 
-/** The answer of an end, and why. */
+/** The verdict at an end, and why. */
 export interface Reason {
   readonly isAllowed: boolean;
-  /** With the places in brackets. */
+  /** The reason, with places in brackets. */
   readonly text: string;
-  /** The rule that decided, or the policies that isolate the end. */
+  /** The deciding rule, or the policies that isolate the end. */
   readonly places: readonly Place[];
-  /** One of the ends is not there, so nobody was asked. */
+  /** Set where one of the ends is absent, so that no policy was evaluated. */
   readonly isAbsent?: true;
 }
 
 export interface Place {
-  /** `NetworkPolicy shop/web ingress[0]`, without a rule where the policy isolates. */
+  /** Such as `NetworkPolicy shop/web ingress[0]`; without a rule where the policy isolates. */
   readonly name: string;
   readonly file: string | undefined;
   readonly line: number | undefined;
 }
 
-/** Finds where an object stands. */
+/** Returns the file and line of an object's field. */
 export type Locate = (name: string, path: FieldPath) => Pick<Place, "file" | "line">;
 
 const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 const MOST_ISOLATING = 3;
-/** Ports that readers know, for sets without one that the destination names. */
+/** Well-known ports, preferred in examples where the destination names none of the ports. */
 const KNOWN_PORTS = [443, 80, 53];
 
-/** Looks objects up by their kind and key. */
+/** Returns a function that locates objects by their kind and key. */
 export function locator(manifests: readonly Manifest[]): Locate {
   const known = new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest]));
   return (name, path) => {
@@ -65,13 +65,13 @@ export function locator(manifests: readonly Manifest[]): Locate {
   };
 }
 
-/** Where the objects of both sides stand. */
+/** The locations of the objects of both sides. */
 export interface Locations {
   readonly before: Locate;
   readonly after: Locate;
 }
 
-/** The reasons of one changed connection. */
+/** Returns the witness of one change. */
 export function witnessOf(sides: Sides, locations: Locations, change: PairChange, example: ExamplePair): Witness {
   const side = change.cause === "gone" ? "before" : "after";
   const [source, destination] = [example.source[side], example.destination[side]];
@@ -100,7 +100,7 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
   return { source: endText(source), destination: endText(destination), traffic, ends };
 }
 
-/** The ends at which the answer changes. */
+/** Returns the ends at which the verdict changes. */
 function changedEnds(
   { before, after }: Readonly<Record<keyof Sides, PolicyVerdict | undefined>>,
   locations: Locations,
@@ -114,7 +114,7 @@ function changedEnds(
   });
 }
 
-/** The ends at which a rule decides; where none does, the destination's. */
+/** Returns the ends at which a rule decides or, without one, the destination. */
 function oneSidedEnds(
   verdict: PolicyVerdict | undefined,
   side: keyof Sides,
@@ -130,7 +130,7 @@ function oneSidedEnds(
   });
 }
 
-/** As {@link Place}, for people: `NetworkPolicy shop/web ingress[0] (shop.yaml:12)`. */
+/** Returns a place for people: `NetworkPolicy shop/web ingress[0] (shop.yaml:12)`. */
 export function placeText({ name, file, line }: Place): string {
   return file === undefined || line === undefined ? name : `${name} (${locationText(file, line)})`;
 }
@@ -160,7 +160,7 @@ function endText(end: FlowEnd): string {
   }
 }
 
-/** Returns what an end says and why, with the places of the policies that decide. */
+/** Returns the verdict of an end and why, with the places of the deciding policies. */
 export function reasonOf(
   { isAllowed, decision, isolatedBy, nearest }: EndVerdict,
   direction: Direction,
