@@ -5,7 +5,7 @@ import { CONTROLLER_LABELS } from "../../input/workload.ts";
 import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
-/** The fate of one object. */
+/** The effect of a change on one object. */
 export interface ObjectChange {
   readonly type: "added" | "changed" | "unchanged" | "deleted";
   readonly before: Manifest | undefined;
@@ -16,18 +16,18 @@ export interface ObjectChange {
 export interface Applied {
   readonly before: readonly Manifest[];
   readonly after: readonly Manifest[];
-  /** Of the objects that were given; of a workload's template for each of its pods. */
+  /** The changes of the given objects; for a workload's template, one for each of its pods. */
   readonly changes: readonly ObjectChange[];
-  /** Names of what was to be deleted and is not there, as `NetworkPolicy shop/web`. */
+  /** Names of objects to delete that do not exist, such as `NetworkPolicy shop/web`. */
   readonly missing: readonly string[];
 }
 
 /**
- * The objects as they would be after `kubectl apply`: what is given takes the place of what has its kind and name. What
- * only the cluster knows of pods and nodes stays: addresses, node and state.
+ * Returns the objects as they would be after `kubectl apply`: a given object replaces the one with its kind and name.
+ * Facts that only the cluster knows about pods and nodes are retained: addresses, node and state.
  *
- * The template of a workload changes the labels and ports of those of its pods that are there, as if they had been
- * replaced one by one; new ones stand for a workload that has none.
+ * A workload's template changes the labels and ports of its existing pods, as if they had been replaced one by one. For
+ * a workload without pods, new ones are added that stand for the template.
  */
 export function applyObjects(against: readonly Manifest[], given: readonly Manifest[]): Applied {
   const objects = new Map(against.map((manifest) => [nameOf(manifest.object), manifest]));
@@ -56,7 +56,7 @@ export function applyObjects(against: readonly Manifest[], given: readonly Manif
   return { before: against, after: [...objects.values()], changes, missing: [] };
 }
 
-/** The objects as they would be after `kubectl delete`. @param names as `NetworkPolicy shop/web` */
+/** Returns the objects as they would be after `kubectl delete`. @param names such as `NetworkPolicy shop/web` */
 export function deleteObjects(applied: Applied, names: readonly string[]): Applied {
   const objects = new Map(applied.after.map((manifest) => [nameOf(manifest.object), manifest]));
   const changes: ObjectChange[] = [];
@@ -70,7 +70,7 @@ export function deleteObjects(applied: Applied, names: readonly string[]): Appli
   return { ...applied, after: [...objects.values()], changes: [...applied.changes, ...changes], missing };
 }
 
-/** The names of everything given, and of what goes with it: the pods of workloads, all that is in a namespace. */
+/** Returns the names of the given objects and their dependents: the pods of workloads, everything in a namespace. */
 export function namesToDelete(against: readonly Manifest[], given: readonly Manifest[]): readonly string[] {
   const others = given.filter(({ object }) => object.kind !== "Pod" || !isOfTemplate(object));
   const templates = given.filter(isPod).filter(({ object }) => isOfTemplate(object));
@@ -96,7 +96,7 @@ function isPod(manifest: Manifest): manifest is Manifest<Pod> {
   return manifest.object.kind === "Pod";
 }
 
-/** Pods that stand for a template are nowhere and have no address. */
+/** Returns whether a pod stands for a template: it has no node and no address. */
 function isOfTemplate({ controller, addresses, nodeName, uid }: Pod): boolean {
   return controller !== undefined && addresses.length === 0 && nodeName === undefined && uid === "";
 }
@@ -126,7 +126,7 @@ function nodeWithState(node: Node, before: Node): Node {
   return node.addresses.length > 0 ? node : Object.freeze({ ...node, addresses: before.addresses });
 }
 
-/** What its controller put on a pod that runs it keeps; what it put on one that stands for the template is another's. */
+/** Returns a pod with its template's changes; it retains only those controller labels that it already had. */
 function fromTemplate(pod: Pod, { labels, annotations, ports, hostNetwork }: Pod): Pod {
   const isAdded = ([key]: [string, string]): boolean => CONTROLLER_LABELS.includes(key);
   const own = Object.entries(pod.labels).filter(isAdded);

@@ -15,7 +15,7 @@ interface DryRunGiven {
   readonly output?: unknown;
 }
 
-/** `policy dry-run`: what a change would cut and open. */
+/** Returns the command `policy dry-run`, which shows what a change would cut and open. */
 export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);

@@ -8,14 +8,14 @@ import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { namesOf } from "../diff/merge.ts";
 import type { ObjectChange } from "./apply.ts";
 
-/** A policy that is added, changed or deleted, and whom it is for. */
+/** A policy that is added, changed or deleted, and the pods that it selects. */
 export interface PolicyEffect {
   readonly type: ObjectChange["type"];
   /** `NetworkPolicy shop/web` */
   readonly name: string;
   readonly file: string | undefined;
   readonly line: number | undefined;
-  /** Of one that is deleted those that it selected. */
+  /** For a deleted policy, the pods that it selected. */
   readonly selects: PodNames;
 }
 
@@ -25,7 +25,7 @@ export interface PodNames {
   readonly names: readonly string[];
 }
 
-/** Whose isolation changes in a direction: whom NetworkPolicies select after the change and did not before. */
+/** Pods that NetworkPolicies select in a direction only before, or only after, the change. */
 export interface IsolationEffect {
   readonly direction: Direction;
   readonly type: "isolated" | "no longer isolated";
@@ -34,7 +34,7 @@ export interface IsolationEffect {
 
 export type AnyPolicy = NetworkPolicy | ClusterNetworkPolicy;
 
-/** The policies among some changes. */
+/** Returns the changes of policies. */
 export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): readonly PolicyEffect[] {
   return changes.flatMap(({ type, before, after }): readonly PolicyEffect[] => {
     const manifest = after ?? before;
@@ -46,7 +46,7 @@ export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): r
   });
 }
 
-/** Only pods that are there before and after: a new pod had no isolation to lose. */
+/** Returns the changes of isolation of pods on both sides: a new pod had no isolation to lose. */
 export function isolationEffects({ before, after }: Sides): readonly IsolationEffect[] {
   const isIsolated = (index: PolicyIndex, key: string, direction: Direction): boolean =>
     (index.pods.get(key)?.subject?.profile[direction].isolating.length ?? 0) > 0;
@@ -62,14 +62,14 @@ export function isolationEffects({ before, after }: Sides): readonly IsolationEf
   );
 }
 
-/** Tells whether a policy selects a pod, in whichever direction; nothing is selected by one that is not there. */
+/** Returns a test whether a policy selects a pod, in any direction; an absent policy selects nothing. */
 export function selectionOf(index: PolicyIndex, { kind, key }: AnyPolicy): (entry: PodEntry) => boolean {
   const all = kind === "NetworkPolicy" ? index.networkPolicies : index.clusterPolicies;
   const members = all.find(({ policy }) => policy.key === key)?.subject;
   return ({ subject }) => subject !== undefined && members?.[subject.identity.number] === 1;
 }
 
-/** Those of the pods that run for which something holds. */
+/** Returns the running pods for which something holds. */
 export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => boolean): PodNames {
   const groups = new Map<string, EndGroup>();
   const chosen = new Set<EndGroup>();

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nameOf } from "../../../policyd/cluster/gate.ts";
 import type { Kind } from "../../../policyd/cluster/model.ts";
 
-/** The words that names of the command line may begin with. */
+/** The words for kinds on the command line. */
 const KINDS: ReadonlyMap<string, { readonly kind: Kind; readonly isNamespaced: boolean }> = new Map(
   [
     { names: ["networkpolicy", "networkpolicies", "netpol"], kind: "NetworkPolicy" as const, isNamespaced: true },
@@ -16,9 +16,9 @@ const KINDS: ReadonlyMap<string, { readonly kind: Kind; readonly isNamespaced: b
 );
 
 /**
- * An object named on the command line, as messages call it: `networkpolicy/shop/web` is `NetworkPolicy shop/web`.
+ * Returns the name in messages of an object on the command line: `networkpolicy/shop/web` is `NetworkPolicy shop/web`.
  *
- * @throws DrawbridgeError ERR_INPUT for what is no such name
+ * @throws DrawbridgeError ERR_INPUT for any other text
  */
 export function objectName(text: string): string {
   const [first = "", ...rest] = text.split("/");

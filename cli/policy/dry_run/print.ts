@@ -14,18 +14,18 @@ import type { Warning } from "./warnings.ts";
 /** The effects of a change. */
 export interface DryRun {
   readonly policies: readonly PolicyEffect[];
-  /** What becomes of other objects; what it means for policies shows in what is cut and opened. */
+  /** The changes of other objects. Their effect on policies shows in the connections that are cut and opened. */
   readonly others: readonly ObjectChange[];
   readonly isolation: readonly IsolationEffect[];
   readonly diff: ToldDiff;
   readonly warnings: readonly Warning[];
-  /** The effect on the connections of given tables. */
+  /** The effect on the connections in given tables. */
   readonly live: LiveReport | undefined;
 }
 
 export const DRY_RUN_WORDS: Words = { added: "opened", removed: "cut" };
 
-/** For people. */
+/** Yields the report for people. */
 export function* dryRunText(
   { policies, others, isolation, diff, warnings, live }: DryRun,
   style: Style,
@@ -70,7 +70,7 @@ function* effects({
   }
 }
 
-/** One line for all pods of a workload. */
+/** Returns one line for all pods of a workload. */
 function otherText({ type, before, after }: ObjectChange): string {
   const object = (after ?? before)?.object;
   return `${type} ${object?.kind === "Pod" ? groupName(object, "workload") : `${object?.kind ?? ""} ${object?.key ?? ""}`}`;
@@ -81,7 +81,7 @@ function selected({ pods, names }: PodNames): string {
   return `${names.join(", ")} (${pods} ${pods === 1 ? "pod" : "pods"})`;
 }
 
-/** The object that docs/cli.md describes. */
+/** Returns the object that docs/cli.md describes. */
 export function dryRunObject({ policies, others, isolation, diff, warnings, live }: DryRun): object {
   const { changes, ...oneSided } = { changes: [], ...diffObject(diff) };
   return {

@@ -50,7 +50,7 @@ const optionsSchema = v.object({
   output: v.picklist(DRY_RUN_FORMATS),
 });
 
-/** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
+/** Prints the effects. @throws DrawbridgeError ERR_INPUT for malformed names, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const {
     filename,
@@ -65,10 +65,10 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
-  // An object that names no namespace goes where kubectl apply would put it.
+  // An object without a namespace gets the one that kubectl apply would use.
   const input = { ...read, namespace: await namespaceFor(io, read, against.includes(CLUSTER)) };
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
-  // Doubts are about the objects as they are after the change.
+  // Doubts are about the objects after the change.
   const part = { ...input, isPart: true };
   const given = filename.length === 0 ? [] : (await loadManifests(io, { ...part, filename, cluster: false })).manifests;
   const { manifests: there } = await loadPlaces(io, against, part);
@@ -77,7 +77,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
       ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
       : deleteObjects(applyObjects(there, given), names);
   const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
-  // Of the change itself a warning says it; and whoever deletes everything knows that nothing is left.
+  // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
   if (applied.after.length > 0 || there.length === 0) tellDoubts(io, [applied.after, changed]);
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const places = { isLive, files: conntrack, ledgers: ledger, access: read };
@@ -91,7 +91,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   return isQuiet ? ExitCode.YES : ExitCode.NO;
 }
 
-/** Undefined where no connections are given. */
+/** Tries the change on connections. @returns undefined where none are given */
 async function tryOnConnections(
   io: Io,
   places: TablePlaces,
@@ -101,7 +101,7 @@ async function tryOnConnections(
   const { isLive, files, ledgers } = places;
   if (!isLive && files.length === 0 && ledgers.length === 0) return undefined;
   const tables = await readTables(io, places, sides.before);
-  // Of the table of this moment there is nothing to say.
+  // A table of the current moment needs no remark.
   for (const text of ledgers.length > 0 ? tables.remarks : []) io.err.write(`note: ${printable(text)}\n`);
   return liveReport(sides, locate, tables);
 }

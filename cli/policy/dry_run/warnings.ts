@@ -16,7 +16,7 @@ import type { Applied } from "./apply.ts";
 import type { AnyPolicy } from "./effect.ts";
 import { selectionOf } from "./effect.ts";
 
-/** A part of a change that is probably not meant. */
+/** A part of a change that is probably a mistake. */
 export interface Warning {
   /** Stable, for programs. */
   readonly id:
@@ -32,7 +32,7 @@ export interface Warning {
   readonly line: number | undefined;
 }
 
-/** The warnings about a change, in the order of the objects given. */
+/** Returns the warnings about a change, in the order of the given objects. */
 export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: PolicyDiff): readonly Warning[] {
   const ofPolicies = changes.flatMap(({ type, after }) => {
     if (after === undefined || type === "deleted") return [];
@@ -49,7 +49,7 @@ export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: Po
   return [...notFound, ...ofPolicies, ...sizeWarnings(sides), ...dnsWarnings(sides, diff)];
 }
 
-/** What nodes will not do of the policies as they are then, and did before. */
+/** Returns warnings about policies that nodes no longer enforce completely after the change. */
 function sizeWarnings({ before, after }: Sides): readonly Warning[] {
   const textsOf = (index: PolicyIndex): readonly string[] =>
     oversizes(index).map(({ policy, direction, text }) => `NetworkPolicy ${policy.key} ${direction}: ${text}`);
@@ -93,7 +93,7 @@ function policyWarnings(
 }
 
 interface RuleProblem extends Pick<Warning, "id" | "text"> {
-  /** A list of the rule and the place in it. */
+  /** The name of a list in the rule, and the index in it. */
   readonly field: readonly [string, number];
 }
 
@@ -127,7 +127,7 @@ function isEmptyPeer(peer: IndexedPeer): boolean {
   return peer.type === "pods" && !peer.members.includes(1);
 }
 
-/** The pods of an egress rule; what has no name for its ports counts for nothing here. */
+/** Returns the pods of an egress rule; peers without named ports are left out. */
 function destinationsOf({ pods }: PolicyIndex, { peers }: IndexedRule): readonly PodEntry[] {
   return [...pods.values()].filter(({ subject }) => {
     if (subject === undefined) return false;
@@ -148,11 +148,11 @@ const DNS = { protocol: "UDP", port: DNS_PORT } as const;
 const DNS_APPS = new Set(["kube-dns", "coredns", "node-local-dns"]);
 
 /**
- * Pods that could look names up and no longer can: at the cluster's DNS servers or, where the objects have none, because
- * no egress rule of theirs has its port any more.
+ * Returns a warning for pods that lose their access to DNS: they reach no DNS server of the cluster any more or, where
+ * the objects contain none, no egress rule allows its port any more.
  */
 function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Warning[] {
-  // Nothing keeps pods from the node's own DNS (POL-72).
+  // Pods always reach the node's own DNS (POL-72).
   if (sides.after.options.nodeLocalDNS.length > 0) return [];
   const servers = [...sides.after.pods.values()].filter(({ pod }) => isDnsServer(pod)).map(({ pod }) => pod.key);
   const lost = new Set<EndGroup>();
@@ -183,7 +183,7 @@ function isDnsServer({ ports, labels }: Pod): boolean {
   return ports.some(({ protocol, port }) => protocol === DNS.protocol && port === DNS.port);
 }
 
-/** Whether NetworkPolicies leave a pod any way to port 53, wherever it leads. */
+/** Returns whether NetworkPolicies let a pod send to port 53 of any destination. */
 function mayAsk({ pods }: PolicyIndex, key: string): boolean {
   const direction: Direction = "egress";
   const isolating = pods.get(key)?.subject?.profile[direction].isolating ?? [];

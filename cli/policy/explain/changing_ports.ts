@@ -5,8 +5,8 @@ import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_polic
 import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
 /**
- * The ports at which what policies say of two ends, or their reason for it, may change: from one up to the next nothing
- * does, since no rule that is asked names a port in between.
+ * Returns the ports at which the verdict about two ends, or its reason, may change. Between two of them nothing
+ * changes, since no relevant rule names a port there.
  */
 export function changingPorts(
   index: PolicyIndex,
@@ -14,7 +14,7 @@ export function changingPorts(
   protocol: Protocol,
 ): readonly number[] {
   const receiver = entryOf(index, destination);
-  // Towards the node's own DNS server no NetworkPolicy is asked about it (POL-72).
+  // No NetworkPolicy decides about the port of the node's own DNS server (POL-72).
   const hasDns = index.options.nodeLocalDNS.length > 0;
   const patterns = [...patternsOf(entryOf(index, source), "egress"), ...patternsOf(receiver, "ingress")];
   return [...(hasDns ? [DNS_PORT, DNS_PORT + 1] : []), ...patterns.flatMap((one) => pointsOf(one, protocol, receiver))];
@@ -32,7 +32,7 @@ function entryOf(index: PolicyIndex, end: FlowEnd): PodEntry | undefined {
   return owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
 }
 
-/** Where a port pattern begins to fit and where it has ended. */
+/** Returns the first port that matches a pattern, and the first one after it that does not. */
 function pointsOf(pattern: PortPattern, protocol: Protocol, receiver: PodEntry | undefined): readonly number[] {
   if (pattern.protocol !== undefined && pattern.protocol !== protocol) return [];
   if (pattern.port === undefined) return [];

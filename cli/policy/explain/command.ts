@@ -14,7 +14,7 @@ Examples:
   drawbridge policy explain -f manifests/ --from 203.0.113.7 --to shop/web-0 --port 8080/TCP -o json
 `;
 
-/** `policy explain`: why one end may reach another or not. */
+/** Returns the command `policy explain`, which says why one end may or may not reach another. */
 export function explainCommand(run: Run): Command {
   return withControllers(withConfiguration(withInput(new Command("explain"))))
     .description("why a connection is allowed or denied, from end to end; without --port, all that is allowed")
@@ -33,7 +33,7 @@ export function explainCommand(run: Run): Command {
     });
 }
 
-/** @throws InvalidArgumentError */
+/** Checks the name of an end. @throws InvalidArgumentError */
 export function readEnd(text: string): string {
   if (parseEndName(text) !== undefined) return text;
   if (/^[0-9a-f.:]+\/\d+$/i.test(text)) {
@@ -42,7 +42,7 @@ export function readEnd(text: string): string {
   throw new InvalidArgumentError(`expected ${END_FORMS}.`);
 }
 
-/** @throws InvalidArgumentError */
+/** Checks the name of a source. @throws InvalidArgumentError */
 export function readSource(text: string): string {
   if (parseEndName(readEnd(text))?.type === "service")
     throw new InvalidArgumentError("a Service sends nothing; name the pods or the workload.");

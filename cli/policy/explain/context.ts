@@ -14,23 +14,23 @@ import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 import type { WaysIn } from "../../ways_in/ways_in.ts";
 import { waysInto } from "../../ways_in/ways_in.ts";
 
-/** Of more than these only some are judged: those that policies can tell apart. */
+/** The most hosts that are all evaluated; of more, only those that policies distinguish. */
 const MOST_HOSTS = 16;
 
-/** Names of nodes on which it makes a difference for a pod to be. */
+/** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;
 
-/** By what connections come in from outside. */
+/** The objects by which connections come in from outside, and the controllers that the command line names. */
 export interface WaysAsked {
   readonly objects: readonly PlacedWayObject[];
   readonly given: readonly GivenController[];
 }
 
-/** A cluster with all that ways through it are found by. */
+/** A cluster with everything needed to find the ways through it. */
 export class ExplainContext {
   readonly cluster: Cluster;
   readonly worlds: ServiceWorlds;
-  /** None where nobody asks for them. */
+  /** Empty where no command asks for them. */
   readonly waysIn: WaysIn;
   #classes: ReadonlyMap<string, number> | undefined;
 
@@ -48,7 +48,7 @@ export class ExplainContext {
     this.waysIn = waysInto(objects, cluster, this.worlds.objects, given);
   }
 
-  /** The address a host has in a family, real or standing in; undefined where it has none of that family. */
+  /** Returns a host's address in a family, real or a stand-in; undefined where it has none of that family. */
   addressOf(host: Host, family: Family): Address | undefined {
     if (host.type === "pod") return podAddress(this.cluster, host.pod, family);
     if (host.type === "node") return nodeAddress(this.cluster, host.name, family);
@@ -56,9 +56,9 @@ export class ExplainContext {
   }
 
   /**
-   * All of some hosts or, of many, two of each kind that policies tell apart, which stand for the others.
+   * Returns all of some hosts or, of many, two of each kind that policies distinguish, to represent the others.
    *
-   * @param matters the nodes on which a pod is of another kind than elsewhere
+   * @param matters the nodes on which a pod is of a different kind than elsewhere
    */
   few<T>(all: readonly T[], hostOf: (one: T) => Host, matters: NodesThatMatter): readonly T[] {
     if (all.length <= MOST_HOSTS) return all;

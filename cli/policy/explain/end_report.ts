@@ -24,7 +24,7 @@ import type {
 type Manifests = ReadonlyMap<string, Manifest>;
 type PolicyKind = "NetworkPolicy" | "ClusterNetworkPolicy";
 
-/** The verdict of one end's policies, with the files and lines of the rules. */
+/** Returns the verdict of one end's policies, with the files and lines of the rules. */
 export function endReport(
   manifests: Manifests,
   direction: Direction,
@@ -56,7 +56,7 @@ function shadowReport(
   };
 }
 
-/** A policy and where it begins. */
+/** Returns a policy with its file and line. */
 export function policyReport(manifests: Manifests, policy: string, path: FieldPath = []): PolicyReport {
   return { policy, ...placeOf(manifests, policy, path) };
 }
@@ -99,7 +99,7 @@ const OF_PORTS: ReadonlySet<Failure["type"]> = new Set([
   "no valid port",
 ]);
 
-/** Its line is that of what does not fit: the peer or, where that fits, the port. */
+/** Returns the nearest rule, with the line of what does not match: the peer or, where that matches, the port. */
 function nearestReport(manifests: Manifests, direction: Direction, miss: NearMiss): NearestReport {
   const rule = ["spec", direction, miss.rule] as const;
   const isAboutPort = miss.failed.every(({ type }) => OF_PORTS.has(type));
@@ -113,13 +113,13 @@ function nearestReport(manifests: Manifests, direction: Direction, miss: NearMis
   };
 }
 
-/** The peer that fits where there is one: of twenty peers of a rule the line of the rule tells nothing. */
+/** Returns the path to the matching peer, if any: among twenty peers the line of the rule would not help. */
 function fieldOf(direction: Direction, { rule, peer }: RuleMatch): FieldPath {
   const path = ["spec", direction, rule] as const;
   return peer === undefined ? path : [...path, peersKey(direction), peer];
 }
 
-/** The places in the object as it was written: `egress[0].to[1], ports[0]`. */
+/** Returns the places in the object as written: `egress[0].to[1], ports[0]`. */
 function pathText(direction: Direction, kind: PolicyKind, { rule, peer, port }: RuleMatch): string {
   const ports = kind === "NetworkPolicy" ? "ports" : "protocols";
   const ofPeer = peer === undefined ? "" : `.${peersKey(direction)}[${peer}]`;

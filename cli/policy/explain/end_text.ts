@@ -18,11 +18,11 @@ const EXEMPTIONS: Readonly<Record<Extract<DecisionReport, { readonly type: "exem
   "ICMP error": "errors belong to the flow they are about",
 };
 
-/** The verdict of one end's policies, a line for each reason, the answer first. */
+/** Returns the verdict of one end's policies, a line for each reason and the answer first. */
 export function endLines(end: EndReport, style: Style): readonly string[] {
   const answer = end.allowed ? style.good("allowed") : style.bad("denied");
   const about = end.judgedAs === null ? "" : ` (${printable(end.judgedAs)})`;
-  // Policies that are not asked isolate nothing.
+  // Policies that are not evaluated do not isolate.
   const isolating = end.decision.type === "exempt" ? [] : end.isolatedBy;
   return [
     `${answer}${about} ${decisionText(end.decision, style)}`,
@@ -33,7 +33,7 @@ export function endLines(end: EndReport, style: Style): readonly string[] {
   ];
 }
 
-/** What the policies in shadow would change; nothing where the answer stays what it is. */
+/** Returns what the policies in shadow would change; empty where the answer stays the same. */
 function shadowLines({ allowed }: EndReport, shadow: ShadowReport, style: Style): readonly string[] {
   const { wouldDrop, policies, rule, nearest } = shadow;
   if (wouldDrop) {

@@ -6,12 +6,12 @@ import { nodeOf } from "../../cluster/find_end.ts";
 import type { ExplainContext } from "./context.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
-/** Nodes with endpoints differ in nothing but their endpoints. */
+/** Nodes with endpoints differ only in these. */
 const MOST_NODES = 16;
 
 /**
- * On which nodes a packet of a source may first meet the Services' rules: its own, that of the address it is sent to, or
- * where any may be, those that can differ in what they do with it.
+ * Returns the nodes on which a packet may first meet the Services' rules: the source's own; that of the destination
+ * address; or else those that may treat the packet differently.
  */
 export function entryNodes(context: ExplainContext, source: Host, destination: Address): readonly string[] {
   const own = nodeOf(source);
@@ -22,14 +22,14 @@ export function entryNodes(context: ExplainContext, source: Host, destination: A
   return nodesThatMatter(context, services);
 }
 
-/** The nodes with endpoints of some Services, and of those without one for each zone. */
+/** Returns the nodes with endpoints of some Services, and one node without any for each zone. */
 export function nodesThatMatter({ cluster, worlds }: ExplainContext, services: readonly Service[]): readonly string[] {
   const keys = new Set(services.map(({ key }) => key));
   const slices = worlds.objects.endpointSlices.filter(({ namespace, serviceName }) =>
     keys.has(`${namespace}/${serviceName}`),
   );
   const hosting = new Set(slices.flatMap(({ endpoints }) => endpoints.flatMap(({ nodeName }) => nodeName ?? [])));
-  // Pods on no node yet are with a sender on no node yet.
+  // Pods without a node yet count as on the node of a sender without one.
   if (hosting.has(UNKNOWN_NODE)) return [UNKNOWN_NODE];
   const others = new Map<string, string>();
   for (const { name, labels } of cluster.store.nodes.values()) {
@@ -40,7 +40,7 @@ export function nodesThatMatter({ cluster, worlds }: ExplainContext, services: r
   return all.length === 0 ? [UNKNOWN_NODE] : all;
 }
 
-/** Whether a Service, if there is one, says that an address is its own. */
+/** Returns whether an address belongs to a Service; false without a Service. */
 export function hasAddress(service: Service | undefined, address: Address): boolean {
   if (service === undefined) return false;
   const { clusterIps, externalIps, loadBalancerIngress } = service;

@@ -23,10 +23,11 @@ import type { Way } from "./way.ts";
 import { directWay, missingPod, stoppedWay } from "./way.ts";
 
 /**
- * Why a connection is allowed or not, without ways in: every way it may take, by each pod of a workload, each address family and each
- * endpoint of a Service, judged at both ends. Ways with one answer and the same reasons are one case.
+ * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,
+ * each address family and each endpoint of a Service, evaluated at both ends. Ways with equal answers and reasons form
+ * one case.
  *
- * @throws DrawbridgeError ERR_OBJECT for a Service that is a name alone
+ * @throws DrawbridgeError ERR_OBJECT for a Service that is only a name
  */
 export function explain(context: ExplainContext, question: ExplainQuestion): Explanation {
   const { from, to, traffic } = question;
@@ -38,7 +39,7 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
       ? sources.map((source) => stoppedOutcome(context, source, "headless, and no endpoint is ready", question))
       : sources.flatMap((source) => outcomesFor(context, source, target, question));
   const merged = mergeOutcomes(outcomes);
-  // Asked about everything, what is allowed is what people look for.
+  // Without a port, people look for what is allowed.
   const cases = traffic === undefined ? merged.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : merged;
   const allowed = cases.filter((one) => one.allowed).length;
   const isAllowed = traffic === undefined ? allowed > 0 : allowed === cases.length && allowed > 0;
@@ -75,7 +76,7 @@ function outcomesFor(
       );
     });
   }
-  // Of the pods of one workload the question is what they may send to each other: itself a pod always reaches.
+  // Between pods of one workload, the connections to others are of interest: a pod always reaches itself.
   const isAmongOthers = from.hosts.length > 1;
   const destinations = destinationsOf(context, from, target).filter(
     (one) => !isAmongOthers || hostName(one) !== hostName(source),
@@ -92,7 +93,7 @@ function outcomesFor(
   });
 }
 
-/** All ports of a Service; of an address those of every Service that has it, as several may by their external ones. */
+/** Returns a Service's ports; for an address, the ports of every Service with it, since several may share one. */
 function portsAt({ worlds }: ExplainContext, { service, address }: ServiceEnd): Service["ports"] {
   if (address === undefined) return service.ports;
   const services = [...worlds.objects.services.values()].filter((one) => hasAddress(one, address));
@@ -104,7 +105,7 @@ function destinationsOf(context: ExplainContext, from: HostsEnd, { hosts }: Host
   return context.few(hosts, (host) => host, nodesThatMatterTo(context, from));
 }
 
-/** Everything two hosts may send each other, in parts with one reason. */
+/** Returns everything that two hosts may send each other, in parts with equal reasons. */
 function everythingBetween(
   context: ExplainContext,
   source: Host,
@@ -123,7 +124,7 @@ function everythingBetween(
       const [first] = group;
       if (first === undefined) return [];
       const { judged } = first.outcome;
-      // Of several ports each has a nearest miss of its own.
+      // Each of several ports has its own nearest rule.
       const reasons = group.length === 1 ? judged.reasons : withoutNearest(judged.reasons);
       const connections = connectionText(connectionsOf(group.map(({ part }) => part))).split(",");
       return [{ ...first.outcome, judged: { ...judged, reasons }, connections }];
@@ -145,7 +146,7 @@ function stoppedOutcome(
   return outcomeOf(context, way, to.name, traffic === undefined ? ["all"] : portsOf(way, traffic));
 }
 
-/** The port as the destination has it. */
+/** Returns the port at the destination. */
 function portsOf({ arrival, steps }: Way, traffic: Traffic): readonly string[] {
   const port = arrival?.ingress.port ?? steps.at(-1)?.packet.destinationPort ?? traffic.port;
   return [port === undefined ? "ICMP" : `${port}/${traffic.protocol}`];
@@ -156,7 +157,7 @@ function serviceReports(
   isToService: boolean,
   outcomes: readonly Outcome[],
 ): readonly ServiceReport[] {
-  // Of a packet that another node's Services take, its own node's have nothing to say.
+  // If another node's Services take a packet, the report of its own node is of no interest.
   const steps = new Set(outcomes.flatMap(({ way }) => way.steps.slice(-1)));
   const reports = new Map<string, ServiceReport>();
   for (const { node, verdict } of steps) {
@@ -169,7 +170,7 @@ function serviceReports(
   return [...reports.values()];
 }
 
-/** A Service's endpoints, as far as the ways lead to any. */
+/** Returns a Service as an end, with the endpoints that ways lead to. */
 function serviceEndReport({ name }: ServiceEnd, cases: readonly Case[]): EndpointReport {
   const hosts = [...new Set(cases.flatMap((one) => (one.egress === null ? [] : one.to)))];
   return { name, type: "service", hosts, count: hosts.length };

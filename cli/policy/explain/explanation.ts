@@ -2,63 +2,64 @@ import type { Exemption } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { ServiceReport, SourceReport } from "../../service/report.ts";
 
 /**
- * Why a connection is allowed or not, as data: what `-o json` prints, and what the words are made of. Addresses are text,
- * names as people call things; null is what does not apply. docs/cli.md describes every field.
+ * Why a connection is allowed or denied, as data: the content of `-o json`, and the source of the words. Addresses are
+ * text, names have the form in which people write them, and null stands for what does not apply. docs/cli.md describes
+ * every field.
  */
 export interface Explanation {
-  /** In every case; without a port asked about, whether anything at all is. */
+  /** Allowed in every case; for a question without a port, whether anything at all is allowed. */
   readonly allowed: boolean;
-  /** In some cases and not in others. */
+  /** Allowed in some cases but not in others. */
   readonly partly: boolean;
   readonly from: EndpointReport;
   readonly to: EndpointReport;
-  /** Null where everything is asked about. */
+  /** Null for a question about everything. */
   readonly port: number | null;
   readonly protocol: string | null;
   readonly services: readonly ServiceReport[];
   readonly cases: readonly Case[];
-  /** From outside of the cluster the ways through an Ingress or a route; `allowed` is about packets to the destination itself. */
+  /** From outside, the ways through Ingresses and routes; `allowed` is only about packets sent to the destination. */
   readonly waysIn: readonly WayInReport[];
   readonly remarks: readonly string[];
 }
 
-/** A way by which connections from outside come to a destination through the pods of a controller. */
+/** A way by which connections from outside reach a destination through the pods of a controller. */
 export interface WayInReport extends Place {
   /** `Ingress shop/web`, `HTTPRoute shop/api`. */
   readonly name: string;
   /** `IngressClass nginx`, `Gateway infra/public`. */
   readonly through: string;
-  /** Whether something comes in by it, in some case at least. */
+  /** Whether the way lets something in, in at least one case. */
   readonly open: boolean;
-  /** In some cases and not in others. */
+  /** Open in some cases but not in others. */
   readonly partly: boolean;
   /** From outside to the controller. */
   readonly entry: Explanation;
-  /** From the controller to the pods, for each port of theirs. */
+  /** From the controller to the pods, for each of their ports. */
   readonly onward: readonly Explanation[];
 }
 
-/** An end as it was named, and who is behind the name. */
+/** An end as it was named, and the hosts that the name stands for. */
 export interface EndpointReport {
   readonly name: string;
   readonly type: "pod" | "workload" | "node" | "service" | "address";
-  /** Pods, nodes and addresses, those that were judged; of a Service the endpoints that were found. */
+  /** The pods, nodes and addresses that were evaluated; for a Service, the endpoints that were found. */
   readonly hosts: readonly string[];
-  /** How many there are. */
+  /** The number of hosts in total. */
   readonly count: number;
 }
 
-/** Connections with one answer and the same reasons: from each of some hosts to each of others. */
+/** Connections with equal answers and reasons, from each of some hosts to each of others. */
 export interface Case {
   readonly allowed: boolean;
   readonly from: readonly string[];
   readonly to: readonly string[];
   readonly families: readonly ("IPv4" | "IPv6")[];
-  /** Ports as the destination has them, such as `8080/TCP`, `1-79/TCP`, `all/UDP`, `ICMP`, or `all` alone. */
+  /** Ports as the destination has them, such as `8080/TCP`, `1-79/TCP`, `all/UDP`, `ICMP`, or only `all`. */
   readonly connections: readonly string[];
-  /** Whose address the destination sees; null where no Service is on the way. */
+  /** The source address that the destination sees; null where no Service is on the way. */
   readonly source: (SourceReport & { readonly nodes: readonly string[] }) | null;
-  /** Why no policy is asked: a Service ends it, or it cannot be sent. */
+  /** Why no policy is evaluated: a Service ends the connection, or it cannot be sent. */
   readonly stopped: string | null;
   readonly egress: EndReport | null;
   readonly ingress: EndReport | null;
@@ -67,7 +68,7 @@ export interface Case {
 /** The verdict of one end's policies. */
 export interface EndReport {
   readonly allowed: boolean;
-  /** What the policies are asked about where it is not the two ends and their port: `to node/worker-1 port 30080/TCP`. */
+  /** The question that policies answer, if not about the two ends and their port: `to node/worker-1 port 30080/TCP`. */
   readonly judgedAs: string | null;
   readonly decision: DecisionReport;
   readonly passed: readonly RuleReport[];
@@ -76,14 +77,14 @@ export interface EndReport {
   readonly shadow: ShadowReport | null;
 }
 
-/** The answer if the policies in shadow were in force. */
+/** The verdict if the policies in shadow were in force. */
 export interface ShadowReport {
   readonly allowed: boolean;
   /** Whether they would deny what no NetworkPolicy denies now. */
   readonly wouldDrop: boolean;
-  /** Those that select the end. */
+  /** The policies in shadow that select the end. */
   readonly policies: readonly PolicyReport[];
-  /** The rule that would allow it; null where none does. */
+  /** The rule that would allow it; null without one. */
   readonly rule: RuleReport | null;
   readonly nearest: NearestReport | null;
 }
@@ -94,7 +95,7 @@ export type DecisionReport =
   | { readonly type: "isolated" }
   | { readonly type: "default" };
 
-/** Where something is written. */
+/** The place of something in the files. */
 export interface Place {
   readonly file: string;
   readonly line: number;
@@ -106,9 +107,9 @@ export interface PolicyReport extends Partial<Place> {
 }
 
 export interface RuleReport extends PolicyReport {
-  /** Within the policy, as `ingress[0].from[1]`. */
+  /** The path within the policy, such as `ingress[0].from[1]`. */
   readonly path: string;
-  /** Of ClusterNetworkPolicies. */
+  /** Only for ClusterNetworkPolicies. */
   readonly tier?: "Admin" | "Baseline";
   readonly priority?: number;
   readonly action?: "Accept" | "Deny" | "Pass";

@@ -10,7 +10,7 @@ import { endReport } from "./end_report.ts";
 import type { EndReport } from "./explanation.ts";
 import type { Arrival, Way } from "./way.ts";
 
-/** The answer for one way, without the names of its ends: equal for ways with the same reasons. */
+/** The verdict on one way without the names of its ends, so that ways with the same reasons have equal values. */
 export interface Reasons {
   readonly allowed: boolean;
   readonly stopped: string | null;
@@ -18,7 +18,7 @@ export interface Reasons {
   readonly ingress: EndReport | null;
 }
 
-/** A way and what becomes of it. */
+/** A way and its verdict. */
 export interface JudgedWay {
   readonly from: string;
   readonly to: string;
@@ -28,11 +28,11 @@ export interface JudgedWay {
   /** The node whose address the destination sees. */
   readonly maskedBy: string | undefined;
   readonly reasons: Reasons;
-  /** What the evaluator said at the source and at the destination; nothing where it was not asked. */
+  /** The evaluator's verdicts at the source and at the destination; empty where it was not called. */
   readonly flows: readonly JudgedFlow[];
 }
 
-/** @param target what the destination was called, for ways that come to none */
+/** Evaluates one way. @param target the destination's name, for ways that reach none */
 export function judgeWay(cluster: Cluster, way: Way, target: string): JudgedWay {
   const base = { from: hostName(way.source), family: undefined, source: undefined, maskedBy: undefined, flows: [] };
   if (way.arrival !== undefined) return { ...base, ...judgeArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
@@ -44,7 +44,7 @@ export function judgeWay(cluster: Cluster, way: Way, target: string): JudgedWay 
 
 type Judged = Pick<JudgedWay, "to" | "reasons"> & Partial<JudgedWay>;
 
-/** @param node whose Services it went through last */
+/** @param node the last node whose Services the connection passed */
 function judgeArrival({ index, manifests }: Cluster, arrival: Arrival, node: string | undefined): Judged {
   const { destination, egress, ingress, masquerade } = arrival;
   const to = hostName(destination);
@@ -71,20 +71,20 @@ function judgeArrival({ index, manifests }: Cluster, arrival: Arrival, node: str
 
 const NOTHING_ASKED: Reasons = Object.freeze({ allowed: false, stopped: null, egress: null, ingress: null });
 
-/** How a Service ended it. */
+/** Returns how a Service ended the connection. */
 function stepText({ steps }: Way): string | null {
   const verdict = steps.at(-1)?.verdict;
   if (verdict?.kind === "reject") return "refused by the Service";
   return verdict?.kind === "drop" ? "dropped by the Service" : null;
 }
 
-/** What the source's policies are asked about, where a Service of another node translates it later. */
+/** Returns what the source's policies see as destination, where another node's Service translates it later. */
 function sentTo({ via, egress }: Arrival): string | null {
   if (via === undefined) return null;
   return `to ${hostName(via)}${egress.port === undefined ? "" : ` port ${egress.port}`}/${egress.protocol}`;
 }
 
-/** Which source the destination's policies see where its address was replaced on the way. */
+/** Returns the source that the destination's policies see, where its address was replaced on the way. */
 function seenFrom({ egress, ingress, masquerade }: Arrival): string | null {
   if (masquerade?.masqueraded !== true || masquerade.because === "hairpin" || egress.source.type === "node")
     return null;
@@ -101,7 +101,7 @@ function impossible({ reason }: ImpossibleFlow): Reasons {
   return { ...NOTHING_ASKED, stopped: `cannot be sent: ${because}` };
 }
 
-/** The answer without the rule that comes nearest to another one. */
+/** Returns the reasons without the nearest rules. */
 export function withoutNearest({ egress, ingress, ...rest }: Reasons): Reasons {
   return { ...rest, egress: egress && endWithout(egress), ingress: ingress && endWithout(ingress) };
 }

@@ -2,15 +2,15 @@ import type { Case } from "./explanation.ts";
 import type { JudgedWay } from "./judge.ts";
 import type { Way } from "./way.ts";
 
-/** What was found out about one way. */
+/** The result for one way. */
 export interface Outcome {
   readonly way: Way;
   readonly judged: JudgedWay;
-  /** What of the question it answers, as the destination has it. */
+  /** The part of the question that it answers, with ports as the destination has them. */
   readonly connections: readonly string[];
 }
 
-/** Puts together what has one answer and the same reasons, in the order in which it is first found. */
+/** Merges outcomes with equal answers and reasons, in the order in which they are first found. */
 export function mergeOutcomes(outcomes: readonly Outcome[]): readonly Case[] {
   const alike = Map.groupBy(outcomes, ({ judged: { reasons, source }, connections }) =>
     JSON.stringify([reasons, source, connections]),
@@ -18,7 +18,7 @@ export function mergeOutcomes(outcomes: readonly Outcome[]): readonly Case[] {
   return [...alike.values()].flatMap(casesOf);
 }
 
-/** Outcomes that are alike, as few cases in which every source stands for every destination. */
+/** Returns equal outcomes as the fewest cases in which every source stands for every destination. */
 function casesOf(outcomes: readonly Outcome[]): readonly Case[] {
   const pairs = Map.groupBy(outcomes, ({ judged: { from, to } }) => JSON.stringify([from, to]));
   const rows = new Map<string, { readonly to: string[]; readonly all: Outcome[] }>();

@@ -4,9 +4,9 @@ import { hostAt, nodeOf } from "../../cluster/find_end.ts";
 import type { ExplainContext, NodesThatMatter } from "./context.ts";
 
 /**
- * Where it makes a difference for a pod to be when it talks to an end: on the nodes that are part of the end, themselves or
- * by pods of the host's network, since a pod and its node are never kept apart (POL-07); on any, for a Service that takes
- * endpoints by their nodes.
+ * Returns the nodes on which a pod's location makes a difference towards an end. These are the nodes that are part of
+ * the end, directly or by pods of the host's network, since policies never separate a pod from its node (POL-07); for a
+ * Service that chooses endpoints by node, all nodes.
  */
 export function nodesThatMatterTo(context: ExplainContext, end: End): NodesThatMatter {
   return end.type === "service" ? ofService(context, end.service) : nodesOf(end.hosts);

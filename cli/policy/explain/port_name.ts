@@ -9,9 +9,10 @@ interface NamedPort extends PortTraffic {
 }
 
 /**
- * The traffic that is asked about at a destination; a port by its name is looked up there.
+ * Returns the traffic that a question is about; a port name is looked up at the destination.
  *
- * @throws DrawbridgeError ERR_OBJECT for a name that nobody has, with the nearest ones, and for one that is several ports
+ * @throws DrawbridgeError ERR_OBJECT for an unknown name, with the nearest ones, and for one that stands for several
+ *   ports
  */
 export function trafficTo(
   end: End,
@@ -20,7 +21,7 @@ export function trafficTo(
   return port !== undefined && "name" in port ? portByName(end, port.name) : port;
 }
 
-/** The port of a destination by its name: of a Service its own, of pods the one that their containers give it.. */
+/** Returns a destination's port by its name: a Service's own name for it, or the one in pods' containers. */
 function portByName(end: End, name: string): PortTraffic {
   const ports = portsOf(end);
   const found = new Map(

@@ -8,10 +8,10 @@ import type { Case, EndpointReport, Explanation, WayInReport } from "./explanati
 
 const LABEL_WIDTH = 10;
 const HOP_INDENT = 2;
-/** Of more names the first are told and how many there are. */
+/** Of more names only the first are printed, and how many more there are. */
 const MOST_NAMES = 6;
 
-/** An explanation in words, folded to the width of the screen. */
+/** Returns an explanation in words, folded to the width of the terminal. */
 export function explanationText(explanation: Explanation, style: Style, columns: number): string {
   const { cases, services, remarks } = explanation;
   const [only] = cases;
@@ -29,7 +29,7 @@ export function explanationText(explanation: Explanation, style: Style, columns:
   return blocks.join("\n");
 }
 
-/** A way in with both of its hops. */
+/** Returns a way in with both of its hops. */
 export function wayInText(
   { name, file, line, through, open, partly, entry, onward }: WayInReport,
   style: Style,
@@ -43,7 +43,7 @@ export function wayInText(
   return head + lines.map((one) => `${" ".repeat(HOP_INDENT)}${one}\n`).join("");
 }
 
-/** Whether a case is about all of the two ends, as the first line says already. */
+/** Returns whether a case covers both ends completely, which the first line already says. */
 function isWhole({ from, to }: Case, question: Explanation): boolean {
   return from.length === question.from.hosts.length && to.length === question.to.hosts.length;
 }
@@ -100,14 +100,14 @@ function labelled(label: string, text: string, columns: number): string {
   return `  ${label.padEnd(LABEL_WIDTH - 2)}${folded.slice(LABEL_WIDTH)}`;
 }
 
-/** What is denied beside what is allowed is everything else, which nobody wants to read as ranges. */
+/** Where only one case is denied, it is "everything else", which reads better than its ranges. */
 function connectionsText(one: Case, all: readonly Case[]): string {
   if (one.connections.length === 1 && one.connections[0] === "all") return "everything";
   const isRest = !one.allowed && one.connections.length > 2 && all.filter(({ allowed }) => !allowed).length === 1;
   return isRest ? "everything else" : one.connections.join(", ");
 }
 
-/** The hosts of a case, all of an end's by one word. */
+/** Returns the hosts of a case, or one word for all hosts of an end. */
 function endText(hosts: readonly string[], end: EndpointReport, all: string): string {
   return hosts.length > 1 && hosts.length === end.hosts.length ? printable(all) : namesText(hosts);
 }

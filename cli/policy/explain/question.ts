@@ -1,7 +1,7 @@
 import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 
-/** A connection that is asked about; without traffic, everything between its ends. */
+/** A connection in question; without traffic, everything between its ends. */
 export interface ExplainQuestion {
   readonly from: HostsEnd;
   readonly to: End;

@@ -15,7 +15,7 @@ import { unknownAddresses } from "./unknown_address.ts";
 
 const MOST_NAMED = 5;
 
-/** What the answer rests on that files do not tell, and the mistake that is made most. */
+/** Returns remarks on what the answer assumes because files do not say it, and on the most frequent mistake. */
 export function remarksOn(
   context: ExplainContext,
   { from, to, traffic }: ExplainQuestion,
@@ -43,7 +43,7 @@ function bareNode({ cluster }: ExplainContext, { type, name }: End): readonly st
   return [`${name} is known by its pods alone: without a Node object its labels and addresses are not known`];
 }
 
-/** Of whom not all were judged, by whom the outcomes are about. */
+/** Returns remarks about ends of which only representatives were evaluated. */
 function representatives(from: HostsEnd, to: End, outcomes: readonly Outcome[]): readonly string[] {
   const judged = { from: new Set<string>(), to: new Set<string>() };
   for (const { from: source, to: destination } of outcomes.map((outcome) => outcome.judged)) {
@@ -74,7 +74,7 @@ function servicesMet({ worlds }: ExplainContext, to: End, outcomes: readonly Out
   return [...keys].sort().flatMap((key) => worlds.objects.services.get(key) ?? []);
 }
 
-/** What of a Service and its endpoints the input does not tell. */
+/** Returns remarks about what the input does not say of a Service and its endpoints. */
 export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Service): readonly string[] {
   const derived = worlds.objects.derived.get(service.key);
   const hasAddress = cluster.store.services.get(service.key)?.clusterIps.length !== 0;
@@ -104,17 +104,17 @@ export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Ser
   ];
 }
 
-/** Another program may do otherwise than Kubernetes says. */
+/** Another program may treat Services differently from Kubernetes' rules. */
 function othersServicesRemark(context: ExplainContext, to: End, outcomes: readonly Outcome[]): readonly string[] {
   if (context.worlds.settings.isServing || servicesMet(context, to, outcomes).length === 0) return [];
   return ["by --config another program serves Services: what is said of them is what Kubernetes expects of it"];
 }
 
-/** Which ports a Service has, where it is asked for another one. */
+/** Returns the ports of a Service, where the question is about another one. */
 function portRemark(to: End, traffic: Traffic | undefined, outcomes: readonly Outcome[]): readonly string[] {
   if (to.type !== "service" || to.service.isHeadless || traffic?.port === undefined) return [];
   const { ports, key } = to.service;
-  // An address may be another Service's at that port.
+  // The address may belong to another Service at that port.
   const verdicts = outcomes.flatMap(({ way }) => way.steps.at(-1)?.verdict ?? []);
   if (verdicts.some((verdict) => verdict.kind !== "pass" && verdict.frontend !== undefined)) return [];
   if (ports.some(({ port, protocol }) => port === traffic.port && protocol === traffic.protocol)) return [];
@@ -122,7 +122,7 @@ function portRemark(to: End, traffic: Traffic | undefined, outcomes: readonly Ou
   return [`Service ${key} has ${known.length === 0 ? "no ports" : `${known.join(", ")}, and no other port`}`];
 }
 
-/** A node that puts its address in is seen by the policies of all others. */
+/** A node that replaces the source address is itself the source for the policies of all other nodes. */
 function unknownNodeRemark(outcomes: readonly Outcome[]): readonly string[] {
   const isUnknown = outcomes.some(
     ({ way }) => way.arrival?.masquerade?.masqueraded === true && way.steps.at(-1)?.node === UNKNOWN_NODE,
@@ -132,7 +132,7 @@ function unknownNodeRemark(outcomes: readonly Outcome[]): readonly string[] {
     : [];
 }
 
-/** What a pod sends to its own node, and gets from it, NetworkPolicies never close. */
+/** NetworkPolicies never block what a pod sends to its own node and receives from it. */
 function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readonly string[] {
   if (to.type === "service") return [];
   const isNode = ({ hosts }: HostsEnd): boolean =>
@@ -170,7 +170,7 @@ function hostPortRemarks({ cluster }: ExplainContext, to: End, traffic: Traffic 
   });
 }
 
-/** Nothing outside of the cluster has a route to a cluster IP, unless somebody made one. */
+/** A cluster IP has no route from outside of the cluster, unless somebody has made one. */
 function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): readonly string[] {
   const isOutside = from.hosts.some(({ type }) => type === "outside") && to.type === "service";
   const isClusterIp = outcomes.some(({ way }) =>
@@ -182,7 +182,7 @@ function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): r
   ];
 }
 
-/** What policies were asked at the two ends, with what they answered. */
+/** Yields the questions to policies at the two ends, with the answers. */
 function* asked(
   outcomes: readonly Outcome[],
 ): Generator<{ direction: Direction; flow: Flow; judged: JudgedFlow; way: Outcome["way"] }> {
@@ -205,7 +205,7 @@ function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly O
   });
 }
 
-/** What nodes enforce of policies beyond their bounds, which the answer does not heed. */
+/** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */
 function sizeRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
   const isolating = new Set(
     [...asked(outcomes)].flatMap(({ direction, judged }) =>
@@ -231,7 +231,7 @@ function ruleText(
   return `${policy} ${direction}[${rule}]${place}`;
 }
 
-/** Policies see the pod's port, and people write the Service's (POL-34). */
+/** Returns remarks on rules with the Service's port, where policies see the pod's (POL-34). */
 function servicePortRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
   const ports = new Map<string, Set<number>>();
   for (const { direction, flow, judged, way } of asked(outcomes)) {

@@ -33,7 +33,7 @@ const optionsSchema = v.object({
   output: v.picklist(EXPLAIN_FORMATS),
 });
 
-/** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects */
+/** Prints the explanation. @throws DrawbridgeError as loadManifests, and ERR_OBJECT for unknown names */
 export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   const { from, to, port, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
   const configuration = configurationOf(io, config, input.filename);
@@ -53,7 +53,7 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
       ? `${JSON.stringify(explanation, null, 2)}\n`
       : explanationText(explanation, styleOf(io.out), io.out.columns);
   io.out.write(text);
-  // Within the cluster nothing takes a way in.
+  // Connections within the cluster take no way in.
   const isFromOutside = source.hosts.every(({ type }) => type === "outside");
   for (const doubt of isFromOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
   return explanation.allowed ? ExitCode.YES : ExitCode.NO;

@@ -12,13 +12,13 @@ import { directWay, stoppedWay, waysToAddress } from "./way.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 
-/** A port that is asked about. */
+/** A port in a question. */
 export interface PortTraffic {
   readonly protocol: Protocol;
   readonly port: number;
 }
 
-/** The ways from one host to another; to a node also by the node ports of Services. */
+/** Returns the ways from one host to another; to a node also those by the node ports of Services. */
 export function waysToHost(
   context: ExplainContext,
   source: Host,
@@ -38,8 +38,8 @@ export function waysToHost(
 }
 
 /**
- * The families a connection between two hosts may have: that of the address it was asked by, else all in common;
- * undefined where files give neither an address.
+ * Returns the families that a connection between two hosts may have: the family of an address in the question, or else
+ * all common ones; undefined where files give neither host an address.
  */
 export function familiesBetween(
   { cluster }: ExplainContext,
@@ -53,11 +53,11 @@ export function familiesBetween(
     destination: flowEndOf(destination),
   };
   const families = familiesOf(cluster.index, ends);
-  // Without one in common the evaluator says so itself.
+  // Without a common family, the evaluator reports that itself.
   return families === undefined || families.length === 0 ? [undefined] : families;
 }
 
-/** The ways from a host to a port of a Service, by each address of it that the host would use. */
+/** Returns the ways from a host to a port of a Service, for each of its addresses that the host would use. */
 export function waysToService(
   context: ExplainContext,
   source: Host,
@@ -73,7 +73,7 @@ export function waysToService(
   return ways.length > 0 ? ways : [stoppedWay(source, "the source has no address in a family of the Service")];
 }
 
-/** What is inside of the cluster takes the cluster IP, what is outside a balancer's address or an external one, else a node port. */
+/** Returns the cluster IPs for a source inside; from outside, balancers' and external IPs, or else node ports. */
 function frontendsFor(
   context: ExplainContext,
   source: Host,
@@ -98,7 +98,8 @@ function frontendsFor(
 }
 
 /**
- * The pods a headless Service's name leads to: there is no address of its own, and ports stay as they are.
+ * Returns the pods that a headless Service's name resolves to: it has no address of its own, and ports are not
+ * translated.
  *
  * @returns undefined for any other Service
  * @throws DrawbridgeError ERR_OBJECT for an ExternalName, whose name leads elsewhere

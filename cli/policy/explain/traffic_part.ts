@@ -3,7 +3,7 @@ import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { ConnectionSet, PortRange } from "../connections/connection_set.ts";
 import { LAST_PORT, merged, ofPorts, PORT_PROTOCOLS } from "../connections/connection_set.ts";
 
-/** Traffic that nothing tells apart, with one of it to ask about. */
+/** Traffic for which policies give one answer, with an example of it. */
 export interface TrafficPart {
   readonly traffic: Traffic;
   /** Undefined for ICMP. */
@@ -11,7 +11,7 @@ export interface TrafficPart {
 }
 
 /**
- * All traffic, in parts.
+ * Yields all traffic, in parts.
  *
  * @param changesOf the ports of a protocol at which an answer may change
  */
@@ -27,7 +27,7 @@ export function* trafficParts(changesOf: (protocol: Protocol) => readonly number
   yield { traffic: { protocol: "ICMP" }, ports: undefined };
 }
 
-/** The connections that some parts make up. */
+/** Returns the connections in some parts. */
 export function connectionsOf(parts: readonly TrafficPart[]): ConnectionSet {
   const rangesOf = (protocol: Protocol): readonly PortRange[] =>
     merged(

@@ -4,7 +4,7 @@ import { fitsPort } from "../../../policyd/policy/evaluate/match.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Decision, JudgedFlow, Party } from "../../../policyd/policy/evaluate/verdict.ts";
 
-/** A rule for addresses that was asked about a pod or a node of which the input has none. */
+/** A rule about addresses that was evaluated for a pod or a node without an address in the input. */
 export interface UnknownAddress {
   /** `NS/POD` or `node/NAME` */
   readonly host: string;
@@ -14,7 +14,7 @@ export interface UnknownAddress {
   readonly rule: number;
 }
 
-/** The rules that might have said something else, had the address been known. */
+/** Returns the rules that might have decided differently if the address were known. */
 export function unknownAddresses(
   index: PolicyIndex,
   direction: Direction,
@@ -47,7 +47,7 @@ export function unknownAddresses(
   );
 }
 
-/** What another rule could still change: tiers after the one that decided are not asked, and rules that allow add up. */
+/** Returns the tiers with rules that could still matter: later tiers are not evaluated, and allowing rules add up. */
 function askedTiers(decision: Decision): Readonly<Record<"admin" | "network" | "baseline", boolean>> {
   switch (decision.type) {
     case "exempt":

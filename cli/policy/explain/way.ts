@@ -11,40 +11,40 @@ import { flowEndOf, hostAt, hostName, nodeOf } from "../../cluster/find_end.ts";
 import { entryNodes, hasAddress } from "./entry_nodes.ts";
 import type { ExplainContext } from "./context.ts";
 
-/** What the Services of a node make of a packet on its way. */
+/** The verdict of a node's Services on a packet. */
 export interface ServiceStep {
   readonly node: string;
   readonly packet: Packet;
   readonly verdict: Verdict;
 }
 
-/** One way a connection may take. */
+/** One way that a connection may take. */
 export interface Way {
   readonly family: Family | undefined;
   readonly source: Host;
   readonly steps: readonly ServiceStep[];
-  /** Undefined where the last step ends it, or `stopped` does: then no policy is asked. */
+  /** Undefined where the last step or `stopped` ends the way, so that no policy is evaluated. */
   readonly arrival: Arrival | undefined;
   readonly stopped: string | undefined;
 }
 
-/** Where it comes to, and what policies are asked on the way. */
+/** The end of a way, and the questions to policies on it. */
 export interface Arrival {
   readonly destination: Host;
-  /** Whose address it was sent to, where another node's Services translate it: that is what egress is about. */
+  /** The host of the address it was sent to, if another node's Services translate it; egress policies see it. */
   readonly via: Host | undefined;
-  /** What a Service did to the source's address. */
+  /** The effect of a Service on the source address. */
   readonly masquerade: Masquerade | undefined;
-  /** As at the source: behind a Service of its own node, before one of another node (POL-27). */
+  /** The flow at the source: after a Service of its own node, before one of another node (POL-27). */
   readonly egress: Flow;
-  /** As at the destination: from the source, or from the node that put its own address in on the way. */
+  /** The flow at the destination: from the source, or from the node that replaced its address on the way. */
   readonly ingress: Flow;
 }
 
-/** Clients choose any. */
+/** Any port does, since clients choose theirs freely. */
 const SOURCE_PORT = 40_000;
 
-/** A way past all Services. */
+/** Returns a way without Services. */
 export function directWay(source: Host, destination: Host, traffic: Traffic, family: Family | undefined): Way {
   const flow: Flow = { source: flowEndOf(source), destination: flowEndOf(destination), family, ...traffic };
   return {
@@ -56,12 +56,12 @@ export function directWay(source: Host, destination: Host, traffic: Traffic, fam
   };
 }
 
-/** A way that ends before any policy is asked. */
+/** Returns a way that ends before any policy is evaluated. */
 export function stoppedWay(source: Host, stopped: string): Way {
   return { family: undefined, source, steps: [], arrival: undefined, stopped };
 }
 
-/** The ways to an address and a port that may be a Service's; none where the source has no address of that family. */
+/** Returns the ways to an address and port, maybe a Service's; none if the source has no address of the family. */
 export function waysToAddress(
   context: ExplainContext,
   source: Host,
@@ -101,7 +101,7 @@ function waysFrom(context: ExplainContext, source: Host, packet: Packet, node: s
   return [{ ...directWay(source, destination, { protocol, port }, familyOf(packet.destination)), steps: [step] }];
 }
 
-/** Why a packet that no Service takes gets nowhere; undefined where its address may be somebody's. */
+/** Returns why a packet that no Service takes gets nowhere; undefined where its address may belong to a host. */
 function whyNowhere({ worlds }: ExplainContext, address: Address): string | undefined {
   const { services } = worlds.objects;
   if ([...services.values()].some(({ clusterIps }) => clusterIps.includes(address)))
@@ -114,7 +114,7 @@ function stepAt({ worlds }: ExplainContext, node: string, packet: Packet): Servi
   return { node, packet, verdict: evaluate(worlds.of(node), packet) };
 }
 
-/** @param isElsewhere whether the packet had left its source's node before a Service took it */
+/** @param isElsewhere whether a Service of another node than the source's took the packet */
 function waysAfter(
   context: ExplainContext,
   source: Host,
@@ -146,7 +146,7 @@ function waysAfter(
   });
 }
 
-/** Why nothing can be said of an address that slices call a pod's and that no pod of the input has; else undefined. */
+/** Returns why an address cannot be evaluated, if slices call it a pod's and no pod of the input has it. */
 export function missingPod({ worlds }: ExplainContext, host: Host): string | undefined {
   const pod = host.type === "outside" ? worlds.objects.endpointPods.get(host.address) : undefined;
   return pod && `not known: ${hostName(host)} is pod ${pod}, which is not in the input or has another address there`;
@@ -164,7 +164,7 @@ function candidatesOf(
   return context.few(all, ({ host }) => host, new Set([here]));
 }
 
-/** Policies of the node that puts its address in still see the source; those of other nodes see that node. */
+/** Policies on the node that replaces the address still see the source; those on other nodes see that node. */
 function maskedSource(source: Host, destination: Host, node: string): Host {
   if (node === UNKNOWN_NODE || nodeOf(destination) === node) return source;
   return { type: "node", name: node };

@@ -10,12 +10,12 @@ import { explain } from "./explain.ts";
 import type { Explanation, WayInReport } from "./explanation.ts";
 import type { ExplainQuestion } from "./question.ts";
 
-/** More doors of a controller are not tried. */
+/** The most doors of a controller that are tried. */
 const MOST_DOORS = 16;
 
 /**
- * The ways by which connections from outside come to a destination through an Ingress or a route, each with both of its
- * hops: from outside to the controller, and from there to the pods. There are none from within the cluster.
+ * Returns the ways by which connections from outside reach a destination through an Ingress or a route, each with both
+ * of its hops: from outside to the controller, and from there to the pods. There are none from within the cluster.
  */
 export function explainWaysIn(context: ExplainContext, question: ExplainQuestion): readonly WayInReport[] {
   const { from, to, traffic } = question;
@@ -27,7 +27,7 @@ export function explainWaysIn(context: ExplainContext, question: ExplainQuestion
   });
 }
 
-/** The pods of a destination that a way leads to, by the port. */
+/** Returns the pods of a destination that a way leads to, by the port. */
 function onwardTo({ backends }: WayIn, to: End, traffic: Traffic | undefined): ReadonlyMap<number, readonly Pod[]> {
   const asked = backends.filter((backend) => to.type !== "service" || isOf(backend, to.service, traffic));
   const keys = new Set(
@@ -45,7 +45,7 @@ function onwardTo({ backends }: WayIn, to: End, traffic: Traffic | undefined): R
   return new Map([...byPort].map(([port, pods]) => [port, [...pods.values()]]));
 }
 
-/** Whether requests are sent on to the port of a Service that is asked about. */
+/** Returns whether requests are forwarded to the Service's port in question. */
 function isOf(
   { namespace, service: name, port }: WayBackend,
   service: Extract<End, { readonly type: "service" }>["service"],
@@ -73,7 +73,7 @@ function wayReport(
   return { name, file, line, through, open, partly: open && !isAlways, entry, onward: sent };
 }
 
-/** The connection from outside to the controller: of its doors the one that is most open. */
+/** Returns the connection from outside to the controller, by the door that is most open. */
 function entryOf(
   context: ExplainContext,
   from: HostsEnd,
@@ -104,14 +104,14 @@ function entryOf(
   return best;
 }
 
-/** Whether a connection is allowed in some case; of everything some of TCP. */
+/** Returns whether a connection is allowed in some case; for a question about everything, whether some TCP is. */
 function isEver({ protocol, allowed, partly, cases }: Explanation): boolean {
   if (protocol !== null) return allowed || partly;
   const [tcp] = PORT_PROTOCOLS;
   return cases.some((one) => one.allowed && one.connections.some((text) => text === "all" || text.endsWith(`/${tcp}`)));
 }
 
-/** Some pods as an end: by their workload where it is one, else by another name. */
+/** Returns some pods as an end, named by their workload if it is one, or by another name. */
 function endOf(pods: readonly Pod[], name: string): HostsEnd {
   const workloads = new Set(pods.map((pod) => groupName(pod, "workload")));
   const [workload] = workloads;
