@@ -43,7 +43,8 @@ function base(hook: "forward" | "input" | "output", ...rules: readonly Rule[]): 
 
 /**
  * Returns the table that labels all connections that begin on the bridge or go there, and drops nothing. Those that
- * policies deny lose the label as soon as these are in force. (Where packets of the node go is unknown in output.)
+ * policies deny lose the label as soon as these are in force. (In output it is not known where packets of the node go:
+ * see the policies' own rules.)
  */
 export function openingTable(bridge: string): Table {
   return Object.freeze({
