@@ -3,9 +3,9 @@ import { parse } from "yaml";
 
 /** One deliberate breakage of our own code, and the test that must notice it. */
 export interface Mutant {
-  /** Unique, of lower-case letters, digits and dashes. */
+  /** A unique name of lower-case letters, digits and dashes. */
   readonly id: string;
-  /** What does not hold any more, in words. */
+  /** The property that is broken, in words. */
   readonly breaks: string;
   /** The broken file, relative to the project. */
   readonly file: string;
@@ -16,11 +16,11 @@ export interface Mutant {
   readonly test: string;
   /** A part of the test's full title that no other test of the file has. */
   readonly title: string;
-  /** The issue that brought the code. */
+  /** The issue that added the code. */
   readonly issue: number;
 }
 
-/** test/mutants.yaml or an entry of it is not as it should be. */
+/** test/mutants.yaml or an entry of it is invalid. */
 export class MutantListError extends Error {
   override readonly name = "MutantListError";
 }
@@ -45,7 +45,7 @@ const mutantSchema = v.strictObject({
  * Reads the list of mutants.
  *
  * @param yaml the text of test/mutants.yaml
- * @throws MutantListError naming the entry, the field, the value and what was expected
+ * @throws MutantListError naming the entry, the field, the value and the expectation
  */
 export function parseMutants(yaml: string): readonly Mutant[] {
   let list: unknown;
@@ -83,10 +83,10 @@ function parseMutant(entry: unknown, index: number): Mutant {
 }
 
 /**
- * The mutants to run.
+ * Returns the mutants to run.
  *
  * @param only ids; all when empty
- * @throws MutantListError for an id that is none
+ * @throws MutantListError for an unknown id
  */
 export function selectMutants(mutants: readonly Mutant[], only: readonly string[]): readonly Mutant[] {
   const ids = new Set(mutants.map(({ id }) => id));
@@ -97,7 +97,7 @@ export function selectMutants(mutants: readonly Mutant[], only: readonly string[
 }
 
 /**
- * The source with the mutant's breakage.
+ * Returns the source with the mutant's breakage.
  *
  * @throws MutantListError unless the line occurs exactly once
  */
@@ -108,11 +108,11 @@ export function applyMutant(source: string, { id, file, line, replacement }: Mut
       `${id}: line: occurs ${occurrences} times in ${file}; expected once: ${JSON.stringify(line)}`,
     );
   }
-  // As a function, since "$&" in a replacement text would be taken for a pattern.
+  // A function, since "$&" in a replacement text would be a pattern.
   return source.replace(line, () => replacement);
 }
 
-/** Whether the test runs the executable, so that it has to be made anew from the mutated sources. */
+/** Whether the test runs the executable, which must then be built again from the mutated sources. */
 export function runsExecutable({ test }: Pick<Mutant, "test">): boolean {
   return !test.startsWith("test/unit/");
 }

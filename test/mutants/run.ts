@@ -23,7 +23,7 @@ interface Outcome {
 program
   .name("npm run test:mutants --")
   .description(`breaks our code one line at a time, as ${LIST} says, and demands that the named test notices`)
-  .option("--only <id...>", "run these mutants alone")
+  .option("--only <id...>", "run only these mutants")
   .parse();
 
 try {
@@ -54,7 +54,9 @@ function main(only: readonly string[]): number {
   return killed === outcomes.length ? 0 : 1;
 }
 
-/** Runs every named test in the unbroken tree, once per file; what is wrong with a mutant's test, by the mutant's id. */
+/**
+ * Runs every named test in the unbroken tree, once per file. Returns the problem of a mutant's test by the mutant's id.
+ */
 function problemsOf(tree: TreeCopy, mutants: readonly Mutant[]): ReadonlyMap<string, string> {
   const problems = new Map<string, string>();
   for (const [test, sharing] of Map.groupBy(mutants, (mutant) => mutant.test)) {
@@ -73,7 +75,7 @@ function attempt(tree: TreeCopy, mutant: Mutant, problem: string | undefined): O
   const verdict: Verdict =
     problem === undefined
       ? runMutant(tree, mutant)
-      : { kind: "unclear", reason: `the named test is no witness: ${problem}` };
+      : { kind: "unclear", reason: `the named test cannot be a witness: ${problem}` };
   return { mutant, verdict, seconds: (performance.now() - started) / 1000 };
 }
 
@@ -88,7 +90,7 @@ function runMutant(tree: TreeCopy, mutant: Mutant): Verdict {
   });
 }
 
-/** Matches the full titles that hold one of the mutants' texts. */
+/** Returns a pattern that matches the full titles that contain one of the mutants' titles. */
 function titlePattern(mutants: readonly Mutant[]): RegExp {
   return new RegExp(mutants.map(({ title }) => title.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("|"));
 }

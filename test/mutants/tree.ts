@@ -10,15 +10,15 @@ import { applyMutant } from "./mutant.ts";
 import type { Report } from "./verdict.ts";
 import { parseReport } from "./verdict.ts";
 
-/** Long enough for any one test; a mutant that never ends must not stop the others. */
+/** Long enough for any one test. A mutant that never ends must not stop the others. */
 const LONGEST_RUN_MILLISECONDS = 5 * 60_000;
 
 const REPORT = "test-results/report.json";
 
 /**
- * A copy of the project to break: what git knows or would add, with the project's node_modules linked.
+ * A copy of the project to break: the files that git tracks or would add, with a link to the project's node_modules.
  *
- * Mutants never touch the project itself, so an interrupted run leaves it as it was.
+ * Mutants never touch the project itself, so an interrupted run leaves it unchanged.
  */
 export class TreeCopy implements Disposable {
   readonly root: string;
@@ -40,7 +40,7 @@ export class TreeCopy implements Disposable {
     mkdirSync(path.join(this.root, "test-results"), { recursive: true });
   }
 
-  /** Runs an action with one mutant in the tree. @throws MutantListError when its line is not there once */
+  /** Runs an action with one mutant in the tree. @throws MutantListError unless its line occurs exactly once */
   withMutant<T>(mutant: Mutant, action: () => T): T {
     const file = path.join(this.root, mutant.file);
     const source = readFileSync(file, "utf8");
@@ -52,7 +52,7 @@ export class TreeCopy implements Disposable {
     }
   }
 
-  /** Makes the executable and the daemon from the tree as it is. @throws SetupFailure when it does not compile */
+  /** Builds the executable and the daemon from the current tree. @throws SetupFailure when it does not compile */
   build(): void {
     buildPlugin(this.root, this.#bun);
     buildDaemon(this.root, this.#bun);

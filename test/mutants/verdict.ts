@@ -1,10 +1,10 @@
 import * as v from "valibot";
 
-/** What became of a mutant. Only `killed` is good. */
+/** The outcome of a mutant. Only `killed` is good. */
 export type Verdict =
   | { readonly kind: "killed"; readonly by: string }
   | { readonly kind: "survived" }
-  /** Nothing can be said: the test did not run, or failed in a way that any broken program would. */
+  /** No statement is possible: the test did not run, or failed as with any broken program. */
   | { readonly kind: "unclear"; readonly reason: string };
 
 const testSchema = v.object({
@@ -19,10 +19,10 @@ const reportSchema = v.object({
   failures: v.array(testSchema),
 });
 
-/** The parts of test-results/report.json that decide. */
+/** The parts of test-results/report.json that matter for the verdict. */
 export type Report = v.InferOutput<typeof reportSchema>;
 
-/** The report in a text; undefined when it is none, as when no test could be loaded. */
+/** Reads a report; returns undefined for any other text, as when no test could be loaded. */
 export function parseReport(json: string | undefined): Report | undefined {
   if (json === undefined) return undefined;
   try {
@@ -34,7 +34,8 @@ export function parseReport(json: string | undefined): Report | undefined {
 }
 
 /**
- * Why a test cannot be a mutant's witness in the unbroken tree; undefined when it can: it exists once, runs and passes.
+ * Returns why a test cannot be a mutant's witness; undefined when, in the unbroken tree, it exists once, runs and
+ * passes.
  */
 export function witnessProblem(report: Report | undefined, title: string): string | undefined {
   if (report === undefined) return "its file could not be run";
@@ -46,10 +47,10 @@ export function witnessProblem(report: Report | undefined, title: string): strin
 }
 
 /**
- * What the run of the named test in the broken tree says.
+ * Returns the verdict from the run of the named test in the broken tree.
  *
- * Only a failure of that very test counts: not one of a hook, whose title may hold the test's, nor a time-out, nor
- * an error that says the mutant is no program.
+ * Only a failure of that very test counts: not a failure of a hook, whose title may contain the test's title, nor a
+ * time-out, nor an error that says that the mutant cannot be run.
  */
 export function judge(report: Report | undefined, title: string): Verdict {
   if (report === undefined) return { kind: "unclear", reason: "the test could not be loaded" };

@@ -8,7 +8,7 @@ import { tableOf } from "./table.ts";
 
 export const CONFIGURATION_COLUMNS = ["field", "flag", "default", "meaning"] as const;
 
-/** The fields of the configuration in the schema's order: flags, defaults and what they mean. */
+/** Returns the table of the configuration's fields in the schema's order: flags, defaults and meanings. */
 export function configurationTable(): string {
   const descriptions: Readonly<Record<string, FieldDescription>> = DESCRIPTIONS;
   const rows = [...defaults()].map(([field, initial]) => {
@@ -20,7 +20,7 @@ export function configurationTable(): string {
   return tableOf(CONFIGURATION_COLUMNS, rows);
 }
 
-/** What holds where a field is not given, as one would write it; "" for nothing. */
+/** Yields each field and its default, as a user would write it; "" for none. */
 function* defaults(): Generator<readonly [string, string]> {
   const { markBits } = readConfiguration(undefined, { nodeName: { value: "n", where: "" } });
   for (const [field, schema] of Object.entries(entries)) {

@@ -17,7 +17,7 @@ kind: NetworkPolicy
 Objects of a cluster have the annotation \`drawbridge.dev/lint-ignore: ID,ID\` for it.
 `;
 
-/** The page of all rules, as docs/lint.md has to have it. */
+/** Returns the page of all rules, the required content of docs/lint.md. */
 export function lintDocument(): string {
   const sections = RULES.map(
     ({ id, severity, summary }) => `## ${id}\n\n\`${severity}\`: ${summary}\n\n${EXPLANATIONS[id] ?? ""}\n`,

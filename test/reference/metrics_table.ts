@@ -9,7 +9,7 @@ import { tableOf } from "./table.ts";
 
 export const METRIC_COLUMNS = ["metric", "type", "labels", "what it tells"] as const;
 
-/** A metric the daemon exports. */
+/** A metric that the daemon exports. */
 export interface ExportedMetric {
   readonly name: string;
   readonly type: string;
@@ -17,7 +17,7 @@ export interface ExportedMetric {
   readonly help: string;
 }
 
-/** Nobody asks for values here. */
+/** Sources without values: only descriptions are read here. */
 const NOBODY: MetricSources = {
   daemon: () => unasked(),
   objectProblems: () => unasked(),
@@ -45,7 +45,7 @@ function unasked(): never {
   throw new Error("a description asks for no value");
 }
 
-/** All metrics the daemon can export, by name. */
+/** Returns all metrics that the daemon can export, sorted by name. */
 export function exportedMetrics(): readonly ExportedMetric[] {
   const registry = new Registry();
   addMetrics(registry, NOBODY);
@@ -66,7 +66,7 @@ function typeOf(metric: object): string {
   throw new Error("a metric of another type: name it here");
 }
 
-/** prom-client's types keep them to themselves. */
+/** Returns a metric's labels, which prom-client's types do not expose. */
 function labelsOf(metric: object): readonly string[] {
   const labels: unknown = "labelNames" in metric ? metric.labelNames : [];
   return Array.isArray(labels) ? labels.map(String) : [];

@@ -3,10 +3,10 @@ import { lintDocument } from "./lint_document.ts";
 import { METRIC_COLUMNS, metricsTable } from "./metrics_table.ts";
 import { withTable } from "./table.ts";
 
-/** A document with a part that is made of the sources. */
+/** A document with a part that is generated from the sources. */
 export interface Reference {
   readonly path: string;
-  /** The document as it should be, its own words kept. */
+  /** Returns the document with that part replaced. */
   readonly write: (text: string) => string;
 }
 

@@ -1,4 +1,4 @@
-/** A table in Markdown. A vertical bar in a cell would end it: it is escaped. */
+/** Returns a table in Markdown. Vertical bars, which would end a cell, are escaped. */
 export function tableOf(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string =>
     `|${cells.map((cell) => (cell === "" ? " " : ` ${cell.replaceAll("|", "\\|")} `)).join("|")}|`;
@@ -6,7 +6,7 @@ export function tableOf(columns: readonly string[], rows: readonly (readonly str
 }
 
 /**
- * A text with another table in the place of the one with these columns; what stands around it stays.
+ * Returns a text in which a table replaces the one with these columns; the rest stays.
  *
  * @throws Error when there is no such table
  */

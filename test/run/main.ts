@@ -14,17 +14,19 @@ const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, 
 const MOCHA = "node_modules/mocha/bin/mocha.js";
 
 const MOST_REPEATS = 3;
-/** A run that has taken so long is not made longer. */
+/** A longer run is not extended by a repeat. */
 const LATEST_REPEAT_MILLISECONDS = 70 * 60_000;
 
-/** The host leaves us alone when it takes less than this of each processor over a while; and so long is waited for it. */
+/**
+ * The host is calm if it takes less than this share of each processor during a wait of this length; and the most waits.
+ */
 const CALM_SHARE = 0.05;
 const CALM_MILLISECONDS = 5000;
 const MOST_WAITS = 24;
 
 await main(process.argv.slice(2));
 
-/** Runs mocha, once more what failed while the host had the processors, and prints the totals as the last line. */
+/** Runs mocha, repeats files that failed while the host took the processors, and prints the totals as the last line. */
 async function main(args: readonly string[]): Promise<void> {
   const start = performance.now();
   let ran = await runTests(args);
@@ -42,7 +44,7 @@ async function main(args: readonly string[]): Promise<void> {
   else endAs(ran);
 }
 
-/** Runs mocha. @returns what it reports; how it ended when that says nothing of why it failed */
+/** Runs mocha. @returns its report; or its exit if the report does not explain the failure */
 async function runTests(args: readonly string[]): Promise<{ readonly report: Report } | Outcome> {
   const outcome = await runNode(process.execPath, [MOCHA, ...args], { cwd: PROJECT, env: process.env });
   const report = readReport();
@@ -68,22 +70,22 @@ function conclude(report: Report): void {
   process.exitCode = failures > 0 || tests.length === 0 ? 1 : 0;
 }
 
-/** Who chose files or titles by hand sees what failed, and runs it again himself. */
+/** Whether the run covers all tests: a user who chose files or titles sees the failure and can repeat the run. */
 function isWhole(args: readonly string[]): boolean {
   return args.every((arg) => arg.startsWith("--forbid-"));
 }
 
-/** The report of the run that just ended; undefined when no test could be loaded. */
+/** Returns the report of the run that just ended; undefined when no test could be loaded. */
 function readReport(): Report | undefined {
   try {
-    // The reporter of the run wrote it, and removed an older one before.
+    // The run's reporter wrote it, after it had removed an older one.
     return JSON.parse(readFileSync(path.join(PROJECT, REPORT), "utf8")) as Report;
   } catch {
     return undefined;
   }
 }
 
-/** Waits until the host leaves the processors to us, or for long enough. */
+/** Waits until the host is calm, or for the longest time. */
 async function calm(): Promise<void> {
   for (let waits = 0; waits < MOST_WAITS; waits++) {
     const before = stolenMilliseconds();

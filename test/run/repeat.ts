@@ -1,11 +1,11 @@
 import type { Report, ReportedTest } from "../support/report.ts";
 
-/** A failure counts at once when the host took less than this from the processors while its test ran. */
+/** A failure counts without a repeat if the host took less than this from the processors during its test. */
 const STALL_MILLISECONDS = 100;
 
 /**
- * The files whose tests are run once more: those of which all failures came while the host had given the processors to
- * others, so that a wait may have ended too early.
+ * Returns the files to run once more: those whose failures all came while the host had given the processors to other
+ * machines, so that a wait may have ended too early.
  */
 export function filesToRepeat({ failures }: Report): readonly string[] {
   const files = Map.groupBy(failures, ({ file }) => file);
@@ -17,7 +17,10 @@ export function filesToRepeat({ failures }: Report): readonly string[] {
   return stalled;
 }
 
-/** A report in which what a second run says of some files counts, and what failed in the first one is kept beside. */
+/**
+ * Returns a report with the second run's results for some files; the first run's failures in them are listed as
+ * repeated.
+ */
 export function withSecondRun(first: Report, second: Report, files: readonly string[]): Report {
   const isKept = ({ file }: ReportedTest): boolean => file === undefined || !files.includes(file);
   const merged = {
