@@ -2,16 +2,16 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { say } from "./failure.mjs";
 
-/** Exists when the module br_netfilter is loaded, or built in. */
+/** The directory that exists if the module br_netfilter is loaded, or built in. */
 const SETTINGS = "/proc/sys/net/bridge";
 
 /**
- * Sees to it that bridged frames can pass the IP hooks, as they do on most nodes of clusters: loads br_netfilter when
- * root. Without it the tests and measurements of that state are skipped with this reason, so nothing fails here.
+ * Makes sure that bridged frames can pass the IP hooks, as they do on most cluster nodes: loads br_netfilter when root.
+ * Without it, the tests and measurements of that state are skipped with this reason, so nothing fails here.
  *
- * @param {{ isLoaded: () => boolean, isRoot: boolean, load: () => string | undefined }} machine `load` returns what
- *   went wrong
- * @returns {string | undefined} the line to print; undefined when it was there
+ * @param {{ isLoaded: () => boolean, isRoot: boolean, load: () => string | undefined }} machine `load` returns the
+ *   problem, if any
+ * @returns {string | undefined} the line to print; undefined when nothing is to be printed
  */
 export function ensureBridgeNetfilter(machine) {
   if (machine.isLoaded()) return undefined;
@@ -22,7 +22,7 @@ export function ensureBridgeNetfilter(machine) {
   return `br_netfilter is not loaded and modprobe failed (${problem ?? "no reason given"}): its state "on" will be skipped`;
 }
 
-/** The same on this machine. */
+/** Runs {@link ensureBridgeNetfilter} on this machine. */
 export function loadBridgeNetfilter() {
   const line = ensureBridgeNetfilter({
     isLoaded: () => existsSync(SETTINGS),

@@ -11,9 +11,9 @@ const SHIM_ENTRY = "cni/shim/emit.ts";
 const OUTPUT = "dist/cni";
 const PLUGIN = "drawbridge-plugin";
 const SHIM = "drawbridge";
-/** Where the shim finds the plugin server, on every node (cli/node/place.ts). */
+/** The directory of the plugin server on every node (cli/node/place.ts). */
 const RUN_DIRECTORY = "/run/drawbridge-plugin";
-/** Beside the output and not in it: a node gets everything in dist/cni. */
+/** Outside the output, since a node gets everything in dist/cni. */
 const STAMP = "dist/.cni-inputs";
 const SOURCES = ["cni", "ipam", "kernel"];
 
@@ -21,11 +21,13 @@ const SOURCES = ["cni", "ipam", "kernel"];
 const OTHER_NAMES = ["drawbridge-ipam", "loopback"];
 
 /**
- * Split, so that what a call does not need stays unread: a module that is required where it is used (`node_rules.ts`) is
- * a chunk of its own. As an ES module the bundle makes its functions when they are called, not all at once.
+ * The options of Bun. The bundle is split, so that a call reads only what it needs: a module that is required where it
+ * is used (`node_rules.ts`) is a separate chunk. As an ES module, the bundle creates functions when they are called,
+ * not all at once.
  *
- * The JIT threshold is out of reach: a call runs for some milliseconds, and the compiler's threads would cost it more
- * than they give (docs/performance.md). No .env file or bunfig.toml is read at run time: the plugin runs as root in directories it does not choose.
+ * The JIT threshold is never reached: a call runs for some milliseconds, and the compiler's threads would cost more
+ * than they gain (docs/performance.md). No .env file or bunfig.toml is read at run time: the plugin runs as root in
+ * directories it does not choose.
  * @type {readonly string[]}
  */
 const OPTIONS = [
@@ -41,8 +43,8 @@ const OPTIONS = [
 ];
 
 /**
- * Makes dist/cni/drawbridge-plugin, the shim dist/cni/drawbridge beside it, and the shim's other names, unless they were made
- * from exactly these sources.
+ * Makes dist/cni/drawbridge-plugin, the shim dist/cni/drawbridge in the same directory, and the shim's other names,
+ * unless they were made from exactly these sources.
  *
  * @param {string} project absolute path of the project
  * @param {string} bun absolute path of Bun
@@ -62,7 +64,7 @@ export function buildPlugin(project, bun) {
 
   say(`building ${OUTPUT}/${PLUGIN} and ${SHIM}`);
   mkdirSync(output, { recursive: true });
-  // The plugin first, as an installation does: the shim executes what is beside it.
+  // The plugin comes first, as in an installation: the shim executes the plugin in its directory.
   make(project, plugin, ENTRY, bun, (unfinished) => ["build", ...OPTIONS, `--outfile=${unfinished}`, ENTRY]);
   make(project, shim, SHIM_ENTRY, bun, (unfinished) => [SHIM_ENTRY, unfinished, "--run-directory", RUN_DIRECTORY]);
   for (const link of links) replaceLink(link);
@@ -73,12 +75,13 @@ export function buildPlugin(project, bun) {
 }
 
 /**
- * Makes an executable by Bun in another directory first: one in use is replaced whole or not at all, and a running one keeps its
- * file. Under its own name, which becomes a part of the plugin: so the same sources give the same bytes.
+ * Makes an executable with Bun in another directory, and then moves it: one in use is replaced as a whole or not at
+ * all, and a running one keeps its file. It is made under its final name, which becomes a part of the plugin, so that
+ * the same sources give the same bytes.
  *
  * @param {string} project
  * @param {string} executable
- * @param {string} entry what it is made from
+ * @param {string} entry the main file
  * @param {string} bun
  * @param {(unfinished: string) => readonly string[]} argsFor the arguments of Bun that make it as this file
  */
@@ -109,7 +112,7 @@ function replaceLink(link) {
 }
 
 /**
- * A hash over everything an output is made from. The lock file stands for Bun and the libraries.
+ * Returns a hash over everything an output is made from. The lock file stands for Bun and the libraries.
  *
  * @param {string} project
  * @param {readonly string[]} sources directories and files, relative to the project
@@ -128,7 +131,7 @@ export function hashOfInputs(project, sources, builder) {
 }
 
 /**
- * @param {string} directory or a file, which is then the only one
+ * @param {string} directory or a file, which is then the only result
  * @returns {string[]}
  */
 function filesBelow(directory) {

@@ -8,16 +8,15 @@ import { say } from "./failure.mjs";
 
 const OUTPUT = "dist/cli";
 const PROGRAM = "drawbridge.js";
-/** The names by which kubectl finds it as `kubectl drawbridge`, and asks it to complete such a command line. */
+/** The names by which kubectl finds the program as `kubectl drawbridge`, and asks it to complete command lines. */
 const PLUGIN_NAMES = ["kubectl-drawbridge", "kubectl_complete-drawbridge"];
 const STAMP = "dist/.cli-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/build_daemon.mjs"];
 const SOURCES = ["cli", "policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
- * Makes dist/cli, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
- *
- * It is split: what a command needs is read when the command is called.
+ * Makes dist/cli, a directory that runs wherever it is copied to, unless it was made from exactly these sources. It is
+ * split: the code of a command is read when the command is called.
  *
  * @param {string} project absolute path of the project
  * @param {string} bun absolute path of Bun
@@ -38,7 +37,7 @@ export function buildCli(project, bun) {
     addKoffi(project, unfinished);
     chmodSync(path.join(unfinished, PROGRAM), 0o755);
     for (const name of PLUGIN_NAMES) symlinkSync(PROGRAM, path.join(unfinished, name));
-    // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
+    // Without it, a package.json in a directory above would determine the bundle's kind of module.
     writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
     rmSync(output, { recursive: true, force: true });
     renameSync(unfinished, output);

@@ -9,15 +9,14 @@ import { slimBundle } from "./slim_bundle.mjs";
 const OUTPUT = "dist/policyd";
 const BUNDLE = "policyd.js";
 const ENTRY = "policyd/main.ts";
-/** Beside the output and not in it: a node gets everything in dist/policyd. */
+/** Outside the output, since a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs"];
 const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
- * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
- *
- * It is split: what reads a kubeconfig is large, and only read where there is one.
+ * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources. It
+ * is split: the code that reads a kubeconfig is large, and read only if there is one.
  *
  * @param {string} project absolute path of the project
  * @param {string} bun absolute path of Bun
@@ -36,7 +35,7 @@ export function buildDaemon(project, bun) {
     bundle(project, bun, [ENTRY, path.join(unfinished, BUNDLE)], "--splitting");
     slimFiles(unfinished);
     addKoffi(project, unfinished);
-    // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
+    // Without it, a package.json in a directory above would determine the bundle's kind of module.
     writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
     rmSync(output, { recursive: true, force: true });
     renameSync(unfinished, output);
@@ -46,7 +45,7 @@ export function buildDaemon(project, bun) {
   writeFileSync(stamp, inputs);
 }
 
-/** @param {string} directory whose bundled files are made smaller in memory */
+/** @param {string} directory whose bundled files get smaller in memory */
 function slimFiles(directory) {
   for (const name of readdirSync(directory)) {
     const file = path.join(directory, name);
@@ -55,8 +54,8 @@ function slimFiles(directory) {
 }
 
 /**
- * Puts koffi's native part beside the bundle, as the package it looks for by name (koffi's src/static.js). Only glibc's:
- * libc.so.6 is called.
+ * Puts koffi's native part into the bundle's directory, as the package that koffi looks for by name (its
+ * src/static.js). Only the one for glibc: libc.so.6 is called.
  *
  * @param {string} project
  * @param {string} directory

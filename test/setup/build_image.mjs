@@ -28,7 +28,8 @@ const STAMP = "dist/.image-inputs";
 const CONTAINERFILE = "manifests/image/Containerfile";
 
 /**
- * Makes {@link IMAGE} by buildah out of what `npm run build` has made, unless it was made from exactly that. Nothing is pulled.
+ * Makes {@link IMAGE} with buildah from the output of `npm run build`, unless it was made from exactly that. Nothing is
+ * pulled.
  *
  * The same files give the same bytes: names are sorted, times are 0, owners are root.
  *
@@ -81,13 +82,13 @@ export function buildImage(project, node) {
   return name;
 }
 
-/** Where buildah remembers layers of registries, wherever its storage is. */
+/** The directory in which buildah remembers layers of registries, wherever its storage is. */
 const CACHE = "/var/lib/containers/cache";
 
 /**
- * Looks whether buildah's cache is there.
+ * Prepares the removal of buildah's cache.
  *
- * @returns {() => void} removes it with its directories, each unless it was there before or something else is in it
+ * @returns {() => void} removes the cache and its directories, except those that existed before or have other contents
  */
 function cacheRemover() {
   const made = [CACHE, path.dirname(CACHE)].filter((directory) => !existsSync(directory));
@@ -100,7 +101,7 @@ function cacheRemover() {
 }
 
 /**
- * Puts a file into the build's context, with the permissions it will have, whatever the process masks.
+ * Puts a file into the build's context, with its final permissions, regardless of the process's umask.
  *
  * @param {ImageFile} file
  * @param {string} context
@@ -117,7 +118,7 @@ function place({ layer, source, target, isExecutable, link }, context) {
 }
 
 /**
- * The directories from `top` down to `directory`, both among them.
+ * Returns the directories from `top` down to `directory`, including both.
  *
  * @param {string} top
  * @param {string} directory
@@ -147,7 +148,7 @@ function hashOfFiles(files, recipes) {
  * @param {readonly string[]} args
  */
 function run(command, args) {
-  // A configuration of root's own must not change what comes out.
+  // Root's own configuration must not change the result.
   const env = { PATH: process.env["PATH"], LC_ALL: "C", SOURCE_DATE_EPOCH: "0" };
   const result = spawnSync(command, args, { env, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
   if (result.status === 0) return;

@@ -3,7 +3,7 @@ import path from "node:path";
 import { SetupFailure } from "./failure.mjs";
 
 /**
- * ECMAScript modules for Node 24. Names stay as they are: they stand in the stack trace of a bug.
+ * The options for ECMAScript modules for Node 24. Names stay unchanged, for the stack trace of a bug.
  * @type {readonly string[]}
  */
 const OPTIONS = ["--target=node", "--format=esm", "--minify-syntax", "--minify-whitespace"];
@@ -13,8 +13,8 @@ const OPTIONS = ["--target=node", "--format=esm", "--minify-syntax", "--minify-w
  *
  * @param {string} project absolute path of the project
  * @param {string} bun absolute path of Bun
- * @param {readonly [entry: string, output: string]} program the main file, relative to the project, and the file it becomes
- * @param {...string} options more of Bun's
+ * @param {readonly [entry: string, output: string]} program the main file, relative to the project, and the output file
+ * @param {...string} options further options of Bun
  * @throws {SetupFailure} when it does not compile
  */
 export function bundle(project, bun, [entry, output], ...options) {

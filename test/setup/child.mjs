@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 /** @typedef {{ code: number } | { signal: NodeJS.Signals }} Outcome */
 
 /**
- * Runs a script and passes signals on to it, so that a demo that is interrupted still cleans up.
+ * Runs a script and passes signals on to it, so that an interrupted demo still cleans up.
  *
  * @param {string} node
  * @param {readonly string[]} args
@@ -14,7 +14,7 @@ export function runNode(node, args, { cwd, env }) {
   const child = spawn(node, args, { cwd, env, stdio: "inherit" });
   /** @param {NodeJS.Signals} signal */
   const passOn = (signal) => {
-    // A terminal sends Ctrl-C to the whole process group: the child has it already, and twice means "at once".
+    // A terminal sends Ctrl-C to the whole process group: the child has it already, and a second one means "at once".
     if (signal === "SIGINT" && process.stdin.isTTY) return;
     child.kill(signal);
   };
@@ -31,7 +31,7 @@ export function runNode(node, args, { cwd, env }) {
 }
 
 /**
- * Ends as a child did. One that died of a signal is reported as such to whoever waits for us.
+ * Ends this process as a child ended: if a signal killed the child, the same signal kills this process.
  *
  * @param {Outcome} outcome
  */

@@ -9,25 +9,26 @@ import { SetupFailure, say } from "./failure.mjs";
  * @property {string} command
  * @property {string} debianPackage
  * @property {string} purpose
- * @property {readonly string[]} [libraries] given for a package that is unpacked and not installed: what it is linked to
+ * @property {readonly string[]} [libraries] the packages it is linked to; given for a tool that is unpacked, not
+ *   installed
  */
 
-/** Tools of the machine that npm cannot bring. They only read back what the kernel holds. @type {readonly Tool[]} */
+/** Tools of the machine that npm cannot install. They only read the kernel's state back. @type {readonly Tool[]} */
 export const KERNEL_TOOLS = [
   { command: "ip", debianPackage: "iproute2", purpose: "reads back links, addresses and routes" },
   { command: "bridge", debianPackage: "iproute2", purpose: "reads back bridge ports and forwarding entries" },
   { command: "nft", debianPackage: "nftables", purpose: "reads back nftables rulesets" },
 ];
 
-/** For the tests of completion: scripts of ours run in them, and bash is there. @type {readonly Tool[]} */
+/** Shells for the tests of completion, which run our scripts; bash exists anyway. @type {readonly Tool[]} */
 export const SHELLS = [
   { command: "zsh", debianPackage: "zsh", purpose: "runs the script that completes our command lines in it" },
   { command: "fish", debianPackage: "fish", purpose: "runs the script that completes our command lines in it" },
 ];
 
 /**
- * What stands on top of a cluster's network. Installing nginx would have it started with the machine, so its one program
- * is unpacked into the user's cache.
+ * Servers that use a cluster's network. Installing nginx would start it with the machine, so its program is only
+ * unpacked into the user's cache.
  *
  * @type {readonly Tool[]}
  */
@@ -37,8 +38,8 @@ export const SERVERS = [
 ];
 
 /**
- * For what people look at. Installing prometheus would have it started with the machine, so only its programs are unpacked, of which
- * one is used.
+ * Tools that check output for people. Installing prometheus would start it with the machine, so its programs are only
+ * unpacked; one of them is used.
  *
  * @type {readonly Tool[]}
  */
@@ -73,17 +74,17 @@ const BUSYBOX = {
   purpose: "is all that test containers consist of",
 };
 
-/** For the tests in which a container runtime calls the plugin. @type {readonly Tool[]} */
+/** Tools for the tests in which a container runtime calls the plugin. @type {readonly Tool[]} */
 export const CONTAINER_TOOLS = [PODMAN, CRUN, RUNC, BUSYBOX];
 
-/** For `npm run image` and the test of what it makes. @type {readonly Tool[]} */
+/** Tools for `npm run image` and the test of its output. @type {readonly Tool[]} */
 export const IMAGE_TOOLS = [
   { command: "buildah", debianPackage: "buildah", purpose: "makes the container image, out of nothing but our files" },
   PODMAN,
   CRUN,
 ];
 
-/** For `npm run test:apiserver` alone; unpacked, as it too would be started with the machine. @type {Tool} */
+/** Only for `npm run test:apiserver`; unpacked, since its package would start it with the machine. @type {Tool} */
 export const ETCD = {
   command: "etcd",
   debianPackage: "etcd-server",
@@ -91,7 +92,7 @@ export const ETCD = {
   libraries: [],
 };
 
-/** For `npm run test:cluster` and the benchmark; a package of a runtime would have it started with the machine. @type {Tool} */
+/** For `npm run test:cluster` and the benchmark; unpacked, as it would be started with the machine. @type {Tool} */
 export const CONTAINERD = {
   command: "containerd",
   debianPackage: "containerd",
@@ -99,7 +100,7 @@ export const CONTAINERD = {
   libraries: [],
 };
 
-/** For `npm run test:cluster`: containerd's own helper, and what goes into the image of upstream's tests. @type {readonly Tool[]} */
+/** Programs for `npm run test:cluster`, for containerd and the image of upstream's tests. @type {readonly Tool[]} */
 export const CLUSTER_TOOLS = [
   RUNC,
   {
@@ -116,7 +117,7 @@ export const CLUSTER_TOOLS = [
   { command: "socat", debianPackage: "socat", purpose: "forwards ports to pods for upstream's tests" },
 ];
 
-/** Only for the benchmark: throughput, and containers. @type {readonly Tool[]} */
+/** Only for the benchmark, for throughput and containers. @type {readonly Tool[]} */
 export const BENCH_TOOLS = [
   { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" },
   CONTAINERD,
@@ -124,17 +125,17 @@ export const BENCH_TOOLS = [
   BUSYBOX,
 ];
 
-/** Debian keeps these out of a user's PATH. */
+/** Directories that Debian keeps out of a user's PATH. */
 export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];
 
 const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge");
 
-/** Where the program of an unpacked package is. @param {string} debianPackage */
+/** Returns the directory of an unpacked package. @param {string} debianPackage */
 function unpackedDirectory(debianPackage) {
   return path.join(CACHE, `debian-${debianPackage}`);
 }
 
-/** Where programs of the machine are found, behind PATH. */
+/** The directories of the machine's programs that are searched after PATH. */
 export const TOOL_DIRECTORIES = [
   ...SYSTEM_DIRECTORIES,
   ...[...SERVERS, ...VIEWERS, ETCD, CONTAINERD]
@@ -152,9 +153,9 @@ export const TOOL_DIRECTORIES = [
  */
 
 /**
- * What to do about the tools a task needs: nothing, install them, go on without them, or give up.
+ * Decides about the tools a task needs: nothing, install them, continue without them, or give up.
  *
- * Without root there is nothing for them to read, as the kernel tests skip themselves then; so it goes on.
+ * Without root the kernel tests are skipped and need no tools, so the task continues.
  *
  * @param {readonly Tool[]} tools
  * @param {{ has: (command: string) => boolean, isRoot: boolean }} machine `has("apt-get")` is asked too
@@ -183,7 +184,7 @@ export function decideTools(tools, machine) {
 }
 
 /**
- * Sees to it that the tools are there, by apt-get when root.
+ * Makes sure that the tools exist; installs them with apt-get when root.
  *
  * @param {readonly Tool[]} tools
  * @throws {SetupFailure} when they are missing and cannot be installed
@@ -209,7 +210,7 @@ export function ensureTools(tools) {
 }
 
 /**
- * What is installed for some tools: their packages, or the libraries of one that is unpacked.
+ * Returns the packages to install for some tools: their own, or the libraries of an unpacked one.
  *
  * @param {readonly Tool[]} tools
  * @returns {readonly string[]}
@@ -226,7 +227,7 @@ function install(packages) {
 }
 
 /**
- * Unpacks a package, whole or not at all.
+ * Unpacks a package as a whole or not at all.
  *
  * @param {string} debianPackage
  */
@@ -256,7 +257,7 @@ function fetchByApt(command, packages, cwd) {
   if (!hasPackageLists()) aptGet(["update"], cwd);
   let result = aptGet(command, cwd);
   if (result.status !== 0) {
-    // Lists that are too old name package files the mirror has since replaced.
+    // Outdated lists name package files that the mirror has replaced since.
     aptGet(["update"], cwd);
     result = aptGet(command, cwd);
   }
@@ -270,7 +271,7 @@ function fetchByApt(command, packages, cwd) {
 
 /**
  * @param {readonly string[]} args
- * @param {string} cwd where it downloads to
+ * @param {string} cwd the directory for downloads
  * @returns {{ status: number | null, output: string }}
  */
 function aptGet(args, cwd) {

@@ -1,6 +1,5 @@
 /**
- * A failure of the set-up that was foreseen: its message says what happened and the way out, and is printed without
- * a stack trace.
+ * An expected failure of the set-up: its message gives the cause and the way out, and is printed without a stack trace.
  */
 export class SetupFailure extends Error {
   /** @override */

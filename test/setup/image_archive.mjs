@@ -1,5 +1,5 @@
 /**
- * What an OCI archive says of its one image (OCI image specification).
+ * The description of the one image in an OCI archive (OCI image specification).
  *
  * @typedef {object} ArchivedImage
  * @property {string} digest of the manifest
@@ -50,7 +50,7 @@ function textOf(files, name) {
 }
 
 /**
- * The files of a tar archive with short names, by their names.
+ * Returns the files of a tar archive with short names, by their names.
  *
  * @param {Buffer} archive
  * @returns {ReadonlyMap<string, Buffer>}

@@ -4,32 +4,32 @@ import path from "node:path";
 import { SetupFailure } from "./failure.mjs";
 
 /**
- * One file of the image; with `link` it is a symbolic link.
+ * One file of the image; with `link`, a symbolic link.
  *
  * @typedef {object} ImageFile
  * @property {string} layer a directory of the build's context
  * @property {string} target path in the image, without the leading slash
  * @property {string} source absolute path
  * @property {boolean} isExecutable
- * @property {string | undefined} link what it points to
+ * @property {string | undefined} link the target of the link
  */
 
-/** In the order of the Containerfile. */
+/** The layers, in the order of the Containerfile. */
 export const LAYERS = ["libraries", "node", "plugin", "programs"];
 
 const HOME = "opt/drawbridge";
 const DOCUMENTS = "usr/share/doc";
-/** Whose libraries Node and the plugin are linked to. */
+/** The packages of the libraries that Node and the plugin are linked to. */
 const DEBIAN_PACKAGES = ["libc6", "libgcc-s1", "libstdc++6"];
 
 /**
- * What the image is made of: Node 24 with the libraries it is linked to (and the program that loads them), the plugin, the
- * daemon, the command line, and everybody's licences.
+ * Returns the files of the image: Node 24 with the libraries it is linked to (and the program that loads them), the
+ * plugin, the daemon, the command line, and all licences.
  *
  * @param {string} project absolute path of the project
  * @param {string} node absolute path of the packaged Node
  * @returns {readonly ImageFile[]} by target
- * @throws {SetupFailure} when something of it is missing
+ * @throws {SetupFailure} when one of them is missing
  */
 export function imageFiles(project, node) {
   const files = [
@@ -50,7 +50,7 @@ export function imageFiles(project, node) {
 }
 
 /**
- * The libraries in what ldd prints, by the path under which the loader finds them.
+ * Returns the libraries in the output of ldd, by the path under which the loader finds them.
  *
  * @param {string} text
  * @returns {readonly string[]}
@@ -95,7 +95,7 @@ function licences(project, node) {
 }
 
 /**
- * The npm packages that may be in the bundles, by their names.
+ * Returns the names of the npm packages that may be in the bundles.
  *
  * @param {string} project
  * @returns {readonly string[]}

@@ -7,19 +7,19 @@ import { OLDEST_NODE, findToolchain, isAtLeast } from "./toolchain.mjs";
 
 /** @typedef {import("./toolchain.mjs").Toolchain} Toolchain */
 
-/** Inside node_modules, so that removing node_modules also forgets that it was installed. */
+/** Inside node_modules: whoever removes node_modules also removes this mark of the installation. */
 const STAMP = "node_modules/.drawbridge-installed";
 
-/** Without a network npm's own patience, minutes per package, looks like a hang. */
+/** Without a network, npm's default retries, minutes per package, look like a hang. */
 const FEW_RETRIES = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
 
-/** A second name for the Node that runs npm, outside node_modules; it has to be called `node`. */
+/** A second link to the Node that runs npm, outside node_modules; it has to be called `node`. */
 const HELD_NODE = "dist/.setup/node";
 
 /**
- * Installs the npm packages of the lock file unless they are there, and returns the toolchain among them.
+ * Installs the npm packages of the lock file if they are missing, and returns the toolchain among them.
  *
- * Install scripts stay off: nothing we depend on needs one, and none of them should run as root.
+ * Install scripts stay off: none of our dependencies needs one, and none of them should run as root.
  *
  * @param {string} project absolute path of the project
  * @returns {Toolchain}
@@ -39,9 +39,9 @@ export function ensurePackages(project) {
 }
 
 /**
- * Installs in one pass under a new Node, in two under an old one: npm leaves out, without a word, every optional
- * package that does not support the Node it runs on, and the linter's native parts are such packages. So an old Node
- * fetches Node 24 first, and that one installs the rest.
+ * Installs in one pass under a new Node, in two under an old one: npm silently leaves out every optional package that
+ * does not support the Node it runs on, such as the linter's native parts. So an old Node fetches Node 24 first, and
+ * that one installs the rest.
  *
  * @param {string} project
  */
@@ -98,7 +98,7 @@ function npmCi(project, node, options) {
 }
 
 /**
- * What the stamp says when node_modules holds exactly this lock file's packages for this architecture.
+ * Returns the content of the stamp for a node_modules with exactly this lock file's packages for this architecture.
  *
  * @param {Uint8Array} lockFile
  * @param {string} architecture
@@ -109,12 +109,12 @@ export function stampOf(lockFile, architecture) {
 }
 
 /**
- * How to start the npm that started us, or else the one that belongs to the running Node.
+ * Returns the command that starts the npm which started us, or else the one that belongs to the running Node.
  *
  * @param {Readonly<Record<string, string | undefined>>} env npm gives its own path to the scripts it runs
- * @param {{ running: string, chosen: string }} node paths of the Node we run on and of the one npm shall run on
+ * @param {{ running: string, chosen: string }} node paths of the running Node and of the one that npm shall use
  * @param {(file: string) => boolean} exists
- * @returns {{ command: string, args: readonly string[] }} `chosen` has to come first in PATH: npm's launcher looks there
+ * @returns {{ command: string, args: readonly string[] }} `chosen` must be first in PATH, where npm's launcher looks
  */
 export function npmCommand(env, node, exists) {
   const script = env["npm_execpath"];

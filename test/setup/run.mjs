@@ -27,7 +27,7 @@ try {
 }
 
 /**
- * The words for a failure that is no bug of the set-up; undefined for one that is, which deserves its stack trace.
+ * Returns the message for a failure that is not a bug of the set-up; undefined for a bug, which needs its stack trace.
  *
  * @param {unknown} error
  * @returns {string | undefined}
@@ -48,11 +48,11 @@ function foreseen(error) {
 }
 
 /**
- * Sets up what a task needs and runs it.
+ * Sets up everything that a task needs and runs it.
  *
  * @param {string} name
  * @param {readonly string[]} args for the task's last command
- * @returns {Promise<Outcome>} how the task ended
+ * @returns {Promise<Outcome>} the exit of the task
  * @throws {SetupFailure} when it could not be started
  */
 async function runTask(name, args) {
@@ -79,7 +79,7 @@ async function runTask(name, args) {
 }
 
 /**
- * The environment of the task: its children find our Node and the system tools by PATH.
+ * Returns the environment of the task, in which its children find our Node and the system tools by PATH.
  *
  * @param {Toolchain} toolchain
  * @returns {NodeJS.ProcessEnv}

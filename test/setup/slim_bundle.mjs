@@ -1,7 +1,7 @@
 import { builtinModules } from "node:module";
 import { SetupFailure } from "./failure.mjs";
 
-/** Those with an underscore are nobody's to import. */
+/** Node's modules, except for the internal ones with an underscore. */
 const NODE_MODULE = `(?:node:)?(${builtinModules.filter((name) => /^[a-z]/.test(name)).join("|")})`;
 const NODE_IMPORT = new RegExp(`\\bimport(?: |\\*as )?(?:([\\w$]+) |\\{([^{}]*)\\})from"${NODE_MODULE}";`, "g");
 const NODE_IMPORT_LEFT = new RegExp(
@@ -9,18 +9,19 @@ const NODE_IMPORT_LEFT = new RegExp(
 );
 
 /**
- * A bundle that takes less memory in a process that lives long, and does the same.
+ * Returns an equivalent bundle that takes less memory in a long-lived process.
  *
  * @param {string} code as Bun prints it
- * @throws {SetupFailure} where it is printed in another way than we know
+ * @throws {SetupFailure} when Bun printed it in an unknown form
  */
 export function slimBundle(code) {
   return withoutNodeNamespaces(asciiOnly(code));
 }
 
 /**
- * With a single character beyond Latin-1 in it V8 keeps two bytes for each character of a source, for as long as the process lives.
- * In literals, where libraries have them, an escape is the same; it is not behind a backslash.
+ * Replaces characters beyond ASCII by escapes: with a single character beyond Latin-1, V8 keeps two bytes for each
+ * character of the source for as long as the process lives. An escape is equivalent in literals, where libraries have
+ * such characters; it must not follow a backslash.
  *
  * @param {string} code
  */
@@ -32,9 +33,10 @@ function asciiOnly(code) {
 }
 
 /**
- * An import of one of Node's own modules reads all that the module exports, and some members are made when they are read: with
- * node:http Node's fetch, HTTP/2 and web streams, which are six megabytes that nobody uses; with node:util, node:fs and node:crypto
- * others that take 40 ms of a start. So the bundle asks for the modules instead, and reads the members that it names.
+ * Replaces imports of Node's own modules. An import reads everything that the module exports, and some members are made
+ * when they are read: with node:http Node's fetch, HTTP/2 and web streams, which are six unused megabytes; with
+ * node:util, node:fs and node:crypto others that take 40 ms of a start. So the bundle gets the modules by a call, and
+ * reads only the members that it names.
  *
  * @param {string} code
  */

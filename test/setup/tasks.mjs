@@ -21,11 +21,11 @@ import {
 
 /**
  * @typedef {object} Task
- * @property {boolean} builds whether the plugin executable and the daemon are made first
+ * @property {boolean} builds whether the plugin executable and the daemon are built first
  * @property {readonly Tool[]} tools of the machine that it uses
  * @property {boolean} usesBridges whether br_netfilter is wanted
  * @property {Readonly<Record<string, string>>} env
- * @property {readonly Command[]} commands run in turn, the first failure ends the task; the arguments go to the last
+ * @property {readonly Command[]} commands run in order until the first failure; the arguments go to the last
  */
 
 /**
@@ -47,7 +47,7 @@ const RUNS_TESTS = {
 };
 const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 
-/** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
+/** The tasks of the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
 export const TASKS = new Map([
   ["demo", { ...RUNS_THE_PLUGIN, commands: [command("test/demo/demo.ts")] }],
   ["test", { ...RUNS_TESTS, commands: [command(TESTS)] }],

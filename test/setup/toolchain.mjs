@@ -2,7 +2,7 @@ import { accessSync, chmodSync, constants, existsSync, statSync } from "node:fs"
 import path from "node:path";
 import { SetupFailure } from "./failure.mjs";
 
-/** The first Node whose type stripping is stable, so that it runs our .ts files without a flag or a warning. */
+/** The first Node with stable type stripping, so that it runs our .ts files without a flag or a warning. */
 export const OLDEST_NODE = "24.12.0";
 
 /**
@@ -12,7 +12,8 @@ export const OLDEST_NODE = "24.12.0";
  */
 
 /**
- * Whether `version` is `oldest` or newer. Both are "24.12.0" or "v24.12.0"; a pre-release counts as its release.
+ * Whether `version` is `oldest` or newer. Both have the form "24.12.0" or "v24.12.0"; a pre-release counts as its
+ * release.
  *
  * @param {string} version
  * @param {string} oldest
@@ -29,7 +30,7 @@ export function isAtLeast(version, oldest) {
 }
 
 /**
- * The places in node_modules of the Node and the Bun made for a machine.
+ * Returns the paths in node_modules of the Node and the Bun for a machine.
  *
  * @param {string} platform as `process.platform`
  * @param {string} architecture as `process.arch`
@@ -51,7 +52,7 @@ export function packagedToolchain(platform, architecture) {
 }
 
 /**
- * The Node to run the project with: the running one when it is new enough, otherwise the packaged one.
+ * Returns the Node to run the project with: the running one if it is new enough, otherwise the packaged one.
  *
  * @param {{ version: string, path: string }} running
  * @param {string} packaged
@@ -62,7 +63,7 @@ export function chooseNode(running, packaged) {
 }
 
 /**
- * The toolchain of this machine, made executable.
+ * Returns the toolchain of this machine, after making it executable.
  *
  * @param {string} project absolute path of the project
  * @returns {Toolchain}
