@@ -13,38 +13,38 @@ import { keyOf, labelsOf, recordOf, Storage } from "./storage.ts";
 import type { Answer, Selects } from "./watch.ts";
 import { Watch } from "./watch.ts";
 
-/** What a server is like; each can be changed while it runs. */
+/** The features of a server; each can be changed while it runs. */
 export interface Features {
   /** Whether a watch may begin with a list (KEP-3157). */
   hasWatchList: boolean;
-  /** How a watch that begins with a list is refused: by a status, or by an event where etcd is too old for it. */
+  /** How a watch that begins with a list is refused: by a status, or by an event if etcd is too old for it. */
   watchListRefusedBy: "status" | "event";
-  /** Objects in a page at most, whatever is asked for. */
+  /** The most objects in a page, whatever the request says. */
   largestPage: number;
-  /** How an old version is refused; API servers do either. */
+  /** How an old version is refused: API servers do either. */
   expiredBy: "status" | "event";
   /**
-   * The verbs that whoever asks has, by resource as RBAC names it, or by `RESOURCE/NAME` for one object of it; undefined for
-   * all on everything.
+   * The verbs that the client may use, by resource as RBAC names it, or by `RESOURCE/NAME` for one object of it;
+   * undefined for all on everything.
    */
   grants: Readonly<Record<string, readonly string[]>> | undefined;
-  /** Of who may ask; undefined for everybody. */
+  /** The token of the permitted client; undefined for everybody. */
   token: string | undefined;
 }
 
-/** A request; `verb` as RBAC has it. */
+/** A request, with its verb in RBAC. */
 export interface Asked {
   readonly verb: "list" | "watch" | "create" | "patch";
   readonly url: string;
-  /** Of the answer, once there is one. */
+  /** The status of the answer, once it has begun. */
   status?: number;
 }
 
 const LONGEST_WATCH = 1800;
 
 /**
- * The part of a Kubernetes API server that reads, Events, and the status of Nodes: lists in pages, watches, watch-list, bookmarks, RBAC, and whatever may
- * go wrong. It knows nothing of connections.
+ * The part of a Kubernetes API server for reading, Events, and the status of Nodes: lists in pages, watches,
+ * watch-list, bookmarks, RBAC, and faults. It knows nothing of connections.
  */
 export class Api {
   readonly storage = new Storage();
@@ -60,10 +60,10 @@ export class Api {
   readonly #clock: Clock;
   readonly #served = new Set(LISTS.map(({ path }) => path));
   readonly #watches = new Set<Watch>();
-  /** Lists that are being read in pages, by the token for the next. */
+  /** Lists that are being read in pages, by the token for the next page. */
   readonly #pages = new Map<string, { readonly version: number; readonly rest: readonly RawObject[] }>();
   #tokens = 0;
-  /** How often the CRD has changed. */
+  /** The number of changes of the CRD. */
   #definitions = 0;
   #faults: PlannedFault[] = [];
 
@@ -85,12 +85,12 @@ export class Api {
     this.#faults.push(...faults);
   }
 
-  /** No request to come has a fault. */
+  /** Removes all planned faults. */
   heal(): void {
     this.#faults = [];
   }
 
-  /** Something befalls the open watches, of one list or of all. */
+  /** Applies a fault to the open watches, of one list or of all. */
   strike(fault: WatchFault, path?: string): void {
     for (const watch of this.#watches) if (path === undefined || watch.path === path) watch.strike(fault);
   }
@@ -99,7 +99,7 @@ export class Api {
     for (const watch of this.#watches) watch.bookmark();
   }
 
-  /** What happened is forgotten, and so are lists that are half read. */
+  /** Forgets the history, and partly read lists. */
   compact(): void {
     this.storage.compact();
     this.#pages.clear();
@@ -113,7 +113,7 @@ export class Api {
     this.strike({ type: "close" }, path);
   }
 
-  /** Creates or changes the CRD of ClusterNetworkPolicies; without versions it is deleted, and its objects before it. */
+  /** Creates or changes the CRD of ClusterNetworkPolicies; without versions deletes it, after its objects. */
   define(definition: Definition): void {
     const [newest = ""] = CLUSTER_POLICY_PATHS;
     const object = definitionOf(definition);
@@ -138,12 +138,12 @@ export class Api {
     else this.#clock.after(definition.lag, catchUp);
   }
 
-  /** Ends all watches as a server that dies does. */
+  /** Ends all watches, like a server that dies. */
   dropAll(): void {
     for (const watch of this.#watches) watch.drop();
   }
 
-  /** @returns what ends it when the client has gone */
+  /** Begins to answer a list or watch. @returns a function that ends it, for a client that has gone */
   open(url: string, authorization: string | undefined, to: Answer): Cancel {
     const { pathname, searchParams } = new URL(url, "http://server");
     const verb = searchParams.has("watch") ? "watch" : "list";
@@ -152,7 +152,7 @@ export class Api {
     const fault = this.#takeFault(verb, pathname);
     if (fault !== undefined && isAnswerFault(fault)) return befall(answer, fault);
     if (!this.#isKnown(authorization)) return refuse(answer, 401, "Unauthorized");
-    // RBAC is asked before it is known whether there is such a list.
+    // The permission is checked before the existence of the list.
     const name = /^metadata\.name=([^,]+)$/.exec(searchParams.get("fieldSelector") ?? "")?.[1];
     if (list !== undefined && !this.#isGranted(list.name, verb, name)) {
       return refuse(answer, 403, `${list.name} is forbidden: cannot ${verb} resource at the cluster scope`);
@@ -164,7 +164,7 @@ export class Api {
     return this.#watch(list, searchParams, selects, answer, fault);
   }
 
-  /** Makes an object, of which there are Events alone. */
+  /** Creates an object, which can only be an Event. */
   create(url: string, authorization: string | undefined, body: string, to: Answer): void {
     const { pathname } = new URL(url, "http://server");
     const answer = this.#asked({ verb: "create", url }, to);
@@ -189,7 +189,7 @@ export class Api {
     answer.end();
   }
 
-  /** Patches an object's status, of which there are those of Nodes alone. */
+  /** Patches an object's status, which can only be a Node's. */
   patch(url: string, headers: IncomingHttpHeaders, body: string, to: Answer): void {
     const { pathname } = new URL(url, "http://server");
     const answer = this.#asked({ verb: "patch", url }, to);
@@ -214,7 +214,7 @@ export class Api {
     answer.end();
   }
 
-  /** Keeps what is asked, and later its status. */
+  /** Records a request, and later its status. */
   #asked(asked: Asked, to: Answer): Answer {
     this.asked.push(asked);
     return {
@@ -299,7 +299,7 @@ export class Api {
     if (missed === undefined) watch.strike({ type: "error", status: 410 });
     if (refusedBy === "event") watch.strike({ type: "error", status: 500 });
     const objects = version === "" ? this.storage.list(list.stored).filter(selects) : [];
-    // In the middle of a list that begins a watch.
+    // A planned fault comes in the middle of the list that begins the watch.
     for (const object of fault === undefined ? objects : objects.slice(1)) watch.event("ADDED", object);
     if (fault !== undefined) watch.strike(fault);
     else if (isList) watch.bookmark(true);
@@ -307,7 +307,7 @@ export class Api {
     return () => watch.drop();
   }
 
-  /** How parameters of watch-list that make no sense to this server are refused; undefined where they do. */
+  /** Returns how invalid or unsupported parameters of watch-list are refused; undefined if they are valid. */
   #listRefusedBy(query: URLSearchParams, isList: boolean): "status" | "event" | undefined {
     if (isList !== (query.get("resourceVersionMatch") === "NotOlderThan")) return "status";
     return isList && !this.features.hasWatchList ? this.features.watchListRefusedBy : undefined;
@@ -321,7 +321,7 @@ export class Api {
   }
 }
 
-/** Of label selectors what is asked for: `key`, `!key` and `key=value`, with commas. */
+/** Reads label selectors, as far as they are used: `key`, `!key` and `key=value`, with commas. */
 export function selectorOf(text: string): Selects {
   const terms = text.split(",").filter((term) => term !== "");
   return (object) =>

@@ -3,16 +3,16 @@ import type { Definition } from "./definitions.ts";
 import type { PlannedFault, WatchFault } from "./faults.ts";
 import type { RawObject } from "./storage.ts";
 
-/** What the process of the API server is told; it answers each. */
+/** The commands to the process of the API server, which answers each. */
 export type Command =
-  /** Begins to serve, by TLS where there is a certificate; the reply has the port. */
+  /** Begins to serve, by TLS if there is a certificate; the reply has the port. */
   | {
       readonly type: "listen";
       readonly address: string;
       readonly port: number;
       readonly certificate?: { readonly certificate: string; readonly key: string };
     }
-  /** Nobody listens any more, and all connections are reset; "listen" begins anew. */
+  /** Stops listening and resets all connections; "listen" begins again. */
   | { readonly type: "down" }
   | { readonly type: "features"; readonly features: Partial<Features> }
   /** Stores objects; those with the member `isGone` are removed. */
@@ -24,9 +24,9 @@ export type Command =
   | { readonly type: "compact" }
   | { readonly type: "serve"; readonly path: string; readonly isServed: boolean }
   | { readonly type: "define"; readonly definition: Definition }
-  /** The objects of a list, as they are stored. */
+  /** Returns the objects of a list, as they are stored. */
   | { readonly type: "read"; readonly path: string }
-  /** The requests so far. */
+  /** Returns the requests so far. */
   | { readonly type: "asked" };
 
 export interface Reply {
@@ -36,7 +36,7 @@ export interface Reply {
   readonly asked?: readonly Asked[];
 }
 
-/** A command on the way. */
+/** A command in transit. */
 export interface Envelope {
   readonly id: number;
   readonly command: Command;

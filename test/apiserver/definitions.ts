@@ -1,13 +1,13 @@
 import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "../../policyd/source/api/resources.ts";
 import type { RawObject } from "./storage.ts";
 
-/** The CRD of ClusterNetworkPolicies as an administrator has made it. */
+/** The CRD of ClusterNetworkPolicies as an administrator made it. */
 export interface Definition {
-  /** That are served, the newest first; none for a CRD that is deleted. */
+  /** The served versions, the newest first; none for a deleted CRD. */
   readonly versions: readonly string[];
   /** Whether the server has accepted its names; true by default. */
   readonly isEstablished?: boolean;
-  /** For how many milliseconds the server goes on to serve what it served before. */
+  /** The milliseconds for which the server still serves the previous versions. */
   readonly lag?: number;
 }
 
@@ -20,12 +20,12 @@ export const CLUSTER_POLICY_PATHS: readonly string[] = RESOURCES.filter(
   ({ kind }) => kind === "ClusterNetworkPolicy",
 ).flatMap((resource) => versionsOf(resource).map(({ path }) => path));
 
-/** The list of one version. */
+/** Returns the path of the list of one version. */
 export function pathOfVersion(version: string): string {
   return `/apis/${GROUP}/${version}/clusternetworkpolicies`;
 }
 
-/** The CRD as the server stores it. */
+/** Returns the CRD as the server stores it. */
 export function definitionOf({ versions, isEstablished = true }: Definition): RawObject {
   const status = isEstablished ? "True" : "False";
   return {

@@ -2,21 +2,21 @@ import { Buffer } from "node:buffer";
 import type { RawObject } from "./storage.ts";
 import { recordOf } from "./storage.ts";
 
-/** As RBAC has it. */
+/** The resource's name in RBAC. */
 export const EVENTS = "events.events.k8s.io";
-/** Of the Events of all namespaces. */
+/** The list of the Events of all namespaces. */
 export const EVENTS_PATH = "/apis/events.k8s.io/v1/events";
 
 const NAMESPACED = /^\/apis\/events\.k8s\.io\/v1\/namespaces\/([^/]+)\/events$/;
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const MICRO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 
-/** The namespace of a path below which Events are made; undefined for any other. */
+/** Returns the namespace of a path for creating Events; undefined for any other path. */
 export function eventNamespaceOf(path: string): string | undefined {
   return NAMESPACED.exec(path)?.[1];
 }
 
-/** What a real server would say is wrong with an Event (kubernetes pkg/apis/core/validation/events.go). */
+/** Returns a real server's objections to an Event (kubernetes pkg/apis/core/validation/events.go). */
 export function eventProblems(event: RawObject, namespace: string): readonly string[] {
   const metadata = recordOf(event["metadata"]);
   const regarding = recordOf(event["regarding"]);

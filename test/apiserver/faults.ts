@@ -1,35 +1,35 @@
-/** What a server does instead of answering. */
+/** A fault in place of an answer. */
 export type AnswerFault =
   | { readonly type: "status"; readonly status: number; readonly retryAfter?: string }
-  /** It takes the request and says nothing. */
+  /** It accepts the request and does not answer. */
   | { readonly type: "hang" }
   /** The connection is reset. */
   | { readonly type: "reset" };
 
-/** What becomes of an answer that has begun, in the middle of a list or behind an event. */
+/** A fault of an answer that has begun, in the middle of a list or after an event. */
 export type StreamFault =
   /** The rest is missing, and the connection ends in order, or is reset. */
   | { readonly type: "truncate"; readonly isReset: boolean }
-  /** Something that is no JSON. */
+  /** A text that is not JSON. */
   | { readonly type: "garbage" }
-  /** Half-open: no end, and nothing any more. */
+  /** A half-open connection: no end, and no further data. */
   | { readonly type: "silence" };
 
-/** What befalls watches alone. */
+/** A fault of watches only. */
 export type WatchFault =
   | StreamFault
   | { readonly type: "close" }
   /** The last event once more. */
   | { readonly type: "duplicate" }
-  /** An ERROR event, such as 410, and the end. */
+  /** An ERROR event, such as 410, after which the watch ends. */
   | { readonly type: "error"; readonly status: number };
 
-/** A fault for requests to come. */
+/** A fault for future requests. */
 export interface PlannedFault {
   readonly on: "list" | "watch" | "create" | "patch" | "any";
-  /** By the path of the list, or of what is made; undefined for all. */
+  /** The path of the list or of the created object; undefined for all. */
   readonly path?: string;
-  /** How many requests it befalls. */
+  /** The number of requests with this fault. */
   readonly count: number;
   readonly fault: AnswerFault | StreamFault;
 }

@@ -5,10 +5,10 @@ import type { RawObject } from "./storage.ts";
 export interface List {
   readonly kind: string;
   readonly apiVersion: string;
-  /** As RBAC names it. */
+  /** The resource's name in RBAC. */
   readonly name: string;
   readonly path: string;
-  /** Where its objects are stored: all versions of a kind have the same. */
+  /** The path under which its objects are stored: the same for all versions of a kind. */
   readonly stored: string;
 }
 
@@ -20,7 +20,7 @@ export const LISTS: readonly List[] = [
   { ...CLUSTER_POLICY_DEFINITION, stored: CLUSTER_POLICY_DEFINITION.path },
 ];
 
-/** Where an object is stored. @throws Error for none of our kinds */
+/** Returns the path under which an object is stored. @throws Error for an unknown kind */
 export function storedPathOf({ kind, apiVersion }: RawObject): string {
   const found = LISTS.find((list) => list.kind === kind && list.apiVersion === apiVersion);
   if (found === undefined) throw new Error(`${String(kind)} of ${String(apiVersion)} is not served`);

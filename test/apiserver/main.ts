@@ -9,12 +9,12 @@ import { Api } from "./api.ts";
 import type { Command, Envelope, Reply } from "./command.ts";
 
 /**
- * A Kubernetes API server for tests, in a process of its own: it serves the network namespace it was started in, and its
- * parent tells it what it holds and what goes wrong, through Node's channel between them.
+ * A Kubernetes API server for tests, in a separate process: it serves the network namespace it was started in, and its
+ * parent controls its objects and faults through Node's channel between them.
  */
 const api = new Api(realClock);
 let server: Server | undefined;
-/** Of the server, also those that are not yet through with TLS: of them an HTTP server knows nothing. */
+/** The server's sockets, including those whose TLS handshake is not finished, which the HTTP server does not know. */
 const sockets = new Set<Socket>();
 
 function serve(request: IncomingMessage, response: ServerResponse): void {
@@ -109,5 +109,5 @@ async function obey(command: Command): Promise<Omit<Reply, "id">> {
 process.on("message", ({ id, command }: Envelope) => {
   void obey(command).then((reply) => process.send?.({ ...reply, id } satisfies Reply));
 });
-// Without its parent it is of no use.
+// Ends with its parent.
 process.on("disconnect", () => process.exit());

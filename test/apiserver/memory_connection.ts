@@ -4,7 +4,7 @@ import type { AnswerHandler, ApiConnection } from "../../policyd/source/api/conn
 import type { Api } from "./api.ts";
 import type { Answer } from "./watch.ts";
 
-/** An API server in this process, reached by a clock: every part of an answer takes a millisecond, in order. */
+/** An API server in this process, driven by a clock: every part of an answer takes a millisecond, in order. */
 export class MemoryConnection implements ApiConnection {
   readonly name = "https://cluster.test:6443";
   readonly #api: Api;
@@ -12,9 +12,9 @@ export class MemoryConnection implements ApiConnection {
   readonly #chunkSize: () => number;
   /** Whether connections are refused. */
   isDown = false;
-  /** For how many milliseconds a request waits before the server sees it. */
+  /** The milliseconds for which a request waits before the server sees it. */
   delayOf: (path: string) => number = () => 0;
-  /** How often it was asked, or tried to be. */
+  /** The number of requests, including failed ones. */
   attempts = 0;
   readonly #open = new Set<AnswerHandler>();
 
@@ -25,7 +25,7 @@ export class MemoryConnection implements ApiConnection {
     this.#chunkSize = chunkSize;
   }
 
-  /** The server ends: what is open is reset, and nobody listens. */
+  /** Ends the server: open requests are reset, and new connections are refused. */
   goDown(): void {
     this.isDown = true;
     this.#api.dropAll();

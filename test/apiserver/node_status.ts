@@ -2,22 +2,28 @@ import { isDeepStrictEqual } from "node:util";
 import type { RawObject } from "./storage.ts";
 import { recordOf } from "./storage.ts";
 
-/** As RBAC has it. */
+/** The resource's name in RBAC. */
 export const NODE_STATUS = "nodes/status";
 export const NODES_PATH = "/api/v1/nodes";
 export const STRATEGIC_MERGE = "application/strategic-merge-patch+json";
 
 const STATUS_PATH = /^\/api\/v1\/nodes\/([^/]+)\/status$/;
-/** Lists of NodeStatus whose elements are merged, by the field that tells them apart; others are replaced (core/v1 types.go). */
+/**
+ * Lists of NodeStatus whose elements are merged, with the field that identifies an element; other lists are replaced
+ * (core/v1 types.go).
+ */
 const MERGE_KEYS: Readonly<Record<string, string>> = { conditions: "type", addresses: "type" };
 
-/** The Node whose status a path is; undefined for any other path. */
+/** Returns the Node whose status has this path; undefined for any other path. */
 export function nodeOfStatus(path: string): string | undefined {
   const name = STATUS_PATH.exec(path)?.[1];
   return name === undefined ? undefined : decodeURIComponent(name);
 }
 
-/** How a real server refuses a patch of a Node's status, so far as patches are understood here; undefined where it is taken. */
+/**
+ * Returns a real server's refusal of a patch of a Node's status, as far as this server knows patches; undefined if it
+ * accepts it.
+ */
 export function patchRefusal(patch: RawObject): { readonly status: number; readonly message: string } | undefined {
   const refused = (status: number, message: string) => ({ status, message });
   if (JSON.stringify(patch).includes('"$'))
@@ -32,13 +38,13 @@ export function patchRefusal(patch: RawObject): { readonly status: number; reado
   return undefined;
 }
 
-/** A Node with its status patched, and nothing else of it; the same one where that changes nothing. */
+/** Returns a Node with only its status patched; the same one if nothing changes. */
 export function withStatus(node: RawObject, patch: RawObject): RawObject {
   const status = merged(recordOf(node["status"]), recordOf(patch["status"]));
   return isDeepStrictEqual(status, recordOf(node["status"])) ? node : { ...node, status };
 }
 
-/** A strategic merge: null removes, objects are merged, and lists with a merge key element by element. */
+/** Merges strategically: null removes, objects are merged, and so are lists with a merge key, element by element. */
 function merged(target: RawObject, patch: RawObject): RawObject {
   const result = new Map(Object.entries(target));
   for (const [field, value] of Object.entries(patch)) {
@@ -51,7 +57,7 @@ function merged(target: RawObject, patch: RawObject): RawObject {
   return Object.fromEntries(result);
 }
 
-/** Elements that are there keep their places; new ones come first, as the real server has it. */
+/** Merges lists: existing elements keep their places; new ones come first, as on the real server. */
 function mergedList(target: unknown, patch: readonly unknown[], key: string): readonly RawObject[] {
   const list = Array.isArray(target) ? target.map(recordOf) : [];
   const patches = new Map(patch.map(recordOf).map((element) => [element[key], element]));

@@ -1,7 +1,7 @@
 import type { Kind } from "../../policyd/cluster/model.ts";
 import type { RawObject } from "./storage.ts";
 
-/** An object of a kind as an API server would have it; another `variant` of it differs in something Drawbridge reads. */
+/** Returns an object of a kind as on an API server; another `variant` of it differs in something Drawbridge reads. */
 export function sample(kind: Kind, index: number, variant = 0): RawObject {
   const name = `${kind.toLowerCase()}-${index}`;
   const metadata = { name, namespace: "default", labels: { variant: `${variant}` } };
@@ -41,7 +41,7 @@ export function sample(kind: Kind, index: number, variant = 0): RawObject {
         kind,
         metadata: {
           ...metadata,
-          // Every third state of one is that of a headless Service, which is not asked for.
+          // Every third variant belongs to a headless Service, which Drawbridge does not request.
           labels: {
             "kubernetes.io/service-name": `service-${index}`,
             ...(variant % 3 === 2 ? { "service.kubernetes.io/headless": "" } : {}),

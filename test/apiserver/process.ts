@@ -12,13 +12,13 @@ import type { RawObject } from "./storage.ts";
 
 const PROGRAM = fileURLToPath(new URL("main.ts", import.meta.url));
 
-/** The API server of test/apiserver/main.ts, from outside. */
+/** Controls the API server of test/apiserver/main.ts from its parent process. */
 export class ApiServerProcess {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, { resolve: (reply: Reply) => void; reject: (error: Error) => void }>();
   #ids = 0;
 
-  /** Starts it in a namespace, or in this one; end it by {@link stop}. */
+  /** Starts it in a namespace, or in this one; {@link stop} ends it. */
   constructor(namespace?: LabNamespace) {
     const start = (): ChildProcess => fork(PROGRAM, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
     this.#child = namespace === undefined ? start() : namespace.inside(start);
@@ -31,7 +31,7 @@ export class ApiServerProcess {
     });
   }
 
-  /** Tells it something; what it replies. @throws Error when it ends before that */
+  /** Sends it a command and returns its reply. @throws Error when it ends before that */
   tell(command: Command): Promise<Reply> {
     const id = ++this.#ids;
     return new Promise((resolve, reject) => {
@@ -51,7 +51,7 @@ export class ApiServerProcess {
     await ended;
   }
 
-  /** Everything it holds that a daemon asks for, past its watches. */
+  /** Returns all stored objects that a daemon requests, without using watches. */
   async objects(): Promise<readonly RawObject[]> {
     const lists = RESOURCES.map(async ({ path, labelSelector = "" }) => {
       const { objects = [] } = await this.tell({ type: "read", path });
@@ -60,7 +60,7 @@ export class ApiServerProcess {
     return (await Promise.all(lists)).flat();
   }
 
-  /** The model of {@link objects}, through the gate. */
+  /** Returns the model of {@link objects} after the gate. */
   async model(): Promise<ReadonlyMap<string, ClusterObject>> {
     const objects = new Map<string, ClusterObject>();
     for (const object of await this.objects()) {

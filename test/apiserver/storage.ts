@@ -3,7 +3,7 @@ import type { Cancel } from "../../policyd/clock.ts";
 /** An object as the API server stores it. */
 export type RawObject = Readonly<Record<string, unknown>>;
 
-/** What happened to one object. */
+/** A change of one object. */
 export interface Change {
   readonly version: number;
   readonly path: string;
@@ -11,7 +11,7 @@ export interface Change {
   readonly after: RawObject | undefined;
 }
 
-/** What an API server keeps in etcd: the objects of each list by their keys, and what happened lately. */
+/** The contents of an API server's etcd: the objects of each list by their keys, and the recent changes. */
 export class Storage {
   readonly #lists = new Map<string, Map<string, RawObject>>();
   readonly #followers = new Set<(change: Change) => void>();
@@ -24,12 +24,12 @@ export class Storage {
     return this.#version;
   }
 
-  /** The objects of a list, by key. */
+  /** Returns the objects of a list, sorted by key. */
   list(path: string): readonly RawObject[] {
     return [...(this.#lists.get(path) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);
   }
 
-  /** Stores an object, which gets its version and, when it is new, its uid. */
+  /** Stores an object, which gets a version and, if it is new, a uid. */
   put(path: string, object: RawObject): void {
     const objects = this.#lists.get(path) ?? new Map<string, RawObject>();
     this.#lists.set(path, objects);
@@ -41,7 +41,7 @@ export class Storage {
     this.#happened({ version: this.#version, path, before, after });
   }
 
-  /** Removes an object by `namespace/name`, or its name alone. */
+  /** Removes an object by `namespace/name`, or only its name. */
   remove(path: string, key: string): void {
     const before = this.#lists.get(path)?.get(key);
     if (before === undefined) return;
@@ -50,13 +50,13 @@ export class Storage {
     this.#happened({ version: this.#version, path, before: gone, after: undefined });
   }
 
-  /** What happened to a list since a version; undefined when that is not known any more. */
+  /** Returns the changes of a list since a version; undefined when they are not known any more. */
   since(path: string, version: number): readonly Change[] | undefined {
     if (version < this.#oldest) return undefined;
     return this.#history.filter((change) => change.path === path && change.version > version);
   }
 
-  /** Forgets what happened, as etcd does every five minutes. */
+  /** Forgets the changes, as etcd does every five minutes. */
   compact(): void {
     this.#history = [];
     this.#oldest = ++this.#version;
@@ -73,13 +73,13 @@ export class Storage {
   }
 }
 
-/** `namespace/name`, or the name alone. */
+/** Returns `namespace/name`, or only the name. */
 export function keyOf(object: RawObject): string {
   const { namespace, name } = metadataOf(object);
   return typeof namespace === "string" ? `${namespace}/${String(name)}` : String(name);
 }
 
-/** The labels of an object. */
+/** Returns the labels of an object. */
 export function labelsOf(object: RawObject): Readonly<Record<string, unknown>> {
   return recordOf(metadataOf(object)["labels"]);
 }
@@ -88,7 +88,7 @@ function metadataOf(object: RawObject | undefined): Readonly<Record<string, unkn
   return recordOf(object?.["metadata"]);
 }
 
-/** A copy of the members of a value; none for anything but an object. */
+/** Returns a copy of the members of a value; none for anything but an object. */
 export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }

@@ -3,11 +3,11 @@ import type { PlannedFault, WatchFault } from "./faults.ts";
 import { sample } from "./objects.ts";
 import type { RawObject } from "./storage.ts";
 
-/** One thing that happens to a cluster and its API server. */
+/** One event in a cluster and its API server. */
 export interface StormEvent {
   readonly objects: readonly RawObject[];
   readonly plan?: PlannedFault;
-  /** Of all open watches. */
+  /** A fault of all open watches. */
   readonly strike?: WatchFault;
   readonly others?: "compact" | "bookmark" | "down" | "up";
 }
@@ -15,7 +15,7 @@ export interface StormEvent {
 const MOST_OBJECTS = 12;
 const STATUSES = [401, 403, 404, 410, 429, 500, 503, 504];
 
-/** Random changes, and among them random faults; three of ten events are one. */
+/** Generates random changes, and random faults among them: three of ten events are faults. */
 export class Storm {
   readonly #random: () => number;
 

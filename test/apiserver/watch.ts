@@ -3,7 +3,7 @@ import type { WatchFault } from "./faults.ts";
 import type { Change, RawObject, Storage } from "./storage.ts";
 import { recordOf } from "./storage.ts";
 
-/** Where an answer goes: its head first, then its body. */
+/** The receiver of an answer: its head first, then its body. */
 export interface Answer {
   head(status: number, headers: Readonly<Record<string, string>>): void;
   write(text: string): void;
@@ -16,7 +16,7 @@ export type Selects = (object: RawObject) => boolean;
 
 interface Kind {
   readonly path: string;
-  /** Where its objects are stored: all versions of a kind have the same. */
+  /** The path under which its objects are stored: the same for all versions of a kind. */
   readonly stored: string;
   readonly kind: string;
   readonly apiVersion: string;
@@ -34,7 +34,7 @@ export class Watch {
   #isOpen = true;
   #isSilent = false;
 
-  /** @param onEnd called once, however it ends */
+  /** @param onEnd called once, for any kind of end */
   constructor(
     parts: {
       readonly kind: Kind;
@@ -61,7 +61,7 @@ export class Watch {
     );
   }
 
-  /** What a change is to somebody who sees a selection of the objects. */
+  /** Sends a change as it appears to a client that sees only the selected objects. */
   tell({ before, after }: Change): void {
     const was = before !== undefined && this.#selects(before);
     if (after !== undefined && this.#selects(after)) this.event(was ? "MODIFIED" : "ADDED", after);
@@ -81,7 +81,7 @@ export class Watch {
     this.event("BOOKMARK", { metadata: { resourceVersion: `${this.#storage.version}`, annotations } });
   }
 
-  /** Something befalls it. */
+  /** Applies a fault. */
   strike(fault: WatchFault): void {
     if (!this.#isOpen || this.#isSilent) return;
     switch (fault.type) {
@@ -108,7 +108,7 @@ export class Watch {
     }
   }
 
-  /** The client has gone, or the server goes. */
+  /** Ends it because the client or the server has gone. */
   drop(): void {
     this.#isOpen = false;
     for (const ending of this.#endings.splice(0)) ending();

@@ -35,7 +35,7 @@ const CRD: RawObject = {
   kind: "CustomResourceDefinition",
   metadata: {
     name: "clusternetworkpolicies.policy.networking.k8s.io",
-    // The server has its names of the upstream project watched over.
+    // The server protects names of the upstream project.
     annotations: { "api-approved.kubernetes.io": "unapproved, a test" },
   },
   spec: {
@@ -46,7 +46,7 @@ const CRD: RawObject = {
   },
 };
 
-/** The newest one is stored, and the others are served as it is. */
+/** Returns the versions: the newest is stored, and the others are served with the same content. */
 function versionsServed(...served: readonly string[]): readonly object[] {
   return ["v1beta1", "v1alpha2"].map((name) => ({
     name,
@@ -56,7 +56,7 @@ function versionsServed(...served: readonly string[]): readonly object[] {
   }));
 }
 
-/** Where an object stands below its list. */
+/** Returns the path of an object's list in its namespace. */
 function pathOf(object: RawObject): string {
   const list = PLURALS.get(String(object["kind"])) ?? "";
   const namespace = member(object, "metadata", "namespace");
@@ -67,7 +67,7 @@ function pathOf(object: RawObject): string {
 
 const nameOf = (object: RawObject): string => String(member(object, "metadata", "name"));
 
-/** A sample that a real server takes: containers have images, and the address of a Service is free. */
+/** Returns a sample that a real server accepts: containers have images, and the address of a Service is free. */
 function real(kind: Kind, index: number): RawObject {
   const object = sample(kind, index);
   if (kind === "Service") {
@@ -86,7 +86,7 @@ describe("the real kube-apiserver", function () {
   let cluster: RealCluster;
   let source: ApiSource;
   let sink: RecordingSink;
-  /** What was asked since the test began, and what was answered first. */
+  /** The requests since the test began, and the beginning of each answer. */
   let asked: { readonly path: string; status: number; text: string }[] = [];
 
   before(async () => {
@@ -143,7 +143,7 @@ describe("the real kube-apiserver", function () {
   const patch = (object: RawObject, change: object): Promise<unknown> =>
     cluster.must("PATCH", `${pathOf(object)}/${nameOf(object)}`, change);
 
-  /** The model by lists that an administrator reads, through the same gate. */
+  /** Returns the model from lists that an administrator reads, after the same gate. */
   async function direct(): Promise<ReadonlyMap<string, ClusterObject>> {
     const objects = new Map<string, ClusterObject>();
     for (const { path: list, kind, apiVersion, labelSelector, isOptional } of RESOURCES) {
@@ -247,7 +247,7 @@ describe("the real kube-apiserver", function () {
     const stored = async (): Promise<RawObject> =>
       recordOf(await cluster.must("GET", `${pathOf(node)}/${nameOf(node)}`));
     let expected = created;
-    // A time that is missing comes back as null, which is Go's and no matter of merging.
+    // A missing time comes back as null, because of Go and not of the merge.
     const time = "2026-11-22T04:30:19Z";
     const fresh = { type: "New", status: "True", lastHeartbeatTime: time, lastTransitionTime: time };
     const more = { status: { conditions: [fresh, { type: "Ready", message: null }], phase: null } };

@@ -25,7 +25,7 @@ export class RealCluster {
   #etcd: ChildProcess | undefined;
   #server: ChildProcess | undefined;
 
-  /** @param directory empty; for data, keys and logs */
+  /** @param directory an empty one, for data, keys and logs */
   constructor(directory: string) {
     this.#directory = directory;
     this.authority = writeApiServerFiles(directory, SERVER.hostname);
@@ -44,7 +44,10 @@ export class RealCluster {
     ]);
   }
 
-  /** Starts kube-apiserver and waits until it says that it is ready. @throws Error with the end of its log when it does not */
+  /**
+   * Starts kube-apiserver and waits until it is ready. @throws Error with the end of its log if it does not become
+   * ready
+   */
   async start(executable: string): Promise<void> {
     const server = this.#spawn(
       "kube-apiserver",
@@ -70,7 +73,7 @@ export class RealCluster {
     }
   }
 
-  /** Ends kube-apiserver without a word, as a crash does. */
+  /** Kills kube-apiserver, like a crash. */
   async kill(): Promise<void> {
     await endOf(this.#server);
   }
@@ -80,13 +83,13 @@ export class RealCluster {
     await endOf(this.#etcd);
   }
 
-  /** etcd's version, as it says it. */
+  /** Returns the version that etcd reports. */
   async storageVersion(): Promise<string> {
     const version: unknown = await (await fetch(`${ETCD}/version`)).json();
     return String(member(version, "etcdserver"));
   }
 
-  /** Asks as an administrator. @throws Error when there is no answer */
+  /** Sends a request as an administrator. @throws Error when there is no answer */
   ask(method: string, path: string, object?: unknown): Promise<Answered> {
     const headers = {
       Authorization: `Bearer ${ADMINISTRATOR_TOKEN}`,
@@ -102,14 +105,14 @@ export class RealCluster {
     });
   }
 
-  /** As {@link ask}, of what has to succeed. */
+  /** As {@link ask}, for a request that must succeed. */
   async must(method: string, path: string, object?: unknown): Promise<unknown> {
     const { status, body } = await this.ask(method, path, object);
     assert.ok(status >= 200 && status < 300, `${method} ${path}: ${status} ${JSON.stringify(body)}`);
     return body;
   }
 
-  /** Has etcd forget all that happened before now. */
+  /** Makes etcd forget its history. */
   async compact(): Promise<void> {
     const post = async (path: string, body: object): Promise<unknown> => {
       const response = await fetch(`${ETCD}${path}`, { method: "POST", body: JSON.stringify(body) });

@@ -5,24 +5,24 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 
 /**
- * `npm run test:apiserver`: the API source against the real kube-apiserver, which is built here as a Go module; once on
- * Debian's etcd, which is too old for watch-list, and once on one that is built here as well. All serve the loopback of a
- * network namespace that ends with them.
+ * `npm run test:apiserver`: tests the API source with the real kube-apiserver, which is built here as a Go module; once
+ * on Debian's etcd, which is too old for watch-list, and once on an etcd that is built here as well. All serve the
+ * loopback of a network namespace that ends with them.
  */
 const PROJECT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
 const HERE = path.join(PROJECT, "test/apiserver/real");
 const BUILT = path.join(PROJECT, "dist/apiserver");
-/** Where Go's own packages put it. */
+/** The path of Go in its own packages. */
 const GO = "/usr/local/go/bin/go";
-/** By the folder of their go.mod. */
+/** The programs, by the folder of their go.mod. */
 const PROGRAMS = [
   { name: "kube-apiserver", source: "k8s.io/kubernetes/cmd/kube-apiserver" },
   { name: "etcd", source: "go.etcd.io/etcd/server/v3" },
 ] as const;
-/** Within the namespace: its loopback is down at first. */
+/** Runs in the namespace, whose loopback is down at first. */
 const INSIDE = 'ip link set lo up && exec "$@"';
 
-/** @returns the exit code of go; the command is told, and so is what it says */
+/** Builds a program, and prints the command and its output. @returns the exit code of go */
 function build({ name, source }: (typeof PROGRAMS)[number]): number {
   const args = ["build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", path.join(BUILT, name), source];
   process.stderr.write(`test:apiserver: in test/apiserver/real/${name}: go ${args.join(" ")}\n`);

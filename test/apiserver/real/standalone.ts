@@ -7,7 +7,7 @@ import { makeCertificate } from "../../support/certificate.ts";
 /** The token of an administrator of an API server with {@link apiServerArguments}. */
 export const ADMINISTRATOR_TOKEN = "t0ken-of-the-admin";
 
-/** Where a kube-apiserver listens, and what it needs of its surroundings. */
+/** The address of a kube-apiserver, and its surroundings. */
 export interface StandaloneApiServer {
   /** The directory of {@link writeApiServerFiles}. */
   readonly directory: string;
@@ -15,7 +15,7 @@ export interface StandaloneApiServer {
   /** The address that it listens on, and its port. */
   readonly address: string;
   readonly port: number | string;
-  /** The address that it names as its own; nothing is made known of it. */
+  /** The address that it names as its own; it is not published. */
   readonly advertised: string;
   readonly authorization: "RBAC" | "Node,RBAC";
   readonly services: string;
@@ -42,7 +42,9 @@ export function writeApiServerFiles(directory: string, address: string): Certifi
   return authority;
 }
 
-/** Returns the arguments of a kube-apiserver that has only etcd beside it: no controllers, no nodes that find it by themselves. */
+/**
+ * Returns the arguments of a kube-apiserver with only etcd: no controllers, and no nodes that find it by themselves.
+ */
 export function apiServerArguments(server: StandaloneApiServer): readonly string[] {
   const file = (name: string): string => path.join(server.directory, name);
   return [
@@ -50,7 +52,7 @@ export function apiServerArguments(server: StandaloneApiServer): readonly string
     `--bind-address=${server.address}`,
     `--secure-port=${server.port}`,
     `--advertise-address=${server.advertised}`,
-    // No other node is to find it.
+    // No other node must find it.
     "--endpoint-reconciler-type=none",
     `--tls-cert-file=${file("server.crt")}`,
     `--tls-private-key-file=${file("server.key")}`,
@@ -59,7 +61,7 @@ export function apiServerArguments(server: StandaloneApiServer): readonly string
     `--service-account-signing-key-file=${file("accounts.key")}`,
     `--token-auth-file=${file("tokens.csv")}`,
     `--authorization-mode=${server.authorization}`,
-    // There is no controller that would make the account of a namespace.
+    // No controller makes the service account of a namespace.
     "--disable-admission-plugins=ServiceAccount",
     `--service-cluster-ip-range=${server.services}`,
   ];
