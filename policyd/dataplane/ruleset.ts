@@ -149,8 +149,8 @@ export class Ruleset {
    * name are one object, which stays until its last provider gives it up.
    *
    * The change is committed like a claim, together with the claims of the same turn. An owner that removes a set or a
-   * chain must remove the claims of elements in the set, or to the chain, before the next commit, which otherwise
-   * fails.
+   * chain must also remove the claims of elements in that set, and of elements that jump to that chain, before the next
+   * commit. Otherwise the commit fails.
    *
    * @throws RangeError as {@link DesiredObjects.replace}; nothing has changed then
    */

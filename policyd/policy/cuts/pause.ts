@@ -1,4 +1,4 @@
-/** The longest pause, and the time in which a change is checked, if possible, with a running round and the pause. */
+/** The longest pause. If possible, a change is checked within this time, a running round and the pause included. */
 const LONGEST_MILLISECONDS = 100;
 /** A pause of this many rounds leaves them one eighth of a processor. */
 const TIMES_THE_ROUND = 7;
