@@ -5,10 +5,10 @@ import { printable } from "../log/line.ts";
 import { RESOURCES } from "../source/api/resources.ts";
 import type { Notice, Reason, Regarding } from "./notice.ts";
 
-/** An Event as the API server is asked to make it. */
+/** An Event as sent to the API server. */
 export interface ClusterEvent {
   readonly namespace: string;
-  /** The same for the same notice, whoever tells it and when. */
+  /** Equal for equal notices, from any node at any time. */
   readonly name: string;
   /** The object as JSON. */
   readonly body: string;
@@ -17,13 +17,13 @@ export interface ClusterEvent {
 /** The API server's limits, in bytes (kubernetes pkg/apis/core/validation/events.go). */
 const LONGEST_NOTE = 1024;
 const LONGEST_INSTANCE = 128;
-/** Where Events of objects without a namespace go, as the API server demands. */
+/** Namespace for Events about objects without a namespace, as the API server requires. */
 const NAMESPACE_OF_CLUSTER = "default";
-/** A name has 253 characters at most; the hash and its dot have 21. */
+/** A name has at most 253 characters; the dot and the hash take 21. */
 const LONGEST_OBJECT_NAME = 200;
 const HASH_DIGITS = 20;
 
-/** The action of Drawbridge during which it found out. */
+/** The action of Drawbridge that led to the notice. */
 const ACTIONS: Readonly<Record<Reason, string>> = {
   NotUsedAsItIs: "Read",
   PolicyNotInForce: "Compile",
@@ -38,22 +38,22 @@ const ACTIONS: Readonly<Record<Reason, string>> = {
 };
 
 /**
- * The Event of a notice. Its name is a hash of what it says: when every node of a cluster tells it, and each once more
- * after a restart, the API server keeps one.
+ * Returns the Event of a notice. Its name is a hash of its content: when every node of a cluster reports the same, and
+ * each again after a restart, the API server keeps one Event.
  *
- * @param instance the node that tells it
- * @param time in milliseconds since the epoch
+ * @param instance the node that reports it
+ * @param time milliseconds since the epoch
  */
 export function eventOf(notice: Notice, instance: string, time: number): ClusterEvent {
   const { regarding, reason } = notice;
   const { namespace, name } = partsOf(regarding);
   const note = cut(printable(notice.note), LONGEST_NOTE);
-  // As the kubelet has it, and as `kubectl describe node` looks for it.
+  // The uid that the kubelet uses, and that `kubectl describe node` searches for.
   const uid = regarding.kind === "Node" ? name : regarding.uid;
   const identity = JSON.stringify([regarding.kind, regarding.key, uid, reason, note]);
   const hash = createHash("sha256").update(identity).digest("hex").slice(0, HASH_DIGITS);
   const metadata = {
-    // A name must not have a dot or a dash before a dot.
+    // A name must not have a dot or a hyphen directly before a dot.
     name: `${name.slice(0, LONGEST_OBJECT_NAME).replace(/[-.]+$/, "")}.${hash}`,
     namespace: namespace ?? NAMESPACE_OF_CLUSTER,
   };
@@ -79,7 +79,7 @@ export function eventOf(notice: Notice, instance: string, time: number): Cluster
   return { ...metadata, body: JSON.stringify(event) };
 }
 
-/** @returns without a namespace for an object of a kind that has none */
+/** @returns no namespace for an object of a cluster-scoped kind */
 function partsOf({ key }: Regarding): { readonly namespace: string | undefined; readonly name: string } {
   const slash = key.indexOf("/");
   return slash < 0
@@ -87,12 +87,12 @@ function partsOf({ key }: Regarding): { readonly namespace: string | undefined; 
     : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** With six digits behind the second: the API server takes no other number of them. */
+/** Formats a time with six decimals of a second, the only number that the API server accepts. */
 function microTime(time: number): string {
   return new Date(time).toISOString().replace("Z", "000Z");
 }
 
-/** So many bytes of a text at most, in whole characters, and a sign that something is missing. */
+/** Truncates a text to a number of bytes, in whole characters, and marks that with an ellipsis. */
 function cut(text: string, most: number): string {
   if (Buffer.byteLength(text) <= most) return text;
   const sign = "…";

@@ -11,31 +11,31 @@ import type { Rate } from "../token_bucket.ts";
 import { TokenBucket } from "../token_bucket.ts";
 import type { EventWriter, Outcome } from "./writer.ts";
 
-/** As client-go's spam filter has it: of one object so many, then one in five minutes. The log has them all. */
+/** The rate for one object, as in client-go's spam filter: a burst, then one in five minutes. The log has them all. */
 export const RATE_OF_OBJECT: Rate = { burst: 25, period: 300_000 };
-/** Of all: what comes faster waits. Every node of a cluster may have the same to tell. */
+/** The rate over all objects, beyond which Events wait, since every node of a cluster may report the same. */
 export const RATE: Rate = { burst: 25, period: 500 };
-/** The most Events that wait; the oldest of the namespace with the most goes then. */
+/** The most Events that wait; beyond it the oldest of the namespace with the most is dropped. */
 export const MOST_WAITING = 1000;
-/** An Event is tried so often: some eight minutes when the server is away. */
+/** Attempts for one Event: some eight minutes while the server is away. */
 export const MOST_ATTEMPTS = 12;
-/** The API server keeps an Event so long by default; then it may be told again. */
+/** Time for which the API server keeps an Event by default; after it, a notice is reported again. */
 export const TOLD_MILLISECONDS = 3_600_000;
 
-/** Of what is remembered: Events, objects, namespaces. */
+/** Limit for each kind of remembered item: Events, objects, namespaces. */
 const MOST_REMEMBERED = 4096;
 const LONGEST_REASON = 500;
 
-/** What became of notices so far. */
+/** Counts of notices by outcome. */
 export type EventCounts = Readonly<Record<Fate, number>>;
 
 export type Fate =
   | "created"
-  /** Somebody had told it before. */
+  /** Already reported, by this or another node. */
   | "known"
-  /** Too many of one object. */
+  /** Suppressed, because the object has too many. */
   | "suppressed"
-  /** Not written: no right to, not taken, or too many waited or failed. */
+  /** Not written: forbidden, rejected, or too many waited or failed. */
   | "dropped";
 
 export interface EventLogParts {
@@ -43,30 +43,30 @@ export interface EventLogParts {
   readonly nodeName: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** From 0 up to 1. */
+  /** Returns a number from 0 up to 1. */
   readonly random: () => number;
 }
 
 /**
- * Tells the cluster notices as Events, one after the other: each once, and never at the cost of anything else. What
- * cannot be told is dropped after a while; whoever tells a notice has it in the log as well.
+ * Reports notices to the cluster as Events, one after the other, each only once, and without blocking other work. An
+ * Event that cannot be written is dropped after a while; the reporter of a notice logs it as well.
  */
 export class EventLog implements NoticeSink {
   readonly #parts: EventLogParts;
-  /** When what was told, or waits to be, by namespace and name of the Event. */
+  /** When each Event was reported or queued, by its namespace and name. */
   readonly #told = new Recent<number>(MOST_REMEMBERED);
   readonly #ofObject = new Recent<TokenBucket>(MOST_REMEMBERED);
-  /** Namespaces in which nothing may be written. */
+  /** Namespaces in which Events are forbidden. */
   readonly #forbidden = new Recent<true>(MOST_REMEMBERED);
   readonly #all = new TokenBucket(RATE);
   readonly #counts: Record<Fate, number> = { created: 0, known: 0, suppressed: 0, dropped: 0 };
-  /** By namespace: who writes bad objects in a loop delays only Events about its own. */
+  /** By namespace, so an author of bad objects delays only Events about that author's namespace. */
   readonly #waiting = new FairQueue<ClusterEvent>(MOST_WAITING);
-  /** Whether an Event is on its way, or waits to be tried again. */
+  /** Whether an Event is being sent or waits for a retry. */
   #isBusy = false;
   #isStopped = false;
   #wasForbidden = false;
-  /** In a row, of whichever Events. */
+  /** Failures in a row, over all Events. */
   #failures = 0;
   #cancel: Cancel = () => {};
 
@@ -95,7 +95,7 @@ export class EventLog implements NoticeSink {
     return { ...this.#counts };
   }
 
-  /** What waits is not told: the next daemon finds it out itself. */
+  /** Drops the waiting Events: the next daemon finds the same problems itself. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel();
@@ -144,7 +144,7 @@ export class EventLog implements NoticeSink {
       return;
     }
     this.#settle(event, outcome);
-    // The next one is not tried at once by the one whom the server has just sent away.
+    // After a failure the next Event waits too, since the server has just failed to take one.
     if (outcome.type === "failed") this.#later(this.#pause(outcome.retryAfter), () => this.#free());
     else this.#free();
   }
@@ -182,7 +182,7 @@ export class EventLog implements NoticeSink {
     }
   }
 
-  /** It may be told again. */
+  /** Drops an Event and allows the same notice to be reported again. */
   #drop(event: ClusterEvent): void {
     this.#counts.dropped++;
     this.#told.delete(idOf(event));

@@ -5,11 +5,11 @@ import type { ClusterEvent } from "./event.ts";
 import type { EventWriter, Outcome } from "./writer.ts";
 import { outcomeOf } from "./writer.ts";
 
-/** The API server over the network, of this thread's network namespace. */
+/** Writes Events to the API server over the network, from this thread's network namespace. */
 export class HttpEventWriter implements EventWriter {
   readonly #writer: HttpApiWriter;
 
-  /** @param credentials asked before each request: tokens rotate, addresses change */
+  /** @param credentials called before each request, since tokens rotate and addresses change */
   constructor(credentials: () => Promise<Credentials>, clock: Clock) {
     this.#writer = new HttpApiWriter(credentials, clock);
   }

@@ -1,56 +1,56 @@
 import type { Kind } from "../cluster/model.ts";
 
-/** Something that whoever looks after an object of the cluster has to know of it. */
+/** A fact about an object of the cluster for the people responsible for it. */
 export interface Notice {
   readonly regarding: Regarding;
   readonly reason: Reason;
-  /** In whole sentences, with the way out where there is one; the same on every node. */
+  /** Complete sentences, with the way out if there is one; the same on every node. */
   readonly note: string;
 }
 
-/** The object a notice is about. */
+/** The object that a notice is about. */
 export interface Regarding {
   readonly kind: Kind;
-  /** `namespace/name`, or the name alone of a kind without namespaces. */
+  /** `namespace/name`, or only the name for a cluster-scoped kind. */
   readonly key: string;
-  /** Empty where nobody knows it. */
+  /** Empty where it is unknown. */
   readonly uid: string;
 }
 
-/** A node by its name; its Event gets the uid by which `kubectl describe node` looks for it. */
+/** Returns a reference to a node; its Event gets the uid that `kubectl describe node` searches for. */
 export function nodeNamed(name: string): Regarding {
   return { kind: "Node", key: name, uid: "" };
 }
 
-/** What a notice is about, for people and for filters: see docs/events.md. */
+/** The subject of a notice, for people and filters; see docs/events.md. */
 export type Reason =
-  /** An object, or a part of it, could not be read. */
+  /** An object, or a part of it, is invalid. */
   | "NotUsedAsItIs"
-  /** A policy allows less than it says. */
+  /** A policy allows less than its text says. */
   | "PolicyNotInForce"
-  /** Something of a Service is not served. */
+  /** Part of a Service is not served. */
   | "ServiceNotServed"
-  /** A pod is not reached by one of its host ports. */
+  /** A pod cannot be reached at one of its host ports. */
   | "HostPortNotServed"
-  /** A Service takes traffic to any address its author likes (CVE-2020-8554). */
+  /** A Service takes traffic to any address that its author chooses (CVE-2020-8554). */
   | "ExternalIPsServed"
-  /** A pod has more of its node's table of connections than it may have. */
+  /** A pod has more entries in its node's conntrack table than its limit. */
   | "TooManyConnections"
-  /** A node cannot have pods, or not as it should: the plugin, its configuration or the node's pod CIDRs. */
+  /** A node cannot attach pods properly: the plugin, its configuration or the node's pod CIDRs are at fault. */
   | "InstallationProblem"
   /** Pods of a network cannot be attached on a node. */
   | "AttachmentsFail"
-  /** A node does not reach pods of others, or Services, as it should. */
+  /** A node does not reach other nodes' pods, or Services, properly. */
   | "RoutesProblem"
-  /** Pods of a node lack their network, or a setting of the administrator's keeps their packets from getting through. */
+  /** Pods of a node lack their network, or an administrator's setting keeps their packets from getting through. */
   | "NodeStateProblem";
 
-/** Who makes notices known. It must not throw, and returns at once. */
+/** Reports notices. Its method returns immediately and must not throw. */
 export interface NoticeSink {
   tell(notice: Notice): void;
 }
 
-/** For tests: keeps what it is told. */
+/** For tests: records notices. */
 export function recordingNotices(): NoticeSink & { readonly notices: readonly Notice[] } {
   const notices: Notice[] = [];
   return Object.freeze({ notices, tell: (notice: Notice) => void notices.push(notice) });

@@ -8,17 +8,18 @@ import { HttpEventWriter } from "./http_writer.ts";
 import type { EventCounts } from "./event_log.ts";
 import type { NoticeSink } from "./notice.ts";
 
-/** Where notices go, and what became of them. */
+/** Reports notices, and counts their outcomes. */
 export interface Events extends NoticeSink {
-  /** Undefined where there is nobody to tell. */
+  /** Undefined where there is no API server. */
   counts(): EventCounts | undefined;
   stop(): void;
 }
 
 /**
- * The cluster's Events, written to the API server that the objects come from; nobody's where they come from a directory.
+ * Opens the reporting of Events to the API server that the objects come from; notices are ignored where objects come
+ * from a directory.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is found
  */
 export function openEvents(
   configuration: Configuration,

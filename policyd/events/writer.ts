@@ -2,36 +2,36 @@ import type { Answer, Refusal } from "../api_write/refusal.ts";
 import { isTaken, refusalOf } from "../api_write/refusal.ts";
 import type { ClusterEvent } from "./event.ts";
 
-/** What became of an Event. */
+/** The result of writing an Event. */
 export type Outcome =
   | { readonly type: "created" }
-  /** Somebody has told the same before. */
+  /** The same Event exists already. */
   | { readonly type: "known" }
-  /** Forbidden holds for all of its namespace. */
+  /** "forbidden" applies to the whole namespace of the Event. */
   | Refusal;
 
 /** Writes Events, one at a time. */
 export interface EventWriter {
   /** Never rejects, and takes a bounded time. */
   create(event: ClusterEvent): Promise<Outcome>;
-  /** Ends the request that is under way; what it comes to is of no use any more. */
+  /** Aborts the request in progress; its result no longer matters. */
   stop(): void;
 }
 
-/** What the API server's answer to a POST means. */
+/** Returns the outcome that the API server's answer to a POST means. */
 export function outcomeOf(answer: Answer): Outcome {
   const { status, words } = answer;
   if (isTaken(answer)) return { type: "created" };
   if (status === 409) return { type: "known" };
   const refusal = refusalOf(answer);
-  // Admission says 403 too when a namespace is about to go, which is no matter of rights (NamespaceLifecycle).
+  // Admission also answers 403 for a terminating namespace, which does not concern permissions (NamespaceLifecycle).
   const isOfRights = refusal.type !== "forbidden" || !/being terminated/.test(words);
   return isOfRights ? refusal : { ...refusal, type: "rejected" };
 }
 
-/** For tests: a writer whose outcomes are given one by one; all that is asked after them is created. */
+/** For tests: a writer with prepared outcomes; Events beyond these are created. */
 export class FakeEventWriter implements EventWriter {
-  /** What was asked, in order. */
+  /** The Events, in order. */
   readonly asked: ClusterEvent[] = [];
   readonly outcomes: Outcome[] = [];
   isStopped = false;
