@@ -1,27 +1,27 @@
 import type { HealthAnswer } from "../services/health_check/health_answer.ts";
 
-/** What the cloud's load balancers are told about this node. */
+/** The state of this node for a cloud's load balancers. */
 export interface NodeHealth {
-  /** Whether the kernel does what the objects say, or has lacked it for less than two periods of verification. */
+  /** Whether the rules match the objects, or have not for less than two sync periods. */
   readonly isHealthy: boolean;
-  /** Whether the node is to get new connections. */
+  /** Whether the node should get new connections. */
   readonly isEligible: boolean;
-  /** When the rules were last in force, in milliseconds since the epoch; undefined for never. */
+  /** When the rules were last in force, in milliseconds since the epoch; undefined if never. */
   readonly lastUpdated: number | undefined;
 }
 
-/** As the API server says it. */
+/** The wording of the API server. */
 const REASON_WITHHELD = "reason withheld";
 
-/** One thing that has to be so; `missing` says what is not, undefined where all is well. */
+/** A condition for health; `missing` returns why it does not hold, undefined where it does. */
 export interface Condition {
   readonly name: string;
   readonly missing: () => string | undefined;
 }
 
 /**
- * `/healthz`, byte for byte as kube-proxy has it (healthzHandler of pkg/proxy/healthcheck/proxy_health.go): of a healthy
- * node `lastUpdated` is now.
+ * Returns the answer of `/healthz`, byte for byte as in kube-proxy (healthzHandler of
+ * pkg/proxy/healthcheck/proxy_health.go): for a healthy node `lastUpdated` is now.
  *
  * @param now milliseconds since the epoch
  */
@@ -36,9 +36,10 @@ export function healthzAnswer({ isHealthy, isEligible, lastUpdated }: NodeHealth
 }
 
 /**
- * `/livez` and `/readyz`: "ok", or 503 with a line for each condition, as the components of Kubernetes say it.
+ * Returns the answer of `/livez` or `/readyz`: "ok", or 503 with a line for each condition, as Kubernetes components
+ * do.
  *
- * @param isTrusted whether reasons are told: they have paths of the node and errors of the kernel in them
+ * @param isTrusted whether to include reasons, which contain paths of the node and errors of the kernel
  */
 export function conditionsAnswer(
   path: "livez" | "readyz",
@@ -54,7 +55,7 @@ export function conditionsAnswer(
   return text(isWell ? 200 : 503, isWell ? "ok" : `${lines.join("\n")}\n${path} check failed\n`);
 }
 
-/** For a path that is none of ours. */
+/** Returns the answer for an unknown path. */
 export function unknownPath(known: readonly string[]): HealthAnswer {
   return text(404, `expected ${known.join(", ")}\n`);
 }
@@ -64,7 +65,7 @@ function text(status: HealthAnswer["status"], body: string): HealthAnswer {
   return { status, headers, body };
 }
 
-/** A time as Go prints it (time.Time.String), without trailing zeros; Go's zero time for undefined. */
+/** Formats a time as Go does (time.Time.String), without trailing zeros; Go's zero time for undefined. */
 function goTime(milliseconds: number | undefined): string {
   if (milliseconds === undefined) return "0001-01-01 00:00:00 +0000 UTC";
   const [day = "", time = ""] = new Date(milliseconds).toISOString().replace("Z", "").split("T");

@@ -18,7 +18,7 @@ export interface HealthServersParts {
   readonly answer: Answer;
 }
 
-/** Where is listened for one address: as Go has it, an unspecified one of either family stands for both. */
+/** Returns the sockets for a configured address: as in Go, an unspecified one of either family stands for both. */
 export function healthPlaces({
   address,
   port,
@@ -30,7 +30,7 @@ export function healthPlaces({
   return addresses.map((one) => ({ family: familyOf(one), address: one, port }));
 }
 
-/** The servers of the daemon's own health. A port that is another's is told once and tried again until it is free. */
+/** The servers of the daemon's own health. A port in use is reported once, and retried until it is free. */
 export class HealthServers {
   readonly #parts: HealthServersParts;
   readonly #listening = new Set<Listening>();
@@ -46,11 +46,11 @@ export class HealthServers {
   problems(): readonly string[] {
     return [...this.#problems].map(
       ([place, problem]) =>
-        `healthAddress: ${place}: ${problem}; it is tried again: stop who has it (kube-proxy?) or give another address`,
+        `healthAddress: ${place}: ${problem}; policyd retries: stop the program that has it (kube-proxy?) or give another address`,
     );
   }
 
-  /** Stops listening at once and cuts every connection. */
+  /** Stops listening and closes every connection immediately. */
   stop(): void {
     this.#isStopped = true;
     for (const cancel of this.#retries.values()) cancel();
@@ -72,7 +72,7 @@ export class HealthServers {
 
   #refused(place: Place, reason: string): void {
     const { clock, logger } = this.#parts;
-    // A kernel without IPv6 has nobody who would ask by it.
+    // A kernel without IPv6 has no clients that use it.
     if (this.#isStopped || (place.family === 6 && ANY.includes(place.address) && reason.includes("EAFNOSUPPORT")))
       return;
     const id = placeId(place);

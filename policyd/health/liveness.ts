@@ -3,9 +3,9 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { RulesetStatus } from "../dataplane/ruleset.ts";
 import type { Condition } from "./answers.ts";
 
-/** How often it is looked. A look that comes late, since the machine slept or the daemon was stopped, counts once. */
+/** Interval between checks. A late check, after the machine slept or the daemon was stopped, counts once. */
 const LOOK_MILLISECONDS = 10_000;
-/** So many looks in a row without a sign of life are no delay any more: a kernel that is busy answers within seconds. */
+/** Silent checks in a row that count as a failure, not a delay: a busy kernel answers within seconds. */
 const MOST_SILENT = 6;
 
 export interface LivenessParts {
@@ -14,16 +14,16 @@ export interface LivenessParts {
 }
 
 /**
- * Whether the daemon's parts still move, for the probe that has it restarted. The event loop itself needs no watching:
- * where it hangs nobody answers. What a kernel refuses is tried again and again and no reason to restart; that nothing is
- * tried any more is.
+ * Checks whether the daemon's parts still make progress, for the probe that restarts it. The event loop needs no check:
+ * if it hangs, the probe gets no answer. Refusals by the kernel are retried and do not justify a restart; the absence
+ * of attempts is.
  */
 export class Liveness {
   readonly #parts: LivenessParts;
-  /** Looks since something was tried though something is wanted. */
+  /** Checks since the last attempt, while rules are pending. */
   #idle = 0;
   #lastAttempts = "";
-  /** Looks since the thread that waits for the kernel was asked. */
+  /** Checks since the event thread was asked. */
   #silent = 0;
   #ping: (() => Promise<void>) | undefined;
   #isAsked = false;
@@ -34,7 +34,7 @@ export class Liveness {
     this.#lookLater();
   }
 
-  /** Has a part that works beside the event loop asked at each look; keeps its promise when it lives. */
+  /** Sets the ping of a part outside the event loop, called at each check; it resolves while the part is alive. */
   watch(ping: () => Promise<void>): void {
     this.#ping = ping;
   }
@@ -43,7 +43,7 @@ export class Liveness {
     const stuck = (looks: number, what: string): string | undefined =>
       looks < MOST_SILENT ? undefined : `${what} for ${(looks * LOOK_MILLISECONDS) / 1000} s`;
     return [
-      { name: "rules", missing: () => stuck(this.#idle, "rules are wanted and nothing was tried") },
+      { name: "rules", missing: () => stuck(this.#idle, "rules are pending, but nothing was tried") },
       { name: "events", missing: () => stuck(this.#silent, "the thread that waits for the kernel has not answered") },
     ];
   }
@@ -63,7 +63,7 @@ export class Liveness {
   #lookAtRules(): void {
     const { isSynced, commits, failures, pending } = this.#parts.ruleset();
     const attempts = `${commits} ${failures} ${pending}`;
-    // Before all objects are read nothing is tried, however long the API server is away.
+    // Nothing is tried before all objects are read, however long the API server is away.
     const isStarted = commits + failures > 0;
     this.#idle = isSynced || !isStarted || attempts !== this.#lastAttempts ? 0 : this.#idle + 1;
     this.#lastAttempts = attempts;
@@ -81,7 +81,7 @@ export class Liveness {
       await answer;
       this.#silent = 0;
     } catch {
-      // It has ended: asked again, it counts again.
+      // The thread has ended. The next ping fails as well and counts again.
       this.#silent++;
     } finally {
       this.#isAsked = false;
@@ -90,10 +90,10 @@ export class Liveness {
 }
 
 /**
- * Settles when the event thread has been through its loop once: a subscription is opened and closed again. Of no groups of
- * rtnetlink, which every kernel has.
+ * Resolves when the event thread has completed one turn of its loop, by opening and closing a subscription. It
+ * subscribes to no groups of rtnetlink, which every kernel has.
  *
- * @throws DrawbridgeError (by the promise) as {@link KernelEvents.subscribe}, also when the thread has ended
+ * @throws DrawbridgeError (rejects) as {@link KernelEvents.subscribe}, also when the thread has ended
  */
 export async function askEventThread(events: KernelEvents): Promise<void> {
   const nothing = { onMessages: () => {}, onOverrun: () => {}, onFailure: () => {} };

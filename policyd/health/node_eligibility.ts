@@ -2,16 +2,16 @@ import type { Dataplane } from "../dataplane.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 
 /**
- * Whether this node is to get new connections, as kube-proxy has it (ProxyHealthServer.SyncNode): not while its Node
- * object is being deleted, has been, or the cluster autoscaler is about to. Eligible until the object says otherwise; that
- * nothing more is scheduled here says nothing about connections.
+ * Decides whether this node should get new connections, as kube-proxy does (ProxyHealthServer.SyncNode): not if its
+ * Node object is deleted, is being deleted, or is about to be by the cluster autoscaler. The node is eligible until the
+ * object says otherwise. An unschedulable node stays eligible.
  */
 export class NodeEligibility implements Dataplane {
   readonly #nodeName: string;
   readonly #problems: () => readonly string[];
   #isEligible = true;
 
-  /** @param problems of whoever tells it, for the status */
+  /** @param problems of the health servers, for the status */
   constructor(nodeName: string, problems: () => readonly string[] = () => []) {
     this.#nodeName = nodeName;
     this.#problems = problems;

@@ -20,23 +20,23 @@ export interface HealthMachine {
   readonly logger: Logger;
 }
 
-/** How the daemon is doing, by HTTP. */
+/** The daemon's health, over HTTP. */
 export interface Health {
-  /** Which follows the node's own Node object. */
+  /** Follows the node's own Node object. */
   readonly dataplane: Dataplane;
-  /** Begins to serve; it is ready when all of these hold and the rules are in force. */
+  /** Starts to serve. The daemon is ready when all these conditions hold and the rules are in force. */
   serve(conditions: readonly Condition[]): void;
-  /** Whether it is ready, as `/readyz` has it, served or not; never before {@link serve}. */
+  /** Whether the daemon is ready as `/readyz` defines it, even if that is not served; false before {@link serve}. */
   isReady(): boolean;
-  /** Has the thread that waits for the kernel's notifications watched. */
+  /** Adds the thread that waits for the kernel's notifications to the liveness check. */
   watch(events: KernelEvents): void;
-  /** From now on it is not ready; it goes on answering. */
+  /** Makes the daemon unready; it continues to answer. */
   stopping(): void;
   /** Stops answering. */
   stop(): void;
 }
 
-/** Health in the network namespace of this thread; nothing is served yet. */
+/** Opens health in the network namespace of this thread; nothing is served yet. */
 export function openHealth(configuration: Configuration, machine: HealthMachine): Health {
   const { services, syncPeriod, nodeName } = configuration;
   const { ruleset, clock, logger } = machine;
