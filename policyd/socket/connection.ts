@@ -8,18 +8,17 @@ import type { RequestHandlers } from "./handlers.ts";
 import { answer, refusal } from "./handlers.ts";
 
 /**
- * How long a connection may be silent while we wait for it: for the rest of a message, for the next one, or for it to
- * take a reply. A handler may take longer.
+ * How long a connection may be silent while the daemon waits for the rest of a message, the next message, or the client
+ * to take a reply. A handler may take longer.
  */
 const IDLE_MILLISECONDS = 30_000;
 
 /**
  * Serves one connection until it ends.
  *
- * Requests are answered one after the other: while one is handled or its reply is not taken, nothing more is read. So a
- * client holds no more of our memory than what one read brings and one reply, whatever it sends or leaves unread, and all
- * others have a turn between two of its requests. A request that is none is refused; bytes that cannot be taken apart into
- * messages also end the connection.
+ * Requests are answered one after the other: nothing more is read while one is handled or its reply is not taken. So a
+ * client occupies no more memory than one read and one reply, and other connections get a turn between two of its
+ * requests. An invalid request is refused; bytes that cannot be split into messages also end the connection.
  *
  * @param idleMilliseconds for tests
  */
@@ -50,15 +49,16 @@ export function serveConnection(
   const reply = async (text: string): Promise<void> => {
     const message = frame(replyToJson(await replyTo(text, handlers, logger)));
     socket.setTimeout(idleMilliseconds);
-    // The callback comes when the kernel has taken the reply: at once, as a rule, and thousands of requests may have come by one read.
+    // The callback runs when the kernel has taken the reply, usually at once, and one read may have brought thousands
+    // of requests: setImmediate lets other work run in between.
     if (!socket.writableEnded) socket.write(message, () => void setImmediate(next));
   };
 
   socket.setTimeout(idleMilliseconds);
   socket.on("timeout", () => socket.destroy());
-  // A client that goes away in the middle of anything is no event.
+  // A client may disconnect at any moment; that is not an error.
   socket.on("error", () => socket.destroy());
-  // The client has said all it wants to; what it asked for is answered first.
+  // The client has sent everything; its open requests are answered first.
   socket.on("end", () => {
     hasEnded = true;
     if (!isBusy) socket.end();
@@ -69,7 +69,7 @@ export function serveConnection(
       waiting.push(...reader.push(piece));
     } catch (error) {
       waiting.length = 0;
-      // What else comes is not read: it might never end.
+      // Further data is not read, since it might never end.
       socket.end(frame(replyToJson(refused(error, logger))), () => socket.destroy());
       return;
     }
@@ -85,7 +85,7 @@ async function replyTo(text: string, handlers: RequestHandlers, logger: Logger):
   }
 }
 
-/** @throws what is not of our family: it is a bug, and ends the daemon */
+/** @throws errors other than DrawbridgeError, which are bugs and end the daemon */
 function refused(error: unknown, logger: Logger): PolicydReply {
   if (!(error instanceof DrawbridgeError)) throw error;
   logger.warn("refused a request on the socket", { reason: error.message });

@@ -4,24 +4,24 @@ import { refusalCode } from "../../ipam/policyd_messages.ts";
 import type { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReportPage } from "../policy/status/policy_report.ts";
 
-/** Who does what is asked for over the socket. A DrawbridgeError becomes a refusal; anything else is a bug. */
+/** Carries out the requests of the socket. A DrawbridgeError becomes a refusal; any other error is a bug. */
 export interface RequestHandlers {
   /**
-   * Settles when the pod's packets are judged as its policies say.
+   * Resolves when the pod's policies apply to its packets.
    *
-   * @param wait milliseconds after which who asked has gone; what is not done by then is refused with the reason
+   * @param wait milliseconds after which the caller gives up; what is not done by then is refused with the reason
    */
   register(attachment: AttachmentRecord, wait?: number): Promise<void>;
-  /** Settles when nothing of the pod is left; at once, with false, for an attachment that is not known. */
+  /** Resolves when nothing of the pod remains; immediately, with false, for an unknown attachment. */
   unregister(attachment: AttachmentName): Promise<boolean>;
   status(): PolicydStatus;
-  /** Settles when the files of the flow ledger have all that was seen. @throws DrawbridgeError ERR_CONFIGURATION without a ledger */
+  /** Resolves when the flow ledger is written to its files. @throws DrawbridgeError ERR_CONFIGURATION without one */
   writeFlows(): Promise<void>;
-  /** Which policies are in force, a part at a time. @param after the last policy of the part before */
+  /** Returns the policies in force, page by page. @param after the last policy of the previous page */
   policies(after: string | undefined): Promise<ReportPage>;
 }
 
-/** Does what a request asks for. @throws what the handler throws */
+/** Carries out a request and returns the reply. @throws what the handler throws */
 export async function answer(request: PolicydRequest, handlers: RequestHandlers): Promise<PolicydReply> {
   switch (request.type) {
     case "register":
@@ -41,17 +41,17 @@ export async function answer(request: PolicydRequest, handlers: RequestHandlers)
   }
 }
 
-/** The reply to a request that was not carried out. */
+/** Returns the reply to a request that failed. */
 export function refusal(error: DrawbridgeError): PolicydReply {
   const code = refusalCode(error.code);
   const message = error.message.slice(0, LONGEST_REASON);
   return { type: "refused", isTemporary: isTemporary(error), message, ...(code === undefined ? {} : { code }) };
 }
 
-/** Whether the same request may succeed later. What a client got wrong it will get wrong again. */
+/** Returns whether the same request may succeed later; a client's own mistake is permanent. */
 export function isTemporary({ code }: DrawbridgeError): boolean {
   return code !== "ERR_PROTOCOL" && code !== "ERR_CONFIGURATION" && code !== "ERR_HOST_PORT_TAKEN";
 }
 
-/** Six bytes a character at most in JSON: below the longest message. */
+/** Characters take at most six bytes in JSON, so this stays below the longest message. */
 const LONGEST_REASON = 4096;

@@ -12,26 +12,26 @@ import { check } from "../../kernel/syscall/syscalls.ts";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;
-/** Beyond these connections wait in the kernel; 110 pods may be added at once. */
+/** Connections that may wait in the kernel to be accepted; 110 pods may be added at once. */
 const BACKLOG = 511;
 
-/** What making a socket needs of the machine. */
+/** The parts of the machine that creating a socket needs. */
 export interface SocketMachine {
   readonly syscalls: Syscalls & FileCalls;
   readonly files: StoreFileSystem;
 }
 
 /**
- * Makes a server listen on a unix socket that only root, or whoever runs the daemon, can connect to.
+ * Makes a server listen on a unix socket that only root, or the user who runs the daemon, can connect to.
  *
- * Node cannot ask who is at the other end (SO_PEERCRED), so the protection is the file's: mode 0600 from the moment it
- * exists, in a directory nobody else can write to. A lock beside it, which ends with its holder, tells a running daemon
- * from one that died; only with the lock is an old socket taken away.
+ * Node cannot read the peer's credentials (SO_PEERCRED), so file permissions protect the socket: mode 0600 from the
+ * moment it exists, in a directory that nobody else can write to. A lock beside it, which ends with its holder,
+ * distinguishes a running daemon from a dead one; an old socket is removed only under this lock.
  *
- * @param whenLocked is called before the socket is made, when no other daemon can be running
- * @returns what gives the lock back, and tells whether socket and lock are still there
+ * @param whenLocked called before the socket is created, when no other daemon can be running
+ * @returns functions that release the lock, and that check whether socket and lock still exist
  * @throws DrawbridgeError ERR_UNAVAILABLE when another daemon is running, ERR_CONFIGURATION for an unsafe place,
- *   ERR_STORE
+ * ERR_STORE
  */
 export async function listenExclusively(
   server: Server,
@@ -56,14 +56,14 @@ export async function listenExclusively(
   return { release, isWhole: () => paths.every((each, index) => identityAt(each) === made[index]) };
 }
 
-/** A socket that is listened on. */
+/** A socket that the daemon listens on. */
 export interface Listening {
   readonly release: () => void;
-  /** Whether the socket and its lock are those that were made, at their paths. */
+  /** Whether the paths still lead to the socket and lock that were created. */
   readonly isWhole: () => boolean;
 }
 
-/** Which file a path leads to; undefined for none. */
+/** Returns the identity of the file at a path; undefined where there is none. */
 function identityAt(file: string): string | undefined {
   const stats = lstatSync(file, { bigint: true, throwIfNoEntry: false });
   return stats === undefined ? undefined : `${stats.dev} ${stats.ino}`;
@@ -73,7 +73,7 @@ function lockPathOf(socketPath: string): string {
   return `${socketPath}.lock`;
 }
 
-/** Whether a daemon holds the lock of a socket; false where there has been none. @throws SyscallError */
+/** Returns whether a daemon holds the lock of a socket; false where there is no lock file. @throws SyscallError */
 export function isLocked(socketPath: string, syscalls: Syscalls & FileCalls): boolean {
   const fd = syscalls.open(lockPathOf(socketPath), OpenFlag.RDONLY | OpenFlag.NOFOLLOW | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return false;
@@ -109,7 +109,7 @@ function lock(lockPath: string, socketPath: string, syscalls: Syscalls & FileCal
   if (result !== -Errno.EAGAIN) check(result, `flock ${lockPath}`);
   throw new DrawbridgeError(
     "ERR_UNAVAILABLE",
-    `another policyd is running on ${socketPath} (\`fuser ${lockPath}\` tells which): stop it first, or give this one another --socket`,
+    `another policyd is running on ${socketPath} (\`fuser ${lockPath}\` shows its process): stop it first, or give this one another --socket`,
   );
 }
 
@@ -118,7 +118,7 @@ function removeStale(socketPath: string, files: StoreFileSystem): void {
   if (stats !== undefined && !stats.isSocket()) {
     throw new DrawbridgeError(
       "ERR_CONFIGURATION",
-      `socketPath: ${socketPath} is no socket; expected none or an old one: give another path or remove it`,
+      `socketPath: ${socketPath} is not a socket; expected no file or an old socket: give another path or remove it`,
     );
   }
   files.unlink(socketPath);
@@ -129,7 +129,7 @@ function bind(server: Server, socketPath: string): Promise<void> {
     server.once("error", (error) => {
       reject(new DrawbridgeError("ERR_UNAVAILABLE", `cannot listen on ${socketPath}: ${error.message}`));
     });
-    // listen() binds before it returns, so the mode never is another than 0600.
+    // listen() binds before it returns, so the mode is 0600 from the start.
     const umask = process.umask(0o177);
     try {
       server.listen({ path: socketPath, backlog: BACKLOG }, resolve);

@@ -6,16 +6,16 @@ import type { RequestHandlers } from "./handlers.ts";
 import type { Listening, SocketMachine } from "./listener.ts";
 import { listenExclusively } from "./listener.ts";
 
-/** Each holds a descriptor and at most two messages. Further ones are closed, which the plugin takes for "try again". */
+/** Each holds a descriptor and at most two messages. Further ones are closed, after which the plugin retries. */
 const MOST_CONNECTIONS = 512;
 
 /** The daemon's socket while it is served. */
 export interface ServedSocket {
   /**
-   * Makes the socket and its lock again where somebody has removed one of them. Connections that are open go on.
+   * Creates the socket and its lock again where one of them has been removed. Open connections continue.
    *
-   * @returns whether they were missing
-   * @throws DrawbridgeError as {@link listenExclusively}: ERR_UNAVAILABLE where another daemon has taken the place
+   * @returns whether one was missing
+   * @throws DrawbridgeError as {@link listenExclusively}: ERR_UNAVAILABLE where another daemon has taken its place
    */
   restore(): Promise<boolean>;
   /** Ends all connections, removes the socket and lets another daemon take its place. */
@@ -25,7 +25,7 @@ export interface ServedSocket {
 /**
  * Serves the daemon's socket.
  *
- * @returns when it can be connected to
+ * @returns a promise that resolves when clients can connect
  * @throws DrawbridgeError as {@link listenExclusively}
  */
 export async function serveSocket(
@@ -41,11 +41,11 @@ export async function serveSocket(
   return {
     restore: async () => {
       if (isClosed || listening.isWhole()) return false;
-      // Another daemon may have begun meanwhile: then it has the lock, and the socket is its own.
+      // Another daemon may have started meanwhile: it then has the lock and the socket.
       listening.release();
       const next = newServer(connections, handlers, logger);
       const formerServer = server;
-      // This takes its path away, which must not be the new socket's.
+      // Closing the former server removes its path, so it must happen before the new socket exists.
       const close = (): void => void formerServer.close();
       listening = await listen(next, socketPath, logger, machine, close);
       server = next;
@@ -66,7 +66,7 @@ export async function serveSocket(
 }
 
 function newServer(connections: Set<Socket>, handlers: RequestHandlers, logger: Logger): Server {
-  // Half open: a client may end its side after its last request and still gets the replies.
+  // Half open: a client may close its side after its last request and still gets the replies.
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     connections.add(socket);
     socket.on("close", () => connections.delete(socket));
@@ -88,7 +88,7 @@ async function listen(
 ): Promise<Listening> {
   const listening = await listenExclusively(server, socketPath, machine, whenLocked);
   server.on("error", (error) => {
-    // Out of descriptors, for one: those there are end again, so the next connection may be taken.
+    // For example, the process is out of descriptors; these become free again, so later connections may succeed.
     logger.error("cannot take a connection on the socket", { reason: error.message });
   });
   return listening;

@@ -232,7 +232,7 @@ describe("policyd/socket", () => {
       message: /mode 777; expected one that only the daemon's user can write to/,
     });
     writeFileSync(`${base()}/run/file`, "precious");
-    await assert.rejects(serveSocket(`${base()}/run/file`, handlers, logger, machine), /is no socket/);
+    await assert.rejects(serveSocket(`${base()}/run/file`, handlers, logger, machine), /is not a socket/);
     assert.ok(statSync(`${base()}/run/file`).size > 0);
   });
 });
