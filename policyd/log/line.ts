@@ -4,10 +4,10 @@ export const LOG_FORMATS = ["text", "json"] as const;
 
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
-/** Longer values are cut: a line that a reader cuts instead may end inside its quotes. */
+/** Longer values are truncated: if a log reader truncated the line instead, it might end inside quotes. */
 const LONGEST_VALUE = 2000;
 
-/** Everything a log line says. */
+/** The content of a log line. */
 export interface Line {
   readonly time: Date;
   readonly level: Level;
@@ -15,7 +15,7 @@ export interface Line {
   readonly fields: Fields;
 }
 
-/** One line of text without its line end, as `2026-05-04T03:02:01.000Z warn  message key=value other="two words"`. */
+/** Returns a line without its end, such as `2026-05-04T03:02:01.000Z warn  message key=value other="two words"`. */
 export function textLine({ time, level, message, fields }: Line): string {
   const words = [time.toISOString(), level.padEnd(5), printable(message)];
   for (const [name, value] of Object.entries(fields)) {
@@ -24,7 +24,7 @@ export function textLine({ time, level, message, fields }: Line): string {
   return words.join(" ");
 }
 
-/** One line of JSON without its line end: keys `ts`, `level`, `msg` and the fields, which cannot replace those. */
+/** Returns a line of JSON without its end: keys `ts`, `level`, `msg` and the fields, which cannot replace these. */
 export function jsonLine({ time, level, message, fields }: Line): string {
   const shown = Object.entries(fields).map(([name, value]) => [
     printable(name),
@@ -35,21 +35,21 @@ export function jsonLine({ time, level, message, fields }: Line): string {
 }
 
 /**
- * The text with everything that could end a line, move a cursor or reorder what is read written as `\u{…}`, and cut
- * where it is long: object names and kernel messages in a log are not ours.
+ * Returns a text, truncated where it is long, with everything that could end a line, move a cursor or reorder text
+ * written as `\u{…}`: object names and kernel messages in a log are not ours.
  */
 export function printable(text: string): string {
   return printableUpTo(text, LONGEST_VALUE);
 }
 
-/** The same, cut at a length of one's own. */
+/** Does the same with a given maximum length. */
 export function printableUpTo(text: string, longest: number): string {
   const cut = text.length <= longest ? text : `${text.slice(0, longest)}…`;
-  // Control, format (bidirectional marks among them), surrogate and private characters, line and paragraph separators.
+  // Control, format (including bidirectional marks), surrogate and private characters, line and paragraph separators.
   return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }
 
-/** The first of some things in words, and how many more there are: `a, b and 3 more`. */
+/** Lists the first items in words, and how many more there are: `a, b and 3 more`. */
 export function shortList<T>(all: readonly T[], most: number, textOf: (one: T) => string = String): string {
   const more = all.length - most;
   return `${all.slice(0, most).map(textOf).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
@@ -59,6 +59,6 @@ function textValue(value: string | number | boolean): string {
   if (typeof value !== "string") return String(value);
   const text = printable(value);
   if (/^[^\s"=]+$/.test(text)) return text;
-  // Also what escapes: a value that ends in a backslash, or quotes by one, would end its own quotes and begin another field.
+  // Also escapes backslashes, with which a value could close its own quotes and start another field.
   return `"${printable(value.replaceAll(/["\\]/g, "\\$&"))}"`;
 }

@@ -1,16 +1,17 @@
-/** From what stops the daemon's work to what only its authors read. */
+/** From lines about work that has stopped to those only for Drawbridge's authors. */
 export const LEVELS = ["error", "warn", "info", "debug"] as const;
 
 export type Level = (typeof LEVELS)[number];
 
-/** What a line is about, by name; undefined values are left out. */
+/** The values of a line, by name; undefined values are omitted. */
 export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /**
  * The daemon's log.
  *
- * A message is a constant text, so that its repetitions can be told and limited; what varies goes into the fields. A line that the
- * author of an object or a pod can bring about has the namespace of that author, empty where it has none: namespaces have their turns.
+ * A message is a constant text, so that its repetitions can be recognised and limited; variable parts belong in the
+ * fields. A line that the author of an object or a pod can cause has that author's namespace, or an empty one if there
+ * is none: waiting lines are written by turns of namespaces.
  */
 export interface Logger {
   error(message: string, fields?: Fields, namespace?: string): void;
@@ -19,7 +20,7 @@ export interface Logger {
   debug(message: string, fields?: Fields, namespace?: string): void;
 }
 
-/** A logger over one function, which gets every line of at least this level. */
+/** Returns a logger that passes every line of at least this level to one function. */
 export function loggerOf(
   least: Level,
   write: (level: Level, message: string, fields: Fields, namespace: string) => void,

@@ -6,25 +6,25 @@ import { TokenBucket } from "../token_bucket.ts";
 import type { Line } from "./line.ts";
 import type { Level } from "./logger.ts";
 
-/** The number of lines of one message that are written at once, by their level; after them, one in each pause. */
+/** Number of lines of one message that are written immediately, by level; then follows one in each pause. */
 const BURSTS: Readonly<Record<Exclude<Level, "debug">, number>> = { error: 20, warn: 20, info: 250 };
 const PAUSE_MILLISECONDS = 1000;
-/** The most lines of one message that wait; of those beyond only the number is kept. */
+/** The most waiting lines of one message; further lines are only counted. */
 const MOST_WAITING = 1000;
-/** Of one namespace, over all messages: a flood is ten thousand lines a day. */
+/** Limit for one namespace over all messages, which bounds a flood to ten thousand lines a day. */
 export const RATE_OF_NAMESPACE: Rate = { burst: 600, period: 10_000 };
-/** The most namespaces of which it is known when they have written. */
+/** The most namespaces whose rate is remembered. */
 const MOST_REMEMBERED = 4096;
 
 interface Pace {
   readonly burst: number;
-  /** How many may be written without a wait. */
+  /** Number of lines that may be written without a wait. */
   left: number;
-  /** Lines in the order they came, by namespace. */
+  /** Waiting lines in order, by namespace. */
   readonly waiting: FairQueue<Waiting>;
-  /** What those lines say. */
+  /** The texts of the waiting lines. */
   readonly said: Set<string>;
-  /** Not written since the last line: those beyond the most, and those that say what one that waits says. */
+  /** Lines suppressed since the last written one: those beyond the limit, and those equal to a waiting line. */
   suppressed: number;
 }
 
@@ -34,13 +34,13 @@ interface Waiting {
 }
 
 /**
- * Writes lines, those of one message only so often. What comes too fast follows later with the time at which it was
- * said, so that each thing is in the log once; the next line that is written says in `suppressed` how many are not.
+ * Writes lines, with a limited rate for each message. Lines beyond it are written later with their original time, so
+ * that each appears once; the next written line states in `suppressed` how many were omitted.
  *
- * Of the lines that wait each namespace has its turn, and where too many wait the oldest of the namespace with the most makes room. So
- * who has very many lines written delays and loses only its own.
+ * Waiting lines are taken by turns of namespaces, and where too many wait, the oldest of the namespace with the most is
+ * dropped. So a tenant who causes very many lines delays and loses only lines of the same namespace.
  *
- * The memory is bounded, as the messages are constants: 1000 lines of each.
+ * Memory is bounded to 1000 lines for each message, as messages are constants.
  */
 export class PacedLines {
   readonly #clock: Pick<Clock, "after" | "now">;
@@ -48,13 +48,13 @@ export class PacedLines {
   readonly #paces = new Map<string, Pace>();
   readonly #namespaces = new Recent<TokenBucket>(MOST_REMEMBERED);
 
-  /** @param write for each line, before {@link add} returns or later */
+  /** @param write called for each line, before {@link add} returns or later */
   constructor(clock: Pick<Clock, "after" | "now">, write: (line: Line) => void) {
     this.#clock = clock;
     this.#write = write;
   }
 
-  /** @param namespace of the tenant that can bring the line about; empty for none */
+  /** @param namespace of the tenant who can cause the line; empty for none */
   add(line: Line & { readonly level: Exclude<Level, "debug"> }, namespace = ""): void {
     const key = `${line.level} ${line.message}`;
     const pace = this.#paces.get(key) ?? this.#begin(key, BURSTS[line.level]);
@@ -75,7 +75,7 @@ export class PacedLines {
     pace.suppressed++;
   }
 
-  /** Whether a namespace may have one more line, which then counts. */
+  /** Counts a line of a namespace. @returns whether its rate allows it */
   #take(namespace: string): boolean {
     if (namespace === "") return true;
     const bucket = this.#namespaces.get(namespace) ?? new TokenBucket(RATE_OF_NAMESPACE);

@@ -7,7 +7,7 @@ export interface RecordedLine {
   readonly fields: Fields;
 }
 
-/** A logger for tests that keeps its lines, and beside them the namespace of each. */
+/** Returns a logger for tests that records its lines, and the namespace of each. */
 export function recordingLogger(): Logger & {
   readonly lines: readonly RecordedLine[];
   readonly namespaces: readonly string[];

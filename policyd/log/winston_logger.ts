@@ -12,11 +12,11 @@ interface LoggerOptions {
 }
 
 /**
- * The daemon's log on a stream, one line an entry.
+ * Returns the daemon's log on a stream, one line for each entry.
  *
- * Lines of one message that come too fast are written later, as {@link PacedLines} has it, but for those that only its authors read.
+ * Frequent lines of one message are written later, as {@link PacedLines} describes, except those of level debug.
  *
- * @param stream standard error, where it is written before the call returns
+ * @param stream standard error, which is written synchronously
  */
 export function winstonLogger(
   options: LoggerOptions,
@@ -27,7 +27,7 @@ export function winstonLogger(
   const winston = createLogger({
     levels: Object.fromEntries(LEVELS.map((level, rank) => [level, rank])),
     level: options.level,
-    // The message is a finished line: winston's own formats would let a field overwrite what we say.
+    // The message is a finished line: winston's own formats would let a field overwrite it.
     format: format.printf(({ message }) => String(message)),
     transports: [new transports.Stream({ stream, eol: "\n" })],
   });
