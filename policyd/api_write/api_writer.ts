@@ -1,25 +1,25 @@
 import type { WriteMethod } from "../source/api/http_request.ts";
 import type { Answer, Failure } from "./refusal.ts";
 
-/** What the API server is asked to write. */
+/** A write request to the API server. */
 export interface Write {
   readonly method: WriteMethod;
   readonly path: string;
-  /** JSON; of a PATCH a strategic merge patch. */
+  /** JSON; for a PATCH, a strategic merge patch. */
   readonly body: string;
 }
 
-/** Has the API server write something. */
+/** Sends write requests to the API server. */
 export interface ApiWriter {
-  /** Never rejects, and takes a bounded time. */
+  /** Sends a request. Never rejects, and takes a bounded time. */
   write(write: Write): Promise<Answer | Failure>;
-  /** Ends what is under way; what it comes to is of no use any more. */
+  /** Aborts the request in progress; its result no longer matters. */
   stop(): void;
 }
 
-/** For tests: a writer whose answers are given one by one; all that is asked after them is done. */
+/** For tests: a writer with prepared answers; requests beyond these succeed. */
 export class FakeApiWriter implements ApiWriter {
-  /** What was asked, in order. */
+  /** The requests, in order. */
   readonly asked: Write[] = [];
   readonly answers: (Answer | Failure | Promise<Answer>)[] = [];
   isStopped = false;

@@ -8,20 +8,20 @@ import { wordsOf } from "../source/api/watch_lines.ts";
 import type { ApiWriter, Write } from "./api_writer.ts";
 import type { Answer, Failure } from "./refusal.ts";
 
-/** As whom the daemon writes. */
+/** The daemon's name as a writer. */
 export const REPORTER = "drawbridge-policyd";
-/** For a whole answer, with the credentials before it. */
+/** Timeout for a complete answer, including the credentials before it. */
 export const ANSWER_MILLISECONDS = 10_000;
-/** What was written comes back, and a Status has a sentence: of more nothing is kept. */
+/** Bytes of an answer that are read: it repeats the written object, or is a Status with a sentence. */
 const LARGEST_ANSWER = 64 * 1024;
 
-/** The API server over the network, of this thread's network namespace. */
+/** Writes to the API server over the network, from this thread's network namespace. */
 export class HttpApiWriter implements ApiWriter {
   readonly #credentials: () => Promise<Credentials>;
   readonly #clock: Clock;
   readonly #stopped = new AbortController();
 
-  /** @param credentials asked before each request: tokens rotate, addresses change */
+  /** @param credentials called before each request, since tokens rotate and addresses change */
   constructor(credentials: () => Promise<Credentials>, clock: Clock) {
     this.#credentials = credentials;
     this.#clock = clock;
@@ -57,7 +57,7 @@ export class HttpApiWriter implements ApiWriter {
   }
 }
 
-/** @throws Error for an answer that breaks off, and at the end of the time */
+/** @throws Error for an answer that breaks off or exceeds the timeout */
 async function textOf(response: IncomingMessage): Promise<string> {
   const pieces: Uint8Array[] = [];
   let length = 0;
@@ -69,7 +69,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(pieces).toString("utf8");
 }
 
-/** Of a Status object; what proxies say is none. */
+/** Returns the message of a Status object; empty for anything else, such as text from a proxy. */
 function wordsIn(text: string): string {
   try {
     return wordsOf(JSON.parse(text));

@@ -2,11 +2,11 @@ const SHORTEST_PAUSE = 1000;
 const LONGEST_PAUSE = 60_000;
 
 /**
- * Milliseconds before another attempt: doubled with each in a row, no less than the server asks for, a minute at most; and up to
- * a half more, so that nodes do not come all at once.
+ * Returns the milliseconds before the next attempt: doubled with each attempt in a row, at least what the server asks
+ * for, at most a minute, plus up to a half more so that nodes do not retry all at once.
  *
- * @param attempts in a row, the last included
- * @param retryAfter in seconds
+ * @param attempts number in a row, including the last
+ * @param retryAfter seconds
  * @param random from 0 up to 1
  */
 export function pauseAfter(attempts: number, retryAfter: number | undefined, random: number): number {

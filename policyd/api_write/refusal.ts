@@ -1,12 +1,12 @@
-/** Why the API server has not done what it was asked. Reasons are for people, without secrets. */
+/** Why the API server has not carried out a request. Reasons are for people and contain no secrets. */
 export type Refusal =
-  /** Whoever asks has no right to it. */
+  /** The daemon is not permitted to make the request. */
   | { readonly type: "forbidden"; readonly reason: string }
-  /** It is not taken, and would not be later. */
+  /** The request is invalid, and would be later too. */
   | { readonly type: "rejected"; readonly reason: string }
   | Failure;
 
-/** It may be taken later, in so many seconds where the server says it. */
+/** The request may succeed later; `retryAfter` has the seconds that the server asks for, if any. */
 export interface Failure {
   readonly type: "failed";
   readonly reason: string;
@@ -16,24 +16,24 @@ export interface Failure {
 /** An answer of the API server. */
 export interface Answer {
   readonly type: "answered";
-  /** Of HTTP. */
+  /** The HTTP status. */
   readonly status: number;
-  /** Of its Status object; empty where there is none. */
+  /** The message of its Status object; empty where there is none. */
   readonly words: string;
-  /** In seconds, where it says it. */
+  /** Seconds that the server asks to wait, if any. */
   readonly retryAfter: number | undefined;
 }
 
-/** Whether the API server has done what it was asked. */
+/** Returns whether the API server has carried out the request. */
 export function isTaken({ status }: Answer): boolean {
   return status >= 200 && status < 300;
 }
 
-/** What an answer means that is no success. */
+/** Returns the refusal that an unsuccessful answer means. */
 export function refusalOf({ status, words, retryAfter }: Answer): Refusal {
   const reason = words === "" ? `${status}` : `${status} (${words})`;
   if (status === 403) return { type: "forbidden", reason };
-  // Tokens are replaced, servers start, others write the same object; what else is wrong with the request stays so.
+  // Tokens get replaced, servers start, and others write the same object; any other fault of the request is permanent.
   const isTemporary = [401, 408, 409, 429].includes(status) || status >= 500;
   return isTemporary ? { type: "failed", reason, retryAfter } : { type: "rejected", reason };
 }
