@@ -1,53 +1,53 @@
 import { pauseAfter } from "../api_write/pause.ts";
 import type { Refusal } from "../api_write/refusal.ts";
 
-/** What is known when it is decided what to do about the condition. */
+/** The facts by which to decide about the condition. */
 export interface Situation {
-  /** Milliseconds, of a clock that is never set, as all times here. */
+  /** Milliseconds of a monotonic clock, as all times here. */
   readonly now: number;
-  /** Since when the own Node says that its network is unavailable; undefined while it does not. */
+  /** When this node's Node became network-unavailable; undefined while it is not. */
   readonly unavailableSince: number | undefined;
-  /** Whether rules and routes are in force, and whatever else the daemon is ready by. */
+  /** Whether the daemon is ready, which includes rules and routes in force. */
   readonly isReady: boolean;
-  /** Whether the configuration has the daemon clear it. */
+  /** Whether the daemon is configured to clear the condition. */
   readonly isOurs: boolean;
   readonly attempts: Attempts;
 }
 
-/** What was tried so far. */
+/** The attempts so far. */
 export interface Attempts {
-  /** In a row: with less than {@link FORGOTTEN_MILLISECONDS} between each and the next, whatever came of them. */
+  /** Number in a row, with less than {@link FORGOTTEN_MILLISECONDS} between two of them, whatever their outcome. */
   readonly count: number;
-  /** How many of them the API server has taken: each time it was set back since. */
+  /** Number that the API server accepted, each undone later by another program. */
   readonly written: number;
   readonly lastAt: number;
-  /** None before this. */
+  /** No attempt is made before this time. */
   readonly notBefore: number;
 }
 
 export type Action =
   | { readonly type: "nothing" }
-  /** Decide again in so many milliseconds. */
+  /** Decide again after these milliseconds. */
   | { readonly type: "wait"; readonly milliseconds: number }
   | { readonly type: "patch" }
-  /** It stays, and is not ours to clear. */
+  /** Report that the condition stays and is not ours to clear. */
   | { readonly type: "tell" };
 
 export type Outcome = { readonly type: "written" } | Refusal;
 
 export const NO_ATTEMPTS: Attempts = Object.freeze({ count: 0, written: 0, lastAt: -Infinity, notBefore: -Infinity });
-/** How often it is looked whether the daemon is ready by now. */
+/** Interval at which the daemon's readiness is checked. */
 export const LOOK_MILLISECONDS = 500;
-/** Another program, such as the cloud's route controller, has so long before its absence is told. */
+/** Time for another program, such as the cloud's route controller, to clear the condition before it is reported. */
 export const PATIENCE_MILLISECONDS = 30_000;
-/** By then the API server's answer and what the watch says of it agree. */
+/** Time after which the watch must have shown an accepted change. */
 export const UNSEEN_MILLISECONDS = 60_000;
-/** After so many attempts in a row, some eight minutes when the server is away, there is one in {@link RARE_MILLISECONDS}. */
+/** Attempts in a row, some eight minutes for an absent server, before the pause is {@link RARE_MILLISECONDS}. */
 export const MOST_ATTEMPTS = 12;
 export const RARE_MILLISECONDS = 600_000;
 const FORGOTTEN_MILLISECONDS = 3 * RARE_MILLISECONDS;
 
-/** What to do now about the own Node's condition NetworkUnavailable. */
+/** Returns what to do now about this node's condition NetworkUnavailable. */
 export function decide({ now, unavailableSince, isReady, isOurs, attempts }: Situation): Action {
   if (unavailableSince === undefined) return { type: "nothing" };
   if (!isReady) return { type: "wait", milliseconds: LOOK_MILLISECONDS };
@@ -56,7 +56,7 @@ export function decide({ now, unavailableSince, isReady, isOurs, attempts }: Sit
   return { type: isOurs ? "patch" : "tell" };
 }
 
-/** @param random from 0 up to 1 */
+/** Returns the attempts after another one. @param random from 0 up to 1 */
 export function attempted(earlier: Attempts, outcome: Outcome, now: number, random: number): Attempts {
   const row = now - earlier.lastAt > FORGOTTEN_MILLISECONDS ? NO_ATTEMPTS : earlier;
   const count = row.count + 1;
@@ -64,7 +64,7 @@ export function attempted(earlier: Attempts, outcome: Outcome, now: number, rand
   return Object.freeze({ count, written, lastAt: now, notBefore: now + pause(count, outcome, random) });
 }
 
-/** What follows from the Node's saying that its network is available: when the condition comes back, it is tried soon. */
+/** Returns the attempts after the Node became available: if the condition returns, the next attempt is soon. */
 export function seenAvailable(attempts: Attempts, random: number): Attempts {
   const { count, lastAt, notBefore } = attempts;
   return Object.freeze({ ...attempts, notBefore: Math.min(notBefore, lastAt + again(count, undefined, random)) });

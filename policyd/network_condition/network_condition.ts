@@ -13,8 +13,8 @@ import { availablePatch } from "./patch.ts";
 
 const LONGEST_REASON = 200;
 const CONTESTED =
-  "another program sets the condition NetworkUnavailable again and again, and policyd clears it rarely now: let one of the two " +
-  "look after it, such as by --configure-cloud-routes=false of the cloud controller manager";
+  "another program keeps setting the condition NetworkUnavailable, so policyd clears it only rarely now: let one of the two " +
+  "manage it, such as by --configure-cloud-routes=false of the cloud controller manager";
 const OVERLAY = "manifests/overlays/network-unavailable";
 
 export interface NetworkConditionParts {
@@ -23,24 +23,25 @@ export interface NetworkConditionParts {
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly nodeName: string;
-  /** Whether the condition is the daemon's to clear. */
+  /** Whether the daemon should clear the condition. */
   readonly isOurs: boolean;
   /** Whether the daemon is ready and the routes are in force. */
   readonly isReady: () => boolean;
-  /** From 0 up to 1. */
+  /** Returns a number from 0 up to 1. */
   readonly random: () => number;
 }
 
 /**
- * The condition NetworkUnavailable of the own Node, by which a cloud provider keeps pods off a new node until somebody has made
- * its routes. Once the daemon is ready it is set to False; where that is not ours to do and nobody else does it, that is told.
+ * Clears the condition NetworkUnavailable of this node's Node, with which a cloud provider keeps pods off a new node
+ * until its routes exist. Once the daemon is ready, it sets the condition to False. Where it is not configured to, and
+ * no other program does it, the condition is reported.
  */
 export class NetworkCondition implements Dataplane {
   readonly #parts: NetworkConditionParts;
   #unavailableSince: number | undefined;
   #attempts: Attempts = NO_ATTEMPTS;
   #problem: string | undefined;
-  /** What was said last: it is said once. */
+  /** The last reported problem, which is reported only once. */
   #told: string | undefined;
   #isUnderWay = false;
   #isStopped = false;
@@ -68,7 +69,7 @@ export class NetworkCondition implements Dataplane {
     return this.#problem === undefined ? [] : [this.#problem];
   }
 
-  /** Waits for no request. */
+  /** Stops without waiting for a request in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();

@@ -9,7 +9,7 @@ import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { apiCredentials } from "../source/open.ts";
 import { NetworkCondition } from "./network_condition.ts";
 
-/** What it needs of the machine. */
+/** The parts of the machine that {@link openNetworkCondition} needs. */
 export interface NetworkConditionMachine {
   readonly files: FileReadCalls;
   readonly clock: Clock;
@@ -20,9 +20,10 @@ export interface NetworkConditionMachine {
 }
 
 /**
- * Looks after the own Node's condition NetworkUnavailable; undefined where objects come from a directory, and nobody is to be told.
+ * Opens the part for this node's condition NetworkUnavailable; undefined where objects come from a directory, without
+ * an API server.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is found
  */
 export function openNetworkCondition(
   configuration: Configuration,

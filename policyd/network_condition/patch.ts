@@ -1,10 +1,11 @@
 import type { Write } from "../api_write/api_writer.ts";
 
 /**
- * What sets the condition NetworkUnavailable of a Node to False, as flannel and the cloud's route controller do: merged by its
- * type, so that all other conditions stay as they are (the patch strategy of NodeStatus.conditions).
+ * Returns the patch that sets the condition NetworkUnavailable of a Node to False, as flannel and the cloud's route
+ * controller do. Conditions are merged by type, so all others stay unchanged (the patch strategy of
+ * NodeStatus.conditions).
  *
- * @param at when it is so: milliseconds since the epoch
+ * @param at time of the change, in milliseconds since the epoch
  */
 export function availablePatch(nodeName: string, at: number): Write {
   const time = new Date(at).toISOString().replace(/\.\d+Z$/, "Z");
