@@ -4,32 +4,33 @@ import type { FileSight } from "../../kernel/file.ts";
 import type { Clock } from "../clock.ts";
 import { SettledSight } from "./settled_sight.ts";
 
-/** The parts of the machine that a kept directory needs. */
+/** The parts of the machine that a retained directory needs. */
 export interface KeptDirectoryPlace {
   readonly files: StoreFileSystem;
-  /** The directory that is there now; undefined where there is none. */
+  /** Returns the identity and change time of the present directory; undefined where there is none. */
   readonly sightOf: (path: string) => FileSight | undefined;
   readonly clock: Pick<Clock, "now">;
 }
 
-/** Files of the state directory are smaller, but for policies of namespaces that have ended. */
+/** Files of the state directory are smaller, except for policies of ended namespaces. */
 const LARGEST_FILE = 4 * 1024 * 1024;
 const MOST_FILES = 1024;
-/** Milliseconds in which `rm -r` removes a directory after it has begun with the files in it. */
+/** Milliseconds that `rm -r` may take between removing the first file and the directory. */
 const REMOVAL = 5000;
 
 /**
- * A directory of small files whose names and contents are remembered, so that all are there again when somebody removes the directory, also
- * where another program has made it again by then.
+ * A directory of small files whose names and contents are remembered, so that they are restored when somebody removes
+ * the directory, even if another program has created it again by then.
  *
- * A single file that goes is not missed: whoever owns it may have removed it. No part of Drawbridge removes such a directory.
+ * A single removed file is not restored, since its owner may have removed it. No part of Drawbridge removes such a
+ * directory.
  */
 export class KeptDirectory {
   readonly path: string;
   readonly #place: KeptDirectoryPlace;
   readonly #settled = new SettledSight();
   #known = new Map<string, string>();
-  /** The files that went a moment ago, and when. */
+  /** Files that have just gone, with the time. */
   readonly #gone = new Map<string, { readonly text: string; readonly at: number }>();
 
   constructor(path: string, place: KeptDirectoryPlace) {
@@ -38,9 +39,9 @@ export class KeptDirectory {
   }
 
   /**
-   * Remembers the files that are there, and puts them back where the directory is gone, or another directory has its name.
+   * Remembers the present files, or restores them where the directory is missing or was replaced by another.
    *
-   * @returns the number of files that were put back
+   * @returns the number of restored files
    * @throws DrawbridgeError ERR_STORE
    */
   look(): number {
@@ -76,13 +77,13 @@ export class KeptDirectory {
     for (const [name, text] of lost) if (files.createFile(`${this.path}/${name}`, text)) restored++;
     this.#gone.clear();
     this.#known = this.#read();
-    // This directory is the one that is kept from now on.
+    // From now on this directory is the one to compare with.
     this.#settled.see(sightOf(this.path));
     return restored;
   }
 }
 
-/** A directory with directories below it, such as one for each network, all of which are kept. */
+/** A directory with subdirectories, such as one for each network, which are all restored. */
 export class KeptTree {
   readonly #path: string;
   readonly #place: KeptDirectoryPlace;
@@ -95,7 +96,7 @@ export class KeptTree {
     this.#directories.set(path, new KeptDirectory(path, place));
   }
 
-  /** As {@link KeptDirectory.look}, of all. Those that cannot be looked at are left to the next look. */
+  /** Does {@link KeptDirectory.look} for all directories; those that fail are left to the next check. */
   look(): number {
     const { files, sightOf } = this.#place;
     let restored = 0;

@@ -8,17 +8,17 @@ import { SettledSight } from "./settled_sight.ts";
 export interface KeptRecordsParts {
   readonly stateDirectory: string;
   readonly files: StoreFileSystem;
-  /** The directory that is there now; undefined where there is none. */
+  /** Returns the identity and change time of the present directory; undefined where there is none. */
   readonly sightOf: (path: string) => FileSight | undefined;
   readonly attachments: Pick<AttachmentRegistry, "values">;
-  /** Whether an attachment's link is there: DEL removes it before the record. */
+  /** Whether an attachment's link exists: DEL removes it before the record. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
 }
 
-/** The records of the node's pods, which are written again when somebody removes one. */
+/** Restores the records of the node's pods when somebody removes one. */
 export class KeptRecords {
   readonly #parts: KeptRecordsParts;
-  /** The last sights of the directories of networks. */
+  /** The last observed state of each network's directory. */
   readonly #settled = new Map<string, SettledSight>();
 
   constructor(parts: KeptRecordsParts) {
@@ -26,9 +26,9 @@ export class KeptRecords {
   }
 
   /**
-   * Writes the records that are missing. A directory that has not changed since is not listed.
+   * Writes the missing records. An unchanged directory is not listed.
    *
-   * @returns the number of records that were written
+   * @returns the number of records written
    * @throws DrawbridgeError ERR_STORE
    */
   look(): number {

@@ -8,12 +8,12 @@ import { SettledSight } from "./settled_sight.ts";
 
 export interface KeptReservationsParts {
   readonly files: Pick<StoreFileSystem, "readDirectory" | "directoryExists">;
-  /** The directory that is there now; undefined where there is none. */
+  /** Returns the identity and change time of the present directory; undefined where there is none. */
   readonly sightOf: (path: string) => FileSight | undefined;
   readonly attachments: Pick<AttachmentRegistry, "values">;
-  /** Whether an attachment's link is there: DEL removes it before it releases the addresses. */
+  /** Whether an attachment's link exists: DEL removes it before it releases the addresses. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
-  /** The store of a network below a `dataDir`. */
+  /** Returns the store of a network below a `dataDir`. */
   readonly storeOf: (network: string, dataDir: string) => Pick<AddressStore, "restore">;
 }
 
@@ -22,13 +22,13 @@ interface Kept {
   readonly network: string;
   readonly dataDir: string;
   readonly settled: SettledSight;
-  /** Whether it was there once: where the daemon does not see the node's files, it makes none. */
+  /** Whether it has ever existed: where the daemon does not see the node's files, it creates none. */
   wasSeen: boolean;
 }
 
 /**
- * The reservations of running pods' addresses, which are written again when somebody removes one: else the next pod would get an address
- * that another one has.
+ * Restores the reservations of running pods' addresses when somebody removes one. Otherwise the next pod could get an
+ * address that another pod has.
  */
 export class KeptReservations {
   readonly #parts: KeptReservationsParts;
@@ -39,9 +39,9 @@ export class KeptReservations {
   }
 
   /**
-   * Writes the reservations that are missing. A directory that has not changed since is not listed.
+   * Writes the missing reservations. An unchanged directory is not listed.
    *
-   * @returns the number of reservations that were written
+   * @returns the number of reservations written
    * @throws DrawbridgeError ERR_STORE
    */
   look(): number {
@@ -54,12 +54,12 @@ export class KeptReservations {
     return written;
   }
 
-  /** Those in which pods have addresses. */
+  /** Returns the stores in which pods have addresses. */
   #stores(): ReadonlySet<Kept> {
     const stores = new Set<Kept>();
     let last: Kept | undefined;
     for (const { network, dataDir } of this.#parts.attachments.values()) {
-      // Nearly all pods of a node are of one network.
+      // Nearly all pods of a node belong to one network.
       if (last?.network === network && last.dataDir === dataDir) continue;
       const key = `${dataDir}/${network}`;
       last = this.#kept.get(key) ?? { network, dataDir, settled: new SettledSight(), wasSeen: false };

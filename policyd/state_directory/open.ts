@@ -20,8 +20,9 @@ import { KeptRecords } from "./kept_records.ts";
 import { StateKeeper } from "./state_keeper.ts";
 
 /**
- * Directories below the state directory whose files are kept: original settings of the kernel, policies of namespaces that have ended,
- * what is delegated to IPAM plugins of others, and marks of ended sandboxes. Failures of ADDs are noted again by themselves.
+ * Directories below the state directory whose files are restored: original settings of the kernel, policies of ended
+ * namespaces, delegations to other IPAM plugins, and marks of ended sandboxes. Failures of ADDs are not among them: the
+ * next failure records them again.
  */
 const KEPT = ["settings", "retained", "delegations", "delegated", "ended"];
 
@@ -32,16 +33,16 @@ export interface StateKeeperMachine {
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
   readonly socket: Pick<ServedSocket, "restore">;
-  /** Whether the mark of enforced policies has been set by this daemon. */
+  /** Whether this daemon has set the mark of enforced policies. */
   readonly isMarked: () => boolean;
   readonly mark: EnforcedMark;
-  /** Is told how many reservations of addresses were put back. */
+  /** Receives the number of restored reservations. */
   readonly onReservations: (count: number) => void;
-  /** Ends the process at once. */
+  /** Ends the process immediately. */
   readonly end: () => never;
 }
 
-/** The keeper of the daemon's files and socket; nothing is looked at before it is started. */
+/** Opens the keeper of the daemon's files and socket; nothing is checked before it is started. */
 export function openStateKeeper(
   { socketPath, stateDirectory }: Pick<Configuration, "socketPath" | "stateDirectory">,
   machine: StateKeeperMachine,

@@ -2,30 +2,30 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
 
-/** Milliseconds between two looks: some fifteen questions for files, a fifth of a millisecond a second. All is back within a second. */
+/** Milliseconds between checks of some fifteen file requests, 0.2 ms a second. Repairs take less than a second. */
 const PERIOD = 500;
 
-/** A part of the daemon's state on disk that is put back when somebody removes it. */
+/** A part of the daemon's state on disk that is restored when somebody removes it. */
 export interface KeptPart {
   readonly name: string;
-  /** @returns how much was put back @throws DrawbridgeError (also by the promise) where that is not possible now */
+  /** Checks and restores it. @returns the number restored @throws DrawbridgeError (or rejects) if it cannot now */
   readonly look: () => number | Promise<number>;
 }
 
 export interface StateKeeperParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** In the order in which they are looked at. */
+  /** In the order of the checks. */
   readonly kept: readonly KeptPart[];
 }
 
 /**
- * Keeps the daemon's files and socket where plugin, next daemon and administrator look for them: an administrator, or a clean-up of
- * temporary files, may remove `/run/drawbridge` while the daemon runs.
+ * Restores the daemon's files and socket for the plugin, the next daemon and the administrator: a person, or a clean-up
+ * of temporary files, may remove `/run/drawbridge` while the daemon runs.
  */
 export class StateKeeper {
   readonly #parts: StateKeeperParts;
-  /** Why a part cannot be put back, by its name: a reason that stays is logged once. */
+  /** Why a part cannot be restored, by its name; a lasting reason is logged once. */
   readonly #reasons = new Map<string, string>();
   #timer: Cancel = () => {};
   #isStopped = false;
