@@ -6,7 +6,7 @@ import { SEVERITIES } from "./finding.ts";
 
 export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
 
-/** `policy lint`: what policies and Services probably do not mean. */
+/** Returns the command `policy lint`, which finds what policies and Services probably do not mean. */
 export function lintCommand(run: Run): Command {
   const command = withInput(new Command("lint"), (options) => !("list" in options && options.list === true));
   return withControllers(withConfiguration(command))

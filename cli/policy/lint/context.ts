@@ -39,12 +39,12 @@ import { membersAt } from "../../input/raw.ts";
 
 export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 
-/** A policy with where it stands and what it selects. */
+/** A policy with its manifest and the pods that it selects. */
 export interface LintedPolicy<T extends NetworkPolicy | ClusterNetworkPolicy = NetworkPolicy | ClusterNetworkPolicy> {
   readonly manifest: Manifest;
   readonly policy: T;
   readonly indexed: IndexedNetworkPolicy | IndexedClusterPolicy;
-  /** Those it is for; pods of the host's network are none of them. */
+  /** The pods that it selects, without those of the host's network. */
   readonly pods: readonly Pod[];
 }
 
@@ -55,7 +55,7 @@ export interface LintedService {
   readonly pods: readonly Pod[];
 }
 
-/** A rule of a policy that is asked, with the path to it. */
+/** A rule of a policy that takes effect, with the path to it. */
 export interface RuleSite<
   P extends NetworkPolicy | ClusterNetworkPolicy = NetworkPolicy | ClusterNetworkPolicy,
   R extends PolicyRule | ClusterPolicyRule = PolicyRule | ClusterPolicyRule,
@@ -70,7 +70,7 @@ export interface RuleSite<
 export type NetworkSite = RuleSite<NetworkPolicy, PolicyRule>;
 export type ClusterSite = RuleSite<ClusterNetworkPolicy, ClusterPolicyRule>;
 
-/** What rules look at: everything that was read, with the selectors looked up. */
+/** The input of the rules: everything that was read, with resolved selectors. */
 export interface LintContext {
   readonly manifests: Manifests;
   readonly settings: LintSettings;
@@ -80,26 +80,26 @@ export interface LintContext {
   readonly clusterPolicies: readonly LintedPolicy<ClusterNetworkPolicy>[];
   /** The rules of NetworkPolicies in the directions they isolate, policy by policy. */
   readonly networkSites: readonly NetworkSite[];
-  /** In the order in which they are asked. */
+  /** In the order of evaluation. */
   readonly clusterSites: readonly ClusterSite[];
   readonly services: readonly LintedService[];
   readonly waysIn: WaysIn;
-  /** That have not finished, without those of the host's network. */
+  /** Pods that have not finished, without those of the host's network. */
   readonly pods: readonly Pod[];
-  /** The domains of the labels that these have. */
+  /** The domains in the keys of their labels. */
   readonly labelDomains: ReadonlySet<string>;
-  /** Those of the host's network. */
+  /** Unfinished pods of the host's network. */
   readonly hostPods: readonly Pod[];
-  /** Without any every policy would select nothing. */
+  /** Without any pod, every policy would seem to select nothing. */
   readonly hasPods: boolean;
   readonly nodes: readonly Node[];
-  /** The labels of every namespace that has an object here, by its name. */
+  /** The labels by name of every namespace that has an object here. */
   readonly namespaces: ReadonlyMap<string, Labels>;
-  /** The pods of a peer; undefined where it has addresses or nodes. */
+  /** Returns the pods of a peer; undefined for addresses and nodes. */
   podsOf(peer: IndexedPeer): readonly Pod[] | undefined;
 }
 
-/** What of policyd's configuration decides about policies and Services. */
+/** The parts of policyd's configuration that affect policies and Services. */
 export interface LintSettings extends PolicyOptions {
   readonly refuseExternalIps: boolean;
 }
@@ -107,10 +107,10 @@ export interface LintSettings extends PolicyOptions {
 const DEFAULTS: LintSettings = Object.freeze({ policePodToOwnNode: false, nodeLocalDNS: [], refuseExternalIps: false });
 
 /**
- * What files say, made ready for the rules. Objects that could not be read are not among it.
+ * Prepares the objects for the rules, without those that could not be read.
  *
  * @param controllers the pods of Ingresses and Gateways, as the command line names them
- * @throws DrawbridgeError ERR_OBJECT for controllers that no pod is called by
+ * @throws DrawbridgeError ERR_OBJECT for a controller's name without pods
  */
 export function lintContext(
   manifests: Manifests,
@@ -169,7 +169,7 @@ export function lintContext(
   };
 }
 
-/** @throws DrawbridgeError ERR_OBJECT for controllers that no pod is called by */
+/** @throws DrawbridgeError ERR_OBJECT for a controller's name without pods */
 function waysOf({ manifests, wayObjects }: Manifests, settings: LintSettings, controllers: readonly string[]): WaysIn {
   if (wayObjects.length === 0 && controllers.length === 0) return NO_WAYS_IN;
   const cluster = clusterOf(manifests, settings);
@@ -188,17 +188,17 @@ function sitesOf<P extends NetworkPolicy | ClusterNetworkPolicy, R extends Polic
   });
 }
 
-/** Whether a policy isolates what it selects in a direction. */
+/** Returns whether a policy isolates its pods in a direction. */
 export function isolates({ policyTypes }: NetworkPolicy, direction: Direction): boolean {
   return policyTypes.includes(direction === "egress" ? "Egress" : "Ingress");
 }
 
-/** The path to a peer of a rule. */
+/** Returns the path to a peer of a rule. */
 export function peerPath({ direction, path }: RuleSite, index: number): FieldPath {
   return [...path, direction === "egress" ? "to" : "from", index];
 }
 
-/** A remark about a field of an object. */
+/** Returns a remark about a field of an object. */
 export function remark(manifest: Manifest, path: FieldPath, message: string, fix: string): Remark {
   return { place: placeOf(manifest, path), message, fix };
 }
@@ -207,7 +207,7 @@ function placeOf({ object, file, lineOf, source }: Manifest, path: FieldPath): P
   return { object: nameOf(object), file, line: lineOf(path), source };
 }
 
-/** The manifests of one kind. */
+/** Returns the manifests of one kind. */
 export function manifestsOf<K extends Kind>(
   { manifests }: Manifests,
   kind: K,
@@ -217,7 +217,7 @@ export function manifestsOf<K extends Kind>(
   return manifests.flatMap((manifest) => (isOfKind(manifest.object) ? [{ manifest, object: manifest.object }] : []));
 }
 
-/** The pods behind a Service by its selector, which the model leaves to EndpointSlices; none without one. */
+/** Returns the pods that a Service's selector selects; none without one. The model leaves them to EndpointSlices. */
 function servicePods({ source }: Manifest, { namespace }: Service, pods: readonly Pod[]): readonly Pod[] {
   const wanted = membersAt(source, "spec", "selector");
   if (wanted.length === 0) return [];

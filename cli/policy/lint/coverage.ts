@@ -14,10 +14,10 @@ import type {
 import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 
-// Everything here is said by the objects' text alone, so it stays true whatever pods come. A "no" may be wrong, a "yes"
-// never: what is covered by several together counts as not covered.
+// The functions here use only the text of the objects, so their results stay true for any pods. A "no" may be wrong,
+// but a "yes" never is: something that only several together cover counts as not covered.
 
-/** All that a selector asks for; a pair of matchLabels reads as In with one value. */
+/** Returns all requirements of a selector; a pair of matchLabels becomes In with one value. */
 export function requirementsOf({ matchLabels, matchExpressions }: LabelSelector): readonly LabelRequirement[] {
   const pairs = Object.entries(matchLabels).map(([key, value]): LabelRequirement => ({
     key,
@@ -27,14 +27,14 @@ export function requirementsOf({ matchLabels, matchExpressions }: LabelSelector)
   return [...pairs, ...matchExpressions];
 }
 
-/** Whether a selector selects everything that another does; undefined selects everything. */
+/** Returns whether a selector selects everything that another does; undefined selects everything. */
 export function selectorCovers(outer: LabelSelector | undefined, inner: LabelSelector | undefined): boolean {
   const given = inner === undefined ? [] : requirementsOf(inner);
   const asked = outer === undefined ? [] : requirementsOf(outer);
   return asked.every((one) => given.some((other) => implies(other, one)));
 }
 
-/** Whether labels that meet the first meet the second. */
+/** Returns whether labels that meet the first requirement also meet the second. */
 function implies(given: LabelRequirement, asked: LabelRequirement): boolean {
   if (given.key !== asked.key) return false;
   switch (asked.operator) {
@@ -54,15 +54,15 @@ function implies(given: LabelRequirement, asked: LabelRequirement): boolean {
 type AnyRule = Pick<PolicyRule | ClusterPolicyRule, "peers" | "ports">;
 
 /**
- * Whether a rule allows everything that another does.
+ * Returns whether a rule allows everything that another does.
  *
- * @param ownLabels of the namespace both are for; of cluster-wide policies none
+ * @param ownLabels the labels of the namespace of both policies; undefined for cluster-wide policies
  */
 export function ruleCovers(outer: AnyRule, inner: AnyRule, ownLabels: Labels | undefined): boolean {
   return peersCover(outer.peers, inner.peers, ownLabels) && portsCover(outer.ports, inner.ports);
 }
 
-/** Whether a rule is for everyone and every port. */
+/** Returns whether a rule is for every peer and every port. */
 export function isAllowAll({ peers, ports }: AnyRule): boolean {
   return peers === undefined && ports === undefined;
 }
@@ -95,12 +95,12 @@ function blockCovers(outer: IpBlockPeer, inner: IpBlockPeer): boolean {
   return taken.every((one) => inner.except.some((other) => cidrCovers(other, one)));
 }
 
-/** Whether a prefix has all addresses of another. */
+/** Returns whether a prefix contains all addresses of another. */
 export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
   return outer.prefixLength <= inner.prefixLength && cidrContains(outer, inner.address);
 }
 
-/** Whether ports have all that others have; undefined is every port of every protocol. */
+/** Returns whether ports contain all of others; undefined stands for every port of every protocol. */
 export function portsCover(
   outer: readonly PortPattern[] | undefined,
   inner: readonly PortPattern[] | undefined,

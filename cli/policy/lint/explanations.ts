@@ -1,4 +1,4 @@
-/** Why a rule matters, for its page in the documents: by the rule's id. */
+/** Why each rule matters, by the rule's ID, for its page in the documents. */
 export const EXPLANATIONS: Readonly<Record<string, string>> = {
   invalid: "An object that the API server refuses protects nobody, and the rest of the files is judged without it.",
   "except-outside-cidr": "The API server refuses the whole policy for it. Correct the exception, or the cidr.",

@@ -1,50 +1,50 @@
 import type { LintContext } from "./context.ts";
 
-/** The gravest first. */
+/** The most severe first. */
 export const SEVERITIES = ["error", "warning", "info"] as const;
 
 export type Severity = (typeof SEVERITIES)[number];
 
-/** Where something is said, and of what. */
+/** The place that a remark is about. */
 export interface Place {
-  /** `Kind namespace/name`; empty where there is not one. */
+  /** `Kind namespace/name`; empty where the remark is not about an object. */
   readonly object: string;
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  /** The object as it stands in the file, where it is known. */
+  /** The object as the file has it, where it is known. */
   readonly source: unknown;
 }
 
-/** A rule's words about one place. */
+/** A rule's remark about one place. */
 export interface Remark {
   readonly place: Place;
   readonly message: string;
   /** The remedy, in a sentence. */
   readonly fix: string;
-  /** The object as it should be, as YAML. */
+  /** The corrected object, as YAML. */
   readonly replacement?: string;
-  /** Only where it differs from that of the rule, as for probable intentions. */
+  /** Set only where it differs from the rule's, as for something that is probably intended. */
   readonly severity?: Severity;
 }
 
-/** A remark with the rule it comes from. */
+/** A remark with the rule that made it. */
 export interface Finding extends Remark {
   readonly id: string;
   readonly severity: Severity;
 }
 
-/** A remark as info, as of a probable intention; where that is not so, with the severity of its rule. */
+/** Returns a remark as info if something is so, such as a probable intention; otherwise with its rule's severity. */
 export function asInfo(remark: Remark, isSo = true): Remark {
   return isSo ? { ...remark, severity: "info" } : remark;
 }
 
-/** Where a rule is explained. */
+/** Returns the place of a rule's documentation. */
 export function documentationOf(id: string): string {
   return `docs/lint.md#${id}`;
 }
 
-/** One thing that lint looks for. */
+/** One kind of mistake that lint finds. */
 export interface LintRule {
   /** Stable: people name it in `--ignore` and in annotations. */
   readonly id: string;
@@ -54,7 +54,7 @@ export interface LintRule {
   readonly check: (context: LintContext) => readonly Remark[];
 }
 
-/** Whether a severity is at least as grave as another. */
+/** Returns whether a severity is at least as high as another. */
 export function isAtLeast(severity: Severity, limit: Severity): boolean {
   return SEVERITIES.indexOf(severity) <= SEVERITIES.indexOf(limit);
 }

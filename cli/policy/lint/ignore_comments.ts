@@ -5,29 +5,29 @@ export interface IgnoreComment {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  /** The line it is about: its own, or of a comment that has a line for itself the next line that is not a comment. */
+  /** The line it applies to: its own, or for a comment on a line of its own the next line that is not a comment. */
   readonly target: number;
-  /** As written, also where no rule is called so. */
+  /** As written, even if no rule has this ID. */
   readonly id: string;
   /** Empty where none is given. */
   readonly reason: string;
 }
 
 const COMMENT = /(^|\s)#\s*drawbridge:ignore(?:\s+(\S+))?(?:\s+(.*\S))?\s*$/;
-/** More in one run are not looked at: then they silence nothing, which errs on the loud side. */
+/** Further comments in one run are ignored and silence nothing, so that no finding is lost. */
 const MOST_COMMENTS = 10_000;
 const LONGEST_LINE = 4096;
 
-/** Comments in files, found while these are read: standard input can be read once. */
+/** Collects comments while files are read, since standard input can be read only once. */
 export class IgnoreComments {
   readonly #found: IgnoreComment[] = [];
 
-  /** Those of all files that have been read whole. */
+  /** The comments of all files that have been read to the end. */
   get all(): readonly IgnoreComment[] {
     return this.#found;
   }
 
-  /** The same files; what is read of them is looked through. */
+  /** Returns the same files; reading them collects their comments. */
   watching(files: ManifestFileSystem): ManifestFileSystem {
     return {
       typeOf: (path) => files.typeOf(path),
@@ -47,12 +47,12 @@ export class IgnoreComments {
   }
 }
 
-/** The comments of one file, line by line. */
+/** Finds the comments of one file, line by line. */
 class LineScan {
   readonly #file: string;
   readonly #decoder = new TextDecoder();
   readonly #found: IgnoreComment[] = [];
-  /** Comments with lines of their own whose line has not come yet. */
+  /** Comments on lines of their own that wait for the line they apply to. */
   #waiting: Omit<IgnoreComment, "target">[] = [];
   #line = 1;
   #rest = "";
@@ -63,7 +63,7 @@ class LineScan {
 
   push(chunk: Uint8Array): void {
     const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(/\r\n|\n/);
-    // Of a line that never ends only the beginning can matter.
+    // Only the beginning of a very long line can matter.
     this.#rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
     for (const line of lines) this.#take(line);
   }

@@ -6,7 +6,7 @@ import { SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 import { withoutSilenced } from "./silence.ts";
 
-/** As {@link lintIn}, of objects that are not made ready yet. */
+/** Runs rules as {@link lintIn} does, on objects that are not prepared yet. */
 export function lint(
   manifests: Manifests,
   rules: readonly LintRule[],
@@ -16,7 +16,7 @@ export function lint(
   return lintIn(lintContext(manifests, settings), rules, comments);
 }
 
-/** Findings of some rules, by file, line and gravity, without those that an annotation or a comment silences. */
+/** Returns the findings by file, line and severity, without those that an annotation or a comment silences. */
 export function lintIn(
   context: LintContext,
   rules: readonly LintRule[],
@@ -36,7 +36,7 @@ export function lintIn(
     .sort(byPlace);
 }
 
-/** The same for the two pods that stand for a workload's template: what is wrong with one is so with both. */
+/** Returns a text that is equal for both pods of one template, since a mistake in it affects both. */
 function identityOf({ id, place: { file, line, object }, message }: Finding): string {
   return JSON.stringify([id, file, line, object.replace(/^(Pod .*)-\d$/, "$1"), message]);
 }

@@ -10,8 +10,8 @@ export interface Suggestion {
 }
 
 /**
- * For a selector that selects none of what has these labels: a requirement that none of them meets, and the label there is
- * that looks most like it. Undefined where nothing looks alike.
+ * Returns a suggestion for a selector that selects nothing with these labels: a requirement that none of them meets,
+ * and the existing label most like it. Undefined where none is alike.
  */
 export function nearestLabel(selector: LabelSelector, all: Iterable<Labels>): Suggestion | undefined {
   const labels = [...all];
@@ -33,12 +33,12 @@ export function nearestLabel(selector: LabelSelector, all: Iterable<Labels>): Su
   return undefined;
 }
 
-/** One of several values of a requirement that none of the labels has, and the value there is that looks most like it. */
+/** Returns a value among several of a requirement that no label has, and the existing value most like it. */
 export function unknownValue({ matchExpressions }: LabelSelector, all: Iterable<Labels>): Suggestion | undefined {
   const labels = [...all];
   for (const { key, operator, values } of matchExpressions) {
     const known = new Set(labels.flatMap((one) => one[key] ?? []));
-    // A value that is asked for beside it is no slip for it.
+    // A value that the requirement lists as well is not its correction.
     const others = [...known].filter((one) => !values.includes(one));
     for (const value of operator === "In" ? values.filter((one) => !known.has(one)) : []) {
       const [nearest] = nearestNames(
@@ -51,12 +51,12 @@ export function unknownValue({ matchExpressions }: LabelSelector, all: Iterable<
   return undefined;
 }
 
-/** The remedy; undefined where nothing looks alike. */
+/** Returns the remedy; undefined where nothing looks alike. */
 export function suggestionText(suggestion: Suggestion | undefined): string | undefined {
   return suggestion && `there is no ${suggestion.asked}; probably ${suggestion.nearest} is meant`;
 }
 
-/** A pair with another value of the same key, or else with another key of the same value. */
+/** Returns the most similar pair: one with another value of the key, or else with another key of the value. */
 function nearestPair(key: string, value: string, labels: readonly Labels[]): string | undefined {
   const values = new Set(labels.flatMap((one) => one[key] ?? []));
   const [otherValue] = nearestNames(
@@ -69,7 +69,7 @@ function nearestPair(key: string, value: string, labels: readonly Labels[]): str
   return otherKey && `${otherKey}=${value}`;
 }
 
-/** Short words are near to everything: a slip of the fingers leaves the first or the last character. */
+/** Returns whether a typing error may separate two words: it leaves the first or the last character as it is. */
 function looksAlike(a: string, b: string): boolean {
   return a[0] === b[0] || a.at(-1) === b.at(-1);
 }

@@ -2,14 +2,14 @@ import type { ClusterPolicyPeer, Pod, PodPeer, PolicyPeer } from "../../../polic
 import type { LintContext } from "./context.ts";
 import { requirementsOf } from "./coverage.ts";
 
-/** Whose labels everybody writes: Kubernetes' own, and those of the tools that make manifests. */
+/** Domains of Kubernetes itself and of tools that make manifests; their labels are in everybody's objects. */
 const COMMON_DOMAINS = ["kubernetes.io", "k8s.io", "helm.sh"];
 
 /**
- * Whether a selector is for pods that an operator creates, which are in no file: it asks for a label of a domain, as
- * `strimzi.io/cluster`, and none of the pods has a label of this domain.
+ * Returns whether a selector is for pods that an operator creates and that are in no file: it requires a label with a
+ * domain, such as `strimzi.io/cluster`, and no pod has a label of this domain.
  *
- * A misspelt label is not taken for one: then its domain is that of other labels.
+ * A misspelt label does not count, since other labels have its domain.
  */
 export function isOfOperator(
   { labelDomains }: LintContext,
@@ -23,7 +23,7 @@ export function isOfOperator(
   return domains.some((domain) => domain !== "" && !isCommon(domain) && !labelDomains.has(domain));
 }
 
-/** The domains of the labels that some pods have: `strimzi.io` of `strimzi.io/cluster`, empty of `app`. */
+/** Returns the domains in the keys of some pods' labels: `strimzi.io` for `strimzi.io/cluster`, empty for `app`. */
 export function labelDomainsOf(pods: readonly Pod[]): ReadonlySet<string> {
   return new Set(pods.flatMap(({ labels }) => Object.keys(labels).map(domainOf)));
 }

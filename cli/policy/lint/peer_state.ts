@@ -14,21 +14,21 @@ import type { LintContext, RuleSite } from "./context.ts";
 import type { Suggestion } from "./nearest_label.ts";
 import { nearestLabel } from "./nearest_label.ts";
 
-/** What a peer comes to among the objects that were read. */
+/** The state of a peer among the objects that were read. */
 export type PeerState =
   | { readonly type: "something" }
-  /** Its pods are all of the host's network. */
+  /** All its pods are in the host's network. */
   | { readonly type: "host network" }
-  /** No namespace has the labels, and one has labels like them. */
+  /** No namespace has the labels, but one has similar ones. */
   | { readonly type: "typo"; readonly suggestion: Suggestion }
-  /** No namespace that was read has the labels: it may be elsewhere. */
+  /** No namespace that was read has the labels; others may have them. */
   | { readonly type: "unknown namespace" }
-  /** There are pods where it looks, and none of them has the labels. */
+  /** Its namespaces have pods, but none with the labels. */
   | { readonly type: "nothing"; readonly suggestion: Suggestion | undefined };
 
 type Peer = PolicyPeer | ClusterPolicyPeer;
 
-/** A peer of a rule with what it comes to. */
+/** A peer of a rule, with its state. */
 export interface JudgedPeer {
   readonly peer: Peer;
   readonly state: PeerState;
@@ -36,7 +36,7 @@ export interface JudgedPeer {
 
 const SOMETHING: PeerState = { type: "something" };
 
-/** The peers of a rule; none for a rule that is for everyone. */
+/** Returns the peers of a rule with their states; none for a rule without peers. */
 export function judgedPeers(context: LintContext, { linted, rule, indexed }: RuleSite): readonly JudgedPeer[] {
   const peers: readonly Peer[] = rule.peers ?? [];
   const own = ownNamespace(linted.policy);
@@ -59,15 +59,15 @@ function emptyState(context: LintContext, peer: PodPeer, own: string): PeerState
     return suggestion === undefined ? { type: "unknown namespace" } : { type: "typo", suggestion };
   }
   const there = context.pods.filter(({ namespace }) => names.has(namespace));
-  // Namespaces without any pod in the files say nothing about what runs there.
+  // If a namespace has no pod in the files, nothing is known about its pods.
   if (there.length === 0) return { type: "unknown namespace" };
   const labels = there.map((pod) => pod.labels);
   return { type: "nothing", suggestion: peer.podSelector && nearestLabel(peer.podSelector, labels) };
 }
 
 /**
- * Returns the pods that a rule's ipBlocks have or may have: a pod without an address, such as one out of a template, may get one
- * of theirs.
+ * Returns the pods whose addresses are, or may be, in a rule's ipBlocks: one without an address, as from a template,
+ * may get one there.
  */
 export function podsOfBlocks({ pods }: LintContext, { indexed }: RuleSite): readonly Pod[] {
   const blocks = (indexed.peers ?? []).filter(({ type }) => type === "addresses");
@@ -80,7 +80,7 @@ export function podsOfBlocks({ pods }: LintContext, { indexed }: RuleSite): read
   });
 }
 
-/** The pods of the host's network that a selector would select, if selectors did. */
+/** Returns the pods of the host's network that would match a selector. */
 export function hostPodsOf(
   context: LintContext,
   { podSelector, namespaceSelector }: Pick<PodPeer, "podSelector" | "namespaceSelector">,
@@ -92,13 +92,13 @@ export function hostPodsOf(
   );
 }
 
-/** Whom a policy is for. */
+/** Returns the pods that a policy selects, as a peer. */
 export function subjectOf(policy: NetworkPolicy | ClusterNetworkPolicy): PodPeer {
   if (policy.kind === "ClusterNetworkPolicy") return policy.subject;
   return { type: "pods", index: 0, podSelector: policy.podSelector, namespaceSelector: undefined };
 }
 
-/** The namespaces a selector selects, by name; without one the policy's own. */
+/** Returns the names of the namespaces that a selector selects; without a selector, the policy's own. */
 export function namespacesOf(
   { namespaces }: LintContext,
   selector: LabelSelector | undefined,
@@ -108,7 +108,7 @@ export function namespacesOf(
   return new Set([...namespaces].flatMap(([name, labels]) => (selects(selector, labels) ? [name] : [])));
 }
 
-/** The namespace in which selectors select by default; cluster-wide policies have none. */
+/** Returns the namespace of a policy, in which its selectors select by default; empty for cluster-wide policies. */
 export function ownNamespace(policy: object): string {
   return "namespace" in policy && typeof policy.namespace === "string" ? policy.namespace : "";
 }

@@ -5,7 +5,7 @@ import type { Style } from "../../style.ts";
 import type { Finding, LintRule, Place, Severity } from "./finding.ts";
 import { documentationOf, SEVERITIES } from "./finding.ts";
 
-/** For people: file by file, a finding with its fix below it, and behind all of them whole objects that replace others. */
+/** Yields the findings for people, by file and each with its fix, and at the end the objects that replace others. */
 export function* lintTable(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
   for (const [file, ofFile] of Map.groupBy(findings, ({ place }) => place.file)) {
     const rows = ofFile.flatMap(({ severity, id, place, message, fix }) => [
@@ -18,7 +18,7 @@ export function* lintTable(findings: readonly Finding[], columns: number, style:
   yield `${countText(findings)}\n`;
 }
 
-/** A finding a line. */
+/** Yields the findings, each in one line. */
 export function* lintWide(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
   const rows = findings.map(({ severity, id, place, message, fix }) => [
     coloured(severity, style),
@@ -34,7 +34,7 @@ export function* lintWide(findings: readonly Finding[], columns: number, style: 
   yield `${countText(findings)}\n`;
 }
 
-/** A list of `{id, severity, object, file, line, message, fix, documentation}`, with `replacement` where the fix is a whole object. */
+/** A list of `{id, severity, object, file, line, message, fix, documentation}`, and `replacement` if there is one. */
 export function lintJson(findings: readonly Finding[]): string {
   const list = findings.map(({ id, severity, place: { object, file, line }, message, fix, replacement }) => ({
     id,
@@ -50,7 +50,7 @@ export function lintJson(findings: readonly Finding[]): string {
   return `${JSON.stringify(list, null, 2)}\n`;
 }
 
-/** The table of rules. */
+/** Returns the table of rules. */
 export function rulesTable(rules: readonly LintRule[], columns: number): string {
   const rows = rules.map(({ id, severity, summary }) => [id, severity, summary]);
   return formatTable(["rule", "severity", "what it tells"], rows, columns);
@@ -68,7 +68,7 @@ function objectText({ object }: Place): string {
   return object === "" ? "" : `${printable(object)}: `;
 }
 
-/** Where it is, as editors and terminals find it. */
+/** Returns the place in the form that editors and terminals recognize. */
 function placeText({ file, line }: Pick<Place, "file" | "line">): string {
   return printable(locationText(file, line));
 }

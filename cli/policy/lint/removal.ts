@@ -10,12 +10,12 @@ import { outsideRegions } from "../outside_region.ts";
 
 type Policy = NetworkPolicy | ClusterNetworkPolicy;
 
-/** More pairs of ends are not compared, and the policy then counts as needed. */
+/** The most pairs of ends that are compared; with more, the policy counts as needed. */
 const MOST_PAIRS = 100_000;
 
 /**
- * What would change without policies, found by asking with and without them: between one or two pods of each class
- * (podClasses), nodes, and an address of each range outside that policies tell apart.
+ * Finds policies without an effect. It compares the connections with and without them, between one or two pods of each
+ * class (podClasses), nodes, and an address of each outside range that policies distinguish.
  */
 export class Removal {
   #index: PolicyIndex;
@@ -24,7 +24,7 @@ export class Removal {
   constructor(index: PolicyIndex) {
     const chosen = podClasses(index).flatMap(({ pods }) => representatives(index, pods));
     const keep = new Set(chosen);
-    // A small index is quick to change: nothing else in it depends on how many pods of a class there are.
+    // A small index is quick to change, and its other parts do not depend on the number of pods in a class.
     this.#index = { ...index, pods: new Map([...index.pods].filter(([key]) => keep.has(key))) };
     const pods = chosen.map((key): FlowEnd => ({ type: "pod", key }));
     const nodes = [...index.nodes.keys()].map((name): FlowEnd => ({ type: "node", name }));
@@ -32,7 +32,7 @@ export class Removal {
     this.#ends = [...outside.map((address): FlowEnd => ({ type: "address", address })), ...nodes, ...pods];
   }
 
-  /** Takes a policy away for good if that changes no connection. @returns whether it did */
+  /** Removes a policy for good if that changes no connection. @returns whether it was removed */
   removeIfUnneeded(policy: Policy): boolean {
     const subjects = [...this.#index.pods].filter(([, entry]) => isSubject(entry, policy)).map(([key]) => key);
     if (subjects.length * this.#ends.length > MOST_PAIRS || this.#mayBeNeededAtHome(policy, subjects)) return false;
@@ -44,7 +44,7 @@ export class Removal {
     return true;
   }
 
-  /** Its own node is kept from a pod by nothing but ClusterNetworkPolicies, and of pods of templates nobody knows it. */
+  /** Only ClusterNetworkPolicies block a pod's own node, and of a template's pods nobody knows the node. */
   #mayBeNeededAtHome(policy: Policy, subjects: readonly string[]): boolean {
     if (policy.kind === "NetworkPolicy") return false;
     const namesNodes = [...policy.egress, ...policy.ingress].some(
@@ -59,7 +59,7 @@ export class Removal {
     const ways: readonly FlowEnds[] = [
       { source: pod, destination: end },
       { source: end, destination: pod },
-      // Through a Service a pod is subject to ClusterNetworkPolicies for itself.
+      // ClusterNetworkPolicies apply to a pod's connections to itself through a Service.
       ...(isItself ? [{ source: pod, destination: end, isThroughService: true }] : []),
     ];
     return ways.some((ends) =>
@@ -71,7 +71,7 @@ export class Removal {
   }
 }
 
-/** One that is on a node, one that is on another, and a second in any case: a pod and itself, and its own node, are special. */
+/** Returns two pods of a class, if possible on different nodes: a pod with itself, or with its own node, is special. */
 function representatives({ pods }: PolicyIndex, [first, ...others]: readonly [string, ...string[]]): readonly string[] {
   const nodeOf = (key: string): string | undefined => pods.get(key)?.pod.nodeName;
   const second = others.find((key) => nodeOf(key) !== nodeOf(first)) ?? others[0];

@@ -19,7 +19,7 @@ import { tooLarge } from "./rules/too_large.ts";
 import { controllerKeptOut } from "./rules/ways_in.ts";
 import { undefinedOrder } from "./rules/undefined_order.ts";
 
-/** Everything lint looks for. */
+/** All rules of lint. */
 export const RULES: readonly LintRule[] = [
   invalid,
   exceptOutsideCidr,

@@ -33,9 +33,9 @@ const optionsSchema = v.object({
 });
 
 /**
- * Input with problems is linted, too: they are findings.
+ * Prints the findings, also for input with problems, which are findings, too.
  *
- * @returns what is wrong with the command line, or how the command ends
+ * @returns an error in the command line, or the exit code
  * @throws DrawbridgeError ERR_INPUT as readInput, ERR_CONFIGURATION
  */
 export async function runLint(io: Io, options: unknown): Promise<ExitCode | string> {
@@ -49,11 +49,11 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   }
   const settings = lintSettingsOf(configurationOf(io, config, input.filename));
   const comments = new IgnoreComments();
-  // Fields that the API does not have are findings here.
+  // Here, fields that the API does not have are findings.
   const read = { ...input, validate: undefined, waysIn: true };
   const manifests = await readInput({ ...io, files: comments.watching(io.files) }, read);
   tellAll(io, manifests.leftOut);
-  // The other doubts are findings.
+  // Findings report the other doubts.
   for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);
   const context = lintContext(manifests, settings, ingressController);
   for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);

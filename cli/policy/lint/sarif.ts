@@ -9,10 +9,10 @@ const LEVELS = { error: "error", warning: "warning", info: "note" } as const sat
 >;
 
 /**
- * Findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. The fix is a sentence and no edit, so it stands
- * in the message.
+ * Returns findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. A fix is a sentence and not an edit,
+ * so it is part of the message.
  *
- * @param rules all that were asked, those without findings among them
+ * @param rules all rules that ran, including those without findings
  */
 export function lintSarif(findings: readonly Finding[], rules: readonly LintRule[]): string {
   const indexes = new Map(rules.map(({ id }, i) => [id, i]));
@@ -61,7 +61,7 @@ function resultOf(
   };
 }
 
-/** A path as a reference: relative ones stay so, and whoever shows them knows to what. */
+/** Returns a path as a reference; the viewer resolves a relative one. */
 function uriOf(file: string): string {
   if (file.startsWith("/")) return pathToFileURL(file).href;
   const reference = file.split("/").map(encodeURIComponent).join("/");

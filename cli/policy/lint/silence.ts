@@ -7,10 +7,10 @@ import { EXPLANATIONS } from "./explanations.ts";
 import type { Finding, LintRule, Place } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 
-/** On an object: the ids of findings that are not reported of it, with commas in between. */
+/** The annotation with the IDs of findings that are not reported for an object, separated by commas. */
 export const IGNORE_ANNOTATION = "drawbridge.dev/lint-ignore";
 
-/** A comment by which somebody meant to silence a finding, and that does not. */
+/** Reports comments that should silence a finding but do not. */
 export const ignoreComment: LintRule = {
   id: "ignore-comment",
   severity: "warning",
@@ -19,10 +19,10 @@ export const ignoreComment: LintRule = {
 };
 
 /**
- * Findings without those that an annotation of the object or a comment silences; a comment is about the line it stands on,
- * or the line after it, and where the object begins about all of it.
+ * Returns findings without those that an annotation or a comment silences. A comment applies to its own line or the
+ * line after it and, at the first line of an object, to the whole object.
  *
- * @param rules those that were asked: a comment for another one may be needed
+ * @param rules the rules that run: a comment for another rule may be needed
  */
 export function withoutSilenced(
   findings: readonly Finding[],

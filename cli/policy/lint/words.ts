@@ -5,18 +5,18 @@ import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_polic
 import { requirementsOf } from "./coverage.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 
-/** A selector as kubectl writes it, requirements of the same kind side by side: `app=web,tier in (a, b)`. */
+/** Returns a selector in kubectl's form, with matchLabels as requirements: `app=web,tier in (a, b)`. */
 export function selectorText(selector: LabelSelector): string {
   return requirementsOf(selector).map(requirementText).join(",");
 }
 
-/** Whether a selector selects everything. */
+/** Returns whether a selector selects everything. */
 export function isEmptySelector(selector: LabelSelector): boolean {
   return requirementsOf(selector).length === 0;
 }
 
 /**
- * Whom a peer stands for, in words (POL-23).
+ * Returns a peer in words (POL-23).
  *
  * @param own the policy's namespace
  */
@@ -43,7 +43,7 @@ function podsText({ podSelector, namespaceSelector }: PodPeer, own: string): str
   return `${pods} in namespaces with ${selectorText(namespaceSelector)}`;
 }
 
-/** A port of a rule: `80/TCP`, `8000-8080/TCP`, `"http"/TCP`, `all/UDP`. */
+/** Returns a port of a rule: `80/TCP`, `8000-8080/TCP`, `"http"/TCP`, `all/UDP`. */
 export function portText({ protocol, port, endPort }: PortPattern): string {
   const suffix = protocol === undefined ? "" : `/${protocol}`;
   if (port === undefined) return `all${suffix}`;
@@ -53,7 +53,7 @@ export function portText({ protocol, port, endPort }: PortPattern): string {
 
 const MOST_NAMED = 3;
 
-/** Some names, and how many more there are. */
+/** Returns some names, and the number of the others. */
 export function namesText(names: readonly string[]): string {
   return shortList(names, MOST_NAMED);
 }

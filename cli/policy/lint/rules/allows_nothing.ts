@@ -40,7 +40,7 @@ function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
   return [remark(linted.manifest, path, message, "give the ports as numbers")];
 }
 
-/** Whether a rule is for addresses and names of ports only, and no pod that may have such an address has such a port (POL-31). */
+/** Returns whether a rule has only addresses and port names that no pod with such an address has (POL-31). */
 function isNamesForAddresses(context: LintContext, site: RuleSite): boolean {
   const { direction, rule } = site;
   const peers = rule.peers ?? [];
@@ -55,7 +55,7 @@ function isNamesForAddresses(context: LintContext, site: RuleSite): boolean {
   );
 }
 
-/** A type that is listed, perhaps by habit, while the policy and all others of its pods have rules for the other alone. */
+/** Reports a policy type without rules, perhaps a habit, if no policy of these pods has rules for it. */
 function closedDirection(
   { index }: LintContext,
   { manifest, policy, pods }: LintedPolicy<NetworkPolicy>,
@@ -74,6 +74,6 @@ function closedDirection(
   const type = direction === "egress" ? "Egress" : "Ingress";
   const message = `policyTypes has ${type}, and no policy of these pods has ${direction} rules: they allow no ${direction} at all`;
   const fix = `leave ${type} out of policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;
-  // A type without rules may be meant just so.
+  // A type without rules may be intended.
   return [asInfo(remark(manifest, ["spec", "policyTypes"], message, fix))];
 }

@@ -14,7 +14,7 @@ import { namesText } from "../words.ts";
 const DNS_LABEL = "k8s-app";
 const DNS_NAMES = ["kube-dns", "coredns"];
 
-/** What stands for the cluster's DNS where the files do not have it: as every distribution labels it. */
+/** The cluster's DNS where files do not have it, with the labels that every distribution uses. */
 const STAND_IN = {
   apiVersion: "v1",
   kind: "Pod",
@@ -36,7 +36,7 @@ export const dnsForgotten: LintRule = {
   severity: "warning",
   summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
   check: (context) => {
-    // Nothing keeps pods from the node's own DNS (POL-72).
+    // Pods always reach the node's own DNS (POL-72).
     if (context.settings.nodeLocalDNS.length > 0) return [];
     const { index, server, port } = dnsOf(context);
     const told = new Set<DirectionProfile>();
@@ -58,7 +58,7 @@ function profileOf(index: PolicyIndex, { key }: Pod): DirectionProfile {
   return index.pods.get(key)?.subject?.profile.egress ?? { admin: [], isolating: [], shadow: [], baseline: [] };
 }
 
-/** Whether a pod has egress rules, and none of them lets it ask for names. */
+/** Returns whether a pod has egress rules, none of which lets it query DNS. */
 function isWithoutDns(
   index: PolicyIndex,
   pod: Pod,
@@ -74,7 +74,7 @@ function isWithoutDns(
   return verdict.kind !== "impossible" && !verdict.egress.isAllowed;
 }
 
-/** Port 53 of addresses: a resolver outside of the cluster, or one on each node, is for the user to know. */
+/** Returns whether a rule opens port 53 to addresses: a resolver outside or on each node is for the user to know. */
 function allowsByAddress({ egress }: NetworkPolicy): boolean {
   return egress.some(
     ({ peers, ports }) => peers?.some(({ type }) => type === "ipBlock") === true && (ports?.some(isDns) ?? true),
@@ -89,7 +89,7 @@ function isDns({ protocol, port, endPort }: PolicyPort): boolean {
 interface Dns {
   readonly index: PolicyIndex;
   readonly server: Pod;
-  /** Where its pods listen. */
+  /** The port on which its pods listen. */
   readonly port: number;
 }
 

@@ -5,10 +5,10 @@ import type { LintContext, NetworkSite } from "../context.ts";
 import { remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 
-/** A place where the API leaves something open and engines have decided differently; undefined where a rule has none. */
+/** Returns how engines differ in a point that the API leaves open; undefined where a rule has none. */
 type Corner = (context: LintContext, site: NetworkSite) => string | undefined;
 
-/** In the order in which they are told. */
+/** In the order of the report. */
 const CORNERS: readonly Corner[] = [podAddresses, clientAddress, wholeIpv6, namedEgress, sctp, icmp];
 
 export const enginesDiffer: LintRule = {
@@ -17,7 +17,7 @@ export const enginesDiffer: LintRule = {
   summary: "The API leaves open what a rule means, and engines differ; the finding says what Drawbridge does.",
   check: (context) => [
     ...[...Map.groupBy(context.networkSites, ({ linted }) => linted)].flatMap(([{ manifest }, sites]) => {
-      // What holds of several rules of a policy is told of the first.
+      // A message that applies to several rules of a policy is reported for the first.
       const told = new Map<string, FieldPath>();
       for (const site of sites) {
         for (const corner of CORNERS) {

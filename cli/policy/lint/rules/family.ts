@@ -19,7 +19,7 @@ export const familyForgotten: LintRule = {
         );
         const [first] = blocks;
         const families = new Set(blocks.map(({ peer }) => cidrFamily(peer.cidr)));
-        // A rule for everyone leaves neither family out.
+        // A rule without peers includes both families.
         if (first === undefined || families.size > 1 || policy[direction].some(({ peers }) => peers === undefined))
           return [];
         const [here = 4] = families;
@@ -34,7 +34,7 @@ function other(family: Family): Family {
   return family === 4 ? 6 : 4;
 }
 
-/** By their addresses; pods that have none yet get what the cluster's nodes and Services have. */
+/** Returns whether pods are dual-stack, by their addresses; if none has any yet, by those of nodes and Services. */
 function areDualStack({ nodes, services }: LintContext, pods: readonly Pod[]): boolean {
   const known = pods.filter(({ addresses }) => addresses.length > 0);
   if (known.length > 0) return known.some(({ addresses }) => new Set(addresses.map(familyOf)).size > 1);

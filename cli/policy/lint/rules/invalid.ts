@@ -2,10 +2,10 @@ import type { ManifestProblem } from "../../../input/manifests.ts";
 import type { LintContext } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
-/** How the gate says that an exception is not inside its block. */
+/** Matches the gate's message about an exception that is not inside its block. */
 const OUTSIDE_EXCEPT = /\.except\[\d+\]: .*expected a smaller range inside/;
 
-/** What cannot be read: an object the API server would refuse, a file that is no YAML. */
+/** Reports what cannot be read: an object that the API server would refuse, or a file that is not YAML. */
 export const invalid: LintRule = {
   id: "invalid",
   severity: "error",
@@ -26,7 +26,7 @@ export const exceptOutsideCidr: LintRule = {
     ),
 };
 
-/** Rules that a server takes and that fail closed here: of the experimental part of the API. */
+/** Reports rules of the experimental API, which a server accepts and which fail closed here. */
 export const experimental: LintRule = {
   id: "experimental",
   severity: "warning",
@@ -38,12 +38,12 @@ function isOutsideExcept({ message }: ManifestProblem): boolean {
   return OUTSIDE_EXCEPT.test(message);
 }
 
-/** Those that no other rule tells of. */
+/** Returns the problems that no other rule reports. */
 function problemsOf(
   { manifests }: LintContext,
   isMeant: (problem: ManifestProblem) => boolean,
 ): readonly ManifestProblem[] {
-  // By the objects themselves: all of a file may stand in one line.
+  // The key is the object itself, since a file may have all of them in one line.
   const foreign = new Set(manifests.foreignPolicies.map(({ source }) => source));
   return manifests.problems.filter((problem) => isMeant(problem) && !foreign.has(problem.source));
 }

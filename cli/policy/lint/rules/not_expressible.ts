@@ -10,7 +10,7 @@ import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../cover
 import type { LintRule, Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
 
-/** What people mean by fields the API does not have (POL-50), by a word in the field's name. */
+/** The intention for fields that the API does not have (POL-50), by a word in the field's name. */
 const MEANT: readonly (readonly [RegExp, string, string])[] = [
   [
     /deny|action|drop|reject|block/i,
@@ -27,7 +27,7 @@ const MEANT: readonly (readonly [RegExp, string, string])[] = [
   [/priority|order|tier/i, "an order of policies", "NetworkPolicies add up: use ClusterNetworkPolicy for an order"],
 ];
 
-/** Labels that are nodes' and never pods'. */
+/** Matches labels that nodes have and pods never have. */
 const NODE_LABELS = /^(kubernetes\.io\/(hostname|os|arch)$|node-role\.kubernetes\.io\/|node\.kubernetes\.io\/)/;
 const LOOPBACKS = ["127.0.0.0/8", "::1/128"].map((text) => parseCidr(text));
 
@@ -69,11 +69,11 @@ function meaningOf(
   return { meant: `; NetworkPolicy cannot express ${what}`, fix };
 }
 
-/** A policy that was refused, perhaps for what is said with such a field alone. */
+/** Reports a refused policy, whose mistake may be only such a field. */
 function refusedFields({ file, line, message, source }: ManifestProblem): readonly Remark[] {
   if (textAt(source, "kind") !== "NetworkPolicy") return [];
   const name = `${textAt(source, "metadata", "namespace") ?? "default"}/${textAt(source, "metadata", "name") ?? ""}`;
-  // One problem of several of an object is enough to tell.
+  // One of several problems of an object suffices for the report.
   if (!message.includes("expected podSelector, namespaceSelector or both")) return [];
   return unknownFields(source).flatMap((field) => {
     const { meant, fix } = meaningOf(field);
@@ -83,7 +83,7 @@ function refusedFields({ file, line, message, source }: ManifestProblem): readon
   });
 }
 
-/** A policy that says by its name that it denies, and has a rule for everyone and everything. */
+/** Reports a policy whose name says that it denies, but that has a rule for all peers and ports. */
 function openDeny({ manifest, policy }: LintedPolicy<NetworkPolicy>): readonly Remark[] {
   if (!/(^|[-.])(deny|block|reject|drop)([-.]|$)/.test(policy.name)) return [];
   return DIRECTIONS.flatMap((direction) =>
@@ -109,7 +109,7 @@ function nodeLabels(site: NetworkSite): readonly Remark[] {
   });
 }
 
-/** An exception takes nothing from other rules: it is no deny (POL-25). */
+/** Reports exceptions that other rules allow: an exception does not deny (POL-25). */
 function exceptAsDeny({ networkSites }: LintContext, site: NetworkSite): readonly Remark[] {
   const { policy } = site.linted;
   if (site.rule.peers?.some((peer) => peer.type === "ipBlock" && peer.except.length > 0) !== true) return [];
@@ -143,7 +143,7 @@ function allowsAll(peers: NetworkSite["rule"]["peers"], range: Cidr): boolean {
   );
 }
 
-/** The node a pod runs on, and the pod itself, are never cut off (POL-06, POL-07). */
+/** Reports exceptions for the own node or the pod itself, which are never cut off (POL-06, POL-07). */
 function ownNodeOrItself({ nodes, settings }: LintContext, site: NetworkSite): readonly Remark[] {
   const isNodePoliced = settings.policePodToOwnNode && site.direction === "egress";
   return (site.rule.peers ?? []).flatMap((peer) => {

@@ -20,7 +20,7 @@ export const andOr: LintRule = {
     }),
 };
 
-/** What a rule with selectors means, where that is easily taken for something else (POL-23). */
+/** Explains a rule with selectors that is easily misread (POL-23). */
 export const peersReadAs: LintRule = {
   id: "peers-read-as",
   severity: "info",
@@ -41,7 +41,7 @@ interface ItemsApart {
   readonly second: PodPeer;
 }
 
-/** One item with a namespaceSelector alone and next to it one with a podSelector alone, both asking for something. */
+/** Returns an item with only a namespaceSelector and an adjacent one with only a podSelector, neither of them empty. */
 function itemsApart(peers: readonly PolicyPeer[]): ItemsApart | undefined {
   for (const [i, second] of peers.entries()) {
     const first = peers[i - 1];
@@ -58,7 +58,7 @@ function isNamespacesAlone(peer: PodPeer): boolean {
 }
 
 function isPodsAlone({ podSelector, namespaceSelector }: PodPeer): boolean {
-  // All pods of the own namespace beside those of others is what people write on purpose.
+  // People combine all pods of their own namespace with those of others on purpose.
   return namespaceSelector === undefined && podSelector !== undefined && !isEmptySelector(podSelector);
 }
 
@@ -72,7 +72,7 @@ function combined({ first, second }: ItemsApart): string {
   return peerText({ type: "pods", index: 0, podSelector, namespaceSelector }, "");
 }
 
-/** Every peer as it is read. */
+/** Returns every peer in words. */
 function readingOf({ linted, rule }: NetworkSite): string {
   const own = ownNamespace(linted.policy);
   return (rule.peers ?? []).map((peer) => peerText(peer, own)).join(" OR ");
@@ -92,7 +92,7 @@ export const hostNetwork: LintRule = {
 function subjectRemarks(context: LintContext, { manifest, policy, pods }: LintedPolicy): readonly Remark[] {
   const subject = subjectOf(policy);
   const found = hostPodsOf(context, subject, ownNamespace(policy));
-  // A selector for all pods is not about these.
+  // A selector for all pods is not meant for these.
   const isAboutThem = subject.podSelector !== undefined && !isEmptySelector(subject.podSelector);
   if (found.length === 0 || (!isAboutThem && pods.length > 0)) return [];
   const names = namesText(found.map(({ key }) => key));

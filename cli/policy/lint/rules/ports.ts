@@ -21,7 +21,7 @@ export const unknownPortName: LintRule = {
   check: (context) => portSites(context).flatMap((site) => nameRemarks(context, site)),
 };
 
-/** A rule with ports, and the pods whose ports they are. */
+/** A rule with ports, and the pods that have these ports. */
 interface PortSite extends RuleSite {
   readonly ports: readonly PortPattern[];
   readonly destinations: readonly Pod[];
@@ -34,7 +34,7 @@ function portSites(context: LintContext): readonly PortSite[] {
   });
 }
 
-/** On ingress the selected pods, on egress the peers; of rules for everyone all pods. */
+/** Returns the selected pods for ingress and the peers for egress; all pods for rules without peers. */
 function destinationsOf(context: LintContext, { linted, direction, indexed }: RuleSite): readonly Pod[] {
   if (direction === "ingress") return linted.pods;
   if (indexed.peers === undefined) return context.pods;
@@ -42,7 +42,7 @@ function destinationsOf(context: LintContext, { linted, direction, indexed }: Ru
 }
 
 function servicePortRemarks({ services }: LintContext, site: PortSite): readonly Remark[] {
-  // Everyone's pods have everyone's Services: what is meant cannot be told.
+  // All pods have all Services, so the intention is unknown.
   if (site.direction === "egress" && site.indexed.peers === undefined) return [];
   const behind = services.flatMap(({ service, pods }) => {
     const here = pods.filter((pod) => site.destinations.includes(pod));
@@ -52,7 +52,7 @@ function servicePortRemarks({ services }: LintContext, site: PortSite): readonly
     const { port, endPort, protocol } = pattern;
     if (typeof port !== "number" || endPort !== undefined || protocol === undefined) return [];
     const ofProtocol = behind.filter((one) => one.port.protocol === protocol);
-    // Somebody does listen on it.
+    // A pod listens on this port.
     if (ofProtocol.some(({ target }) => target === port)) return [];
     const found = ofProtocol.find((one) => one.port.port === port && one.target !== undefined);
     if (found?.target === undefined || hasPort(site.ports, found.target, protocol)) return [];
@@ -62,7 +62,7 @@ function servicePortRemarks({ services }: LintContext, site: PortSite): readonly
   });
 }
 
-/** Where a pod gets what is sent to a Service's port; undefined where it has no port of the name. */
+/** Returns the pod's port for a Service's port; undefined where it has no port of the name. */
 function targetOf({ targetPort, protocol }: ServicePort, { ports }: Pod): number | undefined {
   if (typeof targetPort === "number") return targetPort;
   return ports.find((one) => one.name === targetPort && one.protocol === protocol)?.port;

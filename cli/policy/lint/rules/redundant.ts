@@ -16,7 +16,7 @@ export const redundant: LintRule = {
   check: ({ index, networkPolicies, clusterPolicies }) => {
     const removal = new Removal(index);
     const all: readonly LintedPolicy[] = [...networkPolicies, ...clusterPolicies];
-    // The last goes first, so that of two equal ones it is the second that is told of.
+    // The last one is tried first, so that of two equal policies the second is reported.
     const gone = all.toReversed().filter(({ policy, pods }) => {
       return pods.length > 0 && isInForce(policy) && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
     });
@@ -28,12 +28,12 @@ export const redundant: LintRule = {
   },
 };
 
-/** A policy in shadow changes nothing on purpose. */
+/** A policy in shadow has no effect on purpose. */
 function isInForce(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
   return policy.kind === "ClusterNetworkPolicy" || !isShadow(policy);
 }
 
-/** Allows everything in each direction that it isolates, as charts have it whose policies can be turned on. */
+/** Returns whether a policy allows all in each direction that it isolates, as in charts with optional policies. */
 function allowsAll(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
   if (policy.kind === "ClusterNetworkPolicy") return false;
   return DIRECTIONS.every(
@@ -41,7 +41,7 @@ function allowsAll(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
   );
 }
 
-/** What closes a whole namespace is there for pods to come, whatever others do for those that are there. */
+/** Returns whether a policy closes a whole namespace, and so is meant for future pods, whatever others do. */
 function isDefaultDeny(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
   if (policy.kind === "ClusterNetworkPolicy") return false;
   return isEmptySelector(policy.podSelector) && DIRECTIONS.every((direction) => policy[direction].length === 0);

@@ -38,7 +38,7 @@ export const nodesReachable: LintRule = {
     }),
 };
 
-/** What an API server gives a load balancer's Service unless told not to. */
+/** Returns whether a load balancer's Service gets node ports, which the API server assigns unless told otherwise. */
 function hasNodePorts({ type, ports }: Service, source: unknown): boolean {
   if (type !== "LoadBalancer" || ports.length === 0) return false;
   if (ports.some(({ nodePort }) => nodePort !== undefined)) return true;
@@ -79,7 +79,7 @@ export const serviceAddress: LintRule = {
     }),
 };
 
-/** Pods or nodes have addresses of the prefix: it is not for Services alone. */
+/** Returns whether pods or nodes have addresses in the prefix, so that it is not only for Services. */
 function hasOwners({ index }: LintContext, cidr: Parameters<typeof cidrContains>[0]): boolean {
   return cidr.prefixLength === 0 || [...index.owners.keys()].some((address) => cidrContains(cidr, address));
 }

@@ -20,7 +20,7 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
     const labels = namespaces.get(namespace);
     const covers = (outer: NetworkSite, inner: NetworkSite): boolean =>
       outer.direction === inner.direction &&
-      // A policy in shadow covers none that is in force.
+      // A policy in shadow does not cover one in force.
       (!isShadow(outer.linted.policy) || isShadow(inner.linted.policy)) &&
       selectorCovers(outer.linted.policy.podSelector, inner.linted.policy.podSelector) &&
       ruleCovers(outer.rule, inner.rule, labels);
@@ -33,7 +33,7 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
   });
 }
 
-/** The first that matches counts, so only an earlier one can take everything away. */
+/** The first matching rule decides, so only an earlier one can cover another completely. */
 function shadowedClusterRules({ clusterSites }: LintContext): readonly Remark[] {
   return clusterSites.flatMap((site, i) => {
     const cover = clusterSites

@@ -6,7 +6,7 @@ import type { LintContext } from "../context.ts";
 import { remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
-/** Reserved (RFC 1112): no cluster has it. */
+/** An address of 240.0.0.0/4, reserved (RFC 1112): no cluster has it. */
 const STAND_IN = parseAddress("240.0.0.1");
 
 export const tooLarge: LintRule = {
@@ -25,7 +25,7 @@ function largePolicies({ index, networkPolicies }: LintContext): readonly Remark
   );
 }
 
-/** As what stands in the files: with the endpoints of their slices, and an address that the API server gives. */
+/** Reports Services that are too large with their slices' endpoints, and an address if they have none yet. */
 function largeServices({ services, store, settings }: LintContext): readonly Remark[] {
   const whole = services.map(({ service }) => withAddress(service));
   const found = oversizedServices(whole, [...store.endpointSlices.values()], settings.refuseExternalIps);

@@ -23,7 +23,7 @@ export const controllerKeptOut: LintRule = {
   },
 };
 
-/** Of a backend the pods that a controller's pod may not reach, in one remark. */
+/** Reports, in one remark, the pods of a backend that a controller's pod may not reach. */
 function keptOut(
   context: LintContext,
   all: PodConnections,
@@ -52,7 +52,7 @@ function keptOut(
   return [{ place: { object: name, file, line: lineOf(path), source }, message, fix }];
 }
 
-/** Whose policies deny it. */
+/** Returns the policies that deny a connection. */
 function reasonOf({ index, manifests }: LintContext, controller: Pod, { pod, port }: EndpointOf): string {
   const ends = { source: { type: "pod", key: controller.key }, destination: { type: "pod", key: pod.key } } as const;
   const verdict = evaluatePolicy(index, { ...ends, protocol: "TCP", port });
