@@ -4,25 +4,25 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { Protocol } from "../../../policyd/cluster/model.ts";
 import type { Flow } from "../../../policyd/policy/evaluate/flow.ts";
 
-/** A connection as a node's table of connections has it. */
+/** A connection from a node's table of connections. */
 export interface Connection {
   readonly protocol: Protocol | "ICMP";
   readonly source: Address;
-  /** Of the client; undefined for ICMP. */
+  /** The client's port; undefined for ICMP. */
   readonly sourcePort: number | undefined;
-  /** The address and port that the client asked for: a Service's, where it went through one. */
+  /** The address and port that the client used: a Service's, if the connection passed one. */
   readonly asked: Address;
   readonly askedPort: number | undefined;
   /** The address and port that answer. */
   readonly destination: Address;
   readonly port: number | undefined;
-  /** Whether the table only remembers it: a TCP connection that both ends have closed. */
+  /** Whether the connection has ended and only its entry remains, as for TCP after both ends have closed. */
   readonly hasEnded?: boolean;
-  /** The range of which the end outside is one address, where all of it is meant. */
+  /** A range of outside addresses, which the end outside represents. */
   readonly outside?: Cidr;
 }
 
-/** The connection as policies see it: with the client's own address, and the endpoint behind a Service (POL-27). */
+/** Returns the connection as policies see it: the client's own address, and the endpoint after a Service (POL-27). */
 export function flowOf({ protocol, source, asked, destination, port }: Connection): Flow {
   return {
     source: { type: "address", address: source },
@@ -33,12 +33,12 @@ export function flowOf({ protocol, source, asked, destination, port }: Connectio
   };
 }
 
-/** One text for the entries of one connection, which the tables of both its nodes have. */
+/** Returns a text that is equal for the entries of one connection in the tables of both its nodes. */
 export function connectionKey({ protocol, source, sourcePort, destination, port }: Connection): string {
   return `${protocol} ${source} ${sourcePort ?? ""} ${destination} ${port ?? ""}`;
 }
 
-/** Asks once about all connections between two addresses at one port: policies see nothing else of them. */
+/** Remembers the answers for connections between two addresses at one port, since policies see nothing else of them. */
 export function remembered<T>(ask: (connection: Connection) => T): (connection: Connection) => T {
   const answers = new Map<string, { readonly answer: T }>();
   return (connection) => {

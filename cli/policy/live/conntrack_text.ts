@@ -3,16 +3,16 @@ import { familyOf, tryParseAddress } from "../../../kernel/ip/address.ts";
 import type { Connection } from "./connection.ts";
 import { connectionKey } from "./connection.ts";
 
-/** The connections of some tables, each once, and the entries that policies are not asked about. */
+/** The connections of some tables, each once, and the number of entries that policies do not apply to. */
 export interface ReadConnections {
   readonly connections: readonly Connection[];
-  /** Entries of other protocols, such as GRE, of which policies know no ports. */
+  /** Entries of other protocols, such as GRE, for which policies have no ports. */
   readonly others: number;
 }
 
-/** Above the largest table that nodes have by default, 262,144 entries. */
+/** More than the largest default table of nodes has, 262,144 entries. */
 const MOST_CONNECTIONS = 1_000_000;
-/** An entry has some 300 characters, in XML some 900. */
+/** An entry has about 300 characters, in XML about 900. */
 const LONGEST_LINE = 16_384;
 const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
   ["tcp", "TCP"],
@@ -26,12 +26,14 @@ const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
 const OTHER = "other protocol";
 
 /**
- * Reads what `conntrack -L` prints, with `-o extended` or `-o xml` or neither, and what /proc/net/nf_conntrack has.
+ * Reads the output of `conntrack -L`, with `-o extended`, `-o xml` or neither, and the content of
+ * /proc/net/nf_conntrack.
  *
  * @param chunks the text in pieces, so that a file is never in memory as a whole
- * @param name what messages call it
- * @param most how many connections are read
- * @throws DrawbridgeError ERR_INPUT naming the line of a text that cannot be an entry, and for more entries than a node may have
+ * @param name the file's name in messages
+ * @param most the largest number of connections that is read
+ * @throws DrawbridgeError ERR_INPUT naming the line of a text that cannot be an entry, and for more entries than a node
+ *   may have
  */
 export function readConntrack(
   chunks: Iterable<Uint8Array>,
@@ -54,7 +56,7 @@ export function readConntrack(
   return { connections: [...found.values()], others };
 }
 
-/** The entries of a line: one, or the flows of XML; none in the program's remark and in what stands around flows. */
+/** Returns the entries of a line: one, or the flows of XML; none for the program's remark and other XML. */
 function entriesIn(line: string): readonly string[] {
   const text = line.trim();
   if (text === "" || text.startsWith("conntrack v")) return [];
@@ -80,7 +82,7 @@ function* linesOf(chunks: Iterable<Uint8Array>, name: string): Generator<string>
   yield begun + decoder.decode();
 }
 
-/** `ipv4 2 tcp 6 431999 ESTABLISHED src=… dst=… sport=… dport=… src=… dst=… sport=… dport=… [ASSURED] …`; the first two may be missing. */
+/** `ipv4 2 tcp 6 431999 ESTABLISHED src=… dst=… sport=… dport=… src=… [ASSURED] …`; the first two may be missing. */
 function readPlain(line: string): Connection | typeof OTHER | undefined {
   const words = line.split(/\s+/);
   const [protocol, protocolNumber] = /^ipv[46]$/.test(words[0] ?? "") ? words.slice(2) : words;
@@ -110,7 +112,7 @@ function readXml(text: string): Connection | typeof OTHER | undefined {
   return asRead(read, values("state").some(isEndState));
 }
 
-/** Of TCP, when both ends have closed or one has reset. */
+/** Returns whether a state of TCP says that both ends have closed, or that one has reset the connection. */
 function isEndState(word: string): boolean {
   return word === "TIME_WAIT" || word === "CLOSE";
 }
@@ -119,7 +121,7 @@ function asRead<T>(read: Connection | T, hasEnded: boolean): Connection | T {
   return hasEnded && typeof read === "object" && read !== null ? { ...read, hasEnded } : read;
 }
 
-/** Each the value of the original direction and that of the reply, in this order. */
+/** Each has the value of the original direction, followed by that of the reply. */
 type Values = Readonly<Record<"src" | "dst" | "sport" | "dport", readonly string[]>>;
 
 function connectionOf(word: string, { src, dst, sport, dport }: Values): Connection | typeof OTHER | undefined {

@@ -28,21 +28,21 @@ export interface Denial {
   readonly verdict: EndVerdict;
 }
 
-/** The effect of a change on connections that exist. */
+/** The effect of a change on existing connections. */
 export interface Forecast {
   /** The number of connections. */
   readonly judged: number;
-  /** Those that policies deny already, and that a node cuts or has cut. */
+  /** The number of those that policies deny already; a node has cut these or is cutting them. */
   readonly deniedBefore: number;
   readonly cuts: readonly Cut[];
   readonly openings: readonly Opening[];
 }
 
-/** Flows of one workload to another by one protocol and port that policies deny, and that a change would allow. */
+/** Flows between two workloads, with one protocol and port, that policies deny and a change would allow. */
 export type Opening = Omit<Cut, "connections" | "denials">;
 
 /**
- * Returns which of the connections that exist a change would cut, and which flows that policies deny it would allow.
+ * Returns which existing connections a change would cut, and which denied flows it would allow.
  *
  * @param denied flows that were seen, and that policies denied
  */
@@ -89,7 +89,7 @@ function flowKey({ source, destination, protocol, port }: Opening): string {
   return [source, destination, protocol, port ?? ""].join(" ");
 }
 
-/** The workload, the node or the address outside that an address belongs to. */
+/** Returns the workload, the node or the outside address that an address stands for. */
 export function endName(index: PolicyIndex, address: Address): string {
   const owner = index.owners.get(address);
   if (owner?.type === "node") return `node/${owner.name}`;
@@ -108,7 +108,7 @@ function denialsOf(index: PolicyIndex, connection: Connection): readonly Denial[
     .filter(({ verdict: end }) => !end.isAllowed);
 }
 
-/** One text for connections that the same rule or the same policies deny: of one workload's, others may be denied by others. */
+/** Returns a text that denials by the same rule or policies share; one workload's connections may have several. */
 function denialKey({ direction, verdict: { decision, isolatedBy } }: Denial): string {
   if (decision.type !== "cluster rule") return `${direction} ${isolatedBy.join(",")}`;
   return `${direction} ${decision.rule.action} ${decision.rule.policy} ${decision.rule.rule}`;

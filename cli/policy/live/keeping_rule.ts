@@ -21,12 +21,12 @@ export interface Unkeepable {
   readonly reason: string;
 }
 
-/** A rule with more addresses is nobody's intention. */
+/** The most addresses in a rule; more are nobody's intention. */
 const MOST_ADDRESSES = 20;
 
 /**
- * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them: for the other end's pods by
- * the labels that all of them have, for other addresses by these, and for this protocol and port only.
+ * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them. A rule names
+ * the other end's pods by their common labels, or other addresses themselves, and only this protocol and port.
  */
 export function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
   return cut.denials.map((denial) => keepingRule(index, cut, denial));
@@ -56,7 +56,7 @@ function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denia
   return { direction, policy, rule: { [direction === "ingress" ? "from" : "to"]: peers, ports } };
 }
 
-/** Peers that hold all addresses and their ranges; a text that says why there are none. */
+/** Returns peers that contain all addresses and their ranges, or a text that says why there are none. */
 function peersOf(
   index: PolicyIndex,
   namespace: string,

@@ -6,14 +6,14 @@ import type { FlowEnd, FlowRow } from "../../../policyd/flows/row.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Connection } from "./connection.ts";
 
-/** The connections that stand for the rows of a ledger. */
+/** The connections that represent the rows of a ledger. */
 export interface LedgerConnections {
   readonly connections: readonly Connection[];
-  /** Those that stand for rows that policies denied. */
+  /** Connections for rows that policies denied. */
   readonly denied: readonly Connection[];
-  /** Rows of protocols that policies do not judge. */
+  /** The number of rows with protocols to which policies do not apply. */
   readonly others: number;
-  /** Names of ends that no pod and no node has now: their rows are not judged. */
+  /** Names of ends that no pod and no node has now; their rows are not evaluated. */
   readonly gone: readonly string[];
 }
 
@@ -26,8 +26,8 @@ const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
 ]);
 
 /**
- * Returns connections that stand for the rows of a ledger, between the pods that workloads have now: one pod stands for its
- * workload, and the first and the last address of a range outside for the range.
+ * Returns connections that represent the rows of a ledger, between the pods that workloads have now: one pod represents
+ * its workload, and the first and the last address of an outside range represent the range.
  */
 export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]): LedgerConnections {
   const ends = endsIn(index);
@@ -35,7 +35,7 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
   const gone = new Set<string>();
   let others = 0;
   for (const { from, to, protocol: name, port, verdict } of rows) {
-    // A flow that one in shadow would deny goes through, and has a row of its own for that.
+    // A flow that a policy in shadow would deny passes, and has a separate row for that.
     if (verdict === "would be denied") continue;
     const protocol = PROTOCOLS.get(name);
     if (protocol === undefined) {
@@ -62,13 +62,13 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
   return { ...found, others, gone: [...gone].sort() };
 }
 
-/** The range outside of a row; undefined for both ends in the cluster. */
+/** Returns the outside range of a row; empty where both ends are in the cluster. */
 function outsideOf(from: FlowEnd, to: FlowEnd): Pick<Connection, "outside"> {
   const end = from.type === "outside" ? from : to;
   return end.type === "outside" ? { outside: end.range } : {};
 }
 
-/** Addresses of one family for both ends: of a range those at its ends, of a workload those of one pod. */
+/** Returns pairs of addresses of one family: for a range its first and last, for a workload those of one pod. */
 function pairsOf(
   sources: readonly Address[],
   destinations: readonly Address[],
@@ -83,13 +83,13 @@ function pairsOf(
   return [];
 }
 
-/** A pod that stands for its workload. */
+/** A pod that represents its workload. */
 interface Standing {
   readonly addresses: readonly Address[];
   readonly nodeName: string | undefined;
 }
 
-/** The pods and nodes by which the ends of flows are found. */
+/** The pods and nodes in which the ends of flows are looked up. */
 interface Ends {
   readonly pods: ReadonlyMap<string, readonly Standing[]>;
   readonly nodes: ReadonlyMap<string, readonly Address[]>;
@@ -121,8 +121,8 @@ function isUnknown({ pods, nodes }: Ends, end: FlowEnd): end is FlowEnd & { read
 }
 
 /**
- * Addresses of both ends. Where a workload talks to itself two of its pods do, and with a node that is not its own one on another node:
- * a pod always reaches itself and, as a rule, its own node.
+ * Returns addresses of both ends. A workload's connections to itself are between two of its pods, and those with a node
+ * other than its own are with one on another node: a pod always reaches itself and usually its own node.
  */
 function addressesOf(ends: Ends, from: FlowEnd, to: FlowEnd): readonly [readonly Address[], readonly Address[]] {
   const source = standingFor(ends, from, to);

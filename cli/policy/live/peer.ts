@@ -7,13 +7,13 @@ import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/pol
 import type { Connection } from "./connection.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 
-/** Returns the pod that has an address; undefined for a node's address and for one that nobody has. */
+/** Returns the pod with an address; undefined for a node's address and for an unknown one. */
 export function entryAt({ owners, pods }: PolicyIndex, address: Address): PodEntry | undefined {
   const owner = owners.get(address);
   return owner?.type === "pod" ? pods.get(owner.key) : undefined;
 }
 
-/** Returns the labels that all of some pods have but for those of controllers, as a selector; undefined where there are none. */
+/** Returns the common labels of some pods, without those of controllers, as a selector; undefined without any. */
 export function commonSelector(pods: readonly Pod[]): { readonly matchLabels: Labels } | undefined {
   const [first] = pods;
   const labels = Object.entries(first?.labels ?? {}).filter(
@@ -36,7 +36,7 @@ export function rangePeer(range: Cidr): object {
   return { ipBlock: { cidr: formatCidr(range) } };
 }
 
-/** Returns the range that an address of a connection stands for: the address alone, unless the connection says more. */
+/** Returns the range that an address represents: only itself, unless the connection has a range around it. */
 export function rangeAt({ outside }: Pick<Connection, "outside">, address: Address): Cidr {
   return outside !== undefined && cidrContains(outside, address) ? outside : hostCidr(address);
 }

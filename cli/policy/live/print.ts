@@ -9,13 +9,13 @@ import type { Connection } from "./connection.ts";
 import type { Cut } from "./forecast.ts";
 import type { LiveReport, ReportedCut } from "./report.ts";
 
-/** Of more connections of one cut only these are in the output. */
+/** The most examples of connections in a cut. */
 const MOST_EXAMPLES = 3;
 
-/** More pairs that a change opens are counted. */
+/** The most pairs that are named as opened; further ones are counted. */
 const MOST_OPENINGS = 10;
 
-/** For people. */
+/** Yields the report for people. */
 export function* liveText(
   { judged, others, deniedBefore, cuts, openings }: LiveReport,
   style: Style,
@@ -50,7 +50,7 @@ export function* liveText(
   }
 }
 
-/** The object that docs/cli.md describes. */
+/** Returns the object that docs/cli.md describes. */
 export function liveObject({ judged, others, deniedBefore, cuts, openings }: LiveReport): object {
   return {
     judged,
@@ -81,7 +81,7 @@ function connectionObject({ source, sourcePort, asked, askedPort, destination, p
   };
 }
 
-/** Each rule once, by the policy and the list that it goes to. */
+/** Returns each rule once, by its policy and the list that it belongs to. */
 function rulesByPolicy(
   cuts: readonly ReportedCut[],
 ): readonly (readonly [readonly [string, string], readonly object[]])[] {

@@ -12,11 +12,11 @@ import { readConntrack } from "./conntrack_text.ts";
 import { ledgerConnections } from "./ledger_connections.ts";
 import { liveTables } from "./live_tables.ts";
 
-/** Where connections are read. */
+/** The sources of connections. */
 export interface TablePlaces {
-  /** Whether the nodes of the running cluster are asked for their tables. */
+  /** Whether to read the tables of the running cluster's nodes. */
   readonly isLive: boolean;
-  /** Files with what conntrack prints. */
+  /** Files with the output of conntrack. */
   readonly files: readonly string[];
   /** Files with flows, as `drawbridge flows -o jsonl` prints them. */
   readonly ledgers: readonly string[];
@@ -31,7 +31,7 @@ export interface SeenConnections extends ReadConnections {
   readonly remarks: readonly string[];
 }
 
-/** More names of one kind are counted. */
+/** The most names of one kind; further ones are counted. */
 const MOST_NAMES = 5;
 
 /**

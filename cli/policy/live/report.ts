@@ -7,7 +7,7 @@ import { forecast } from "./forecast.ts";
 import type { KeepingRule, Unkeepable } from "./keeping_rule.ts";
 import { keepingRules } from "./keeping_rule.ts";
 
-/** A cut with its reasons and with what would prevent it. */
+/** A cut with its reasons and the rules that would prevent it. */
 export interface ReportedCut {
   readonly cut: Cut;
   readonly reasons: readonly { readonly direction: string; readonly text: string; readonly places: readonly Place[] }[];
@@ -16,12 +16,12 @@ export interface ReportedCut {
 
 /** The effect of a change on the connections of some tables. */
 export interface LiveReport extends Omit<Forecast, "cuts"> {
-  /** Entries of protocols that policies do not judge. */
+  /** The number of entries with protocols to which policies do not apply. */
   readonly others: number;
   readonly cuts: readonly ReportedCut[];
 }
 
-/** Returns what a change would do to connections. @param locate where the policies after the change stand */
+/** Returns the effect of a change on connections. @param locate finds the policies after the change */
 export function liveReport(sides: Sides, locate: Locate, { connections, others, denied }: SeenConnections): LiveReport {
   const { cuts, ...counts } = forecast(sides, connections, denied);
   return { ...counts, others, cuts: cuts.map((cut) => reportedCut(cut, keepingRules(sides.after, cut), locate)) };

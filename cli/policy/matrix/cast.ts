@@ -1,9 +1,9 @@
 import type { ClassifiedPod } from "../connections/pair_table.ts";
 
-/** The pods of a group by their classes: as few of them as show all that pairs of the group can be. */
+/** The pods of a group by their classes: the fewest that show every possible kind of pair. */
 export type Cast = readonly Role[];
 
-/** The pods of one class in a group: one of each node, and a second one where there is any. */
+/** The pods of one class in a group: one on each node and, if possible, a second one. */
 interface Role {
   readonly pods: readonly [ClassifiedPod, ...ClassifiedPod[]];
   readonly byNode: ReadonlyMap<string | undefined, ClassifiedPod>;
@@ -26,8 +26,8 @@ export function castOf(pods: Iterable<ClassifiedPod>): Cast {
 }
 
 /**
- * Pairs of two casts that stand for all others: of each two roles, a pair of pods that are strangers to each other, and where
- * it matters a pod with its own node. No pod is paired with itself.
+ * Visits pairs of two casts that represent all others: for each two roles, a pair of pods that are not special to each
+ * other and, where it matters, a pod with its own node. No pod is paired with itself.
  */
 export function forEachPair(
   from: Cast,
@@ -47,12 +47,12 @@ export function forEachPair(
   }
 }
 
-/** The pod of a group that has but one. */
+/** Returns the pod of a group with exactly one. */
 export function onlyPod([role, ...more]: Cast): ClassifiedPod | undefined {
   return more.length === 0 && role?.pods.length === 1 ? role.pods[0] : undefined;
 }
 
-/** A pod on the node that a pod of the host's network is taken for, and one elsewhere, as far as there are. */
+/** Returns a pod on the node of a pod in the host's network, and one on another node, as far as they exist. */
 function besideNode({ nodeName }: ClassifiedPod, { pods, byNode }: Role): readonly ClassifiedPod[] {
   const here = nodeName === undefined ? undefined : byNode.get(nodeName);
   const elsewhere = pods.find((pod) => nodeName === undefined || pod.nodeName !== nodeName);

@@ -11,20 +11,20 @@ export interface Cell {
   readonly connections: Connections | undefined;
 }
 
-/** A cell in words; empty for nothing. */
+/** Returns the text of a cell; empty for nothing. */
 export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";
 
-/** Whether one of two ends is pods that exist: nothing else is asked about. */
+/** Returns whether one of two ends has existing pods; other pairs are of no interest. */
 export function areAsked(from: MatrixEnd, to: MatrixEnd): boolean {
   return from.kind === "pods" || to.kind === "pods";
 }
 
 /**
- * All of them, row by row; nothing goes from outside to outside by way of a policy.
+ * Yields all cells, row by row, except those without existing pods at either end.
  *
- * @param isAllowedOnly whether those between which nothing may be sent are left out
+ * @param isAllowedOnly whether to leave out pairs between which nothing may be sent
  */
 export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellText): Generator<Cell> {
   for (const from of matrix.sources) {
@@ -37,8 +37,8 @@ export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellTex
 }
 
 /**
- * The words for the connections, or without them for those of the ports asked about: `(some)` for what is allowed between
- * some of several pods, or in one family of two.
+ * Returns the text for connections, reduced to the ports in question if there are any. `(some)` marks what is allowed
+ * only between some of several pods, or in one of two families.
  */
 export function cellText(ports: readonly PortQuestion[]): CellText {
   const known = new Map<Connections | undefined, string>();
@@ -51,7 +51,7 @@ export function cellText(ports: readonly PortQuestion[]): CellText {
   };
 }
 
-/** Whether it is so for some of several cases alone. */
+/** Returns whether a text says that it holds only in some of several cases. */
 export function isPartly(text: string): boolean {
   return text.includes(SOME);
 }

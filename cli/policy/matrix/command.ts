@@ -6,7 +6,7 @@ import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
-/** `policy matrix`: who may send what to whom. */
+/** Returns the command `policy matrix`, which shows who may send what to whom. */
 export function matrixCommand(run: Run): Command {
   return withControllers(withConfiguration(withInput(new Command("matrix"))))
     .description("who may send what to whom")

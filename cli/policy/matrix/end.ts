@@ -6,31 +6,31 @@ import type { WayInGroup } from "./way_in_end.ts";
 
 /** A row or a column of a matrix. */
 export interface MatrixEnd {
-  /** Of pods the name of their group; else as {@link outsideEnd}, the names of new pods and those of ways in. */
+  /** The name of a group of pods; otherwise as in {@link outsideEnd}, the name of a new pod or of a way in. */
   readonly name: string;
   readonly kind: "pods" | "outside" | "new pod" | "way in";
-  /** Empty for the outside and ways in. */
+  /** Empty for the outside and for ways in. */
   readonly pods: readonly Pod[];
-  /** Only of the outside. */
+  /** Only for the outside. */
   readonly region: OutsideRegion | undefined;
-  /** Only of a way in. */
+  /** Only for a way in. */
   readonly wayIn?: WayInGroup;
 }
 
 export const OUTSIDE = "outside";
 export const NEW_PODS = "any new pod";
 
-/** A part of the outside: `outside 10.0.0.0/8 except 10.1.0.0/16`. */
+/** Returns a part of the outside, with a name such as `outside 10.0.0.0/8 except 10.1.0.0/16`. */
 export function outsideEnd(region: OutsideRegion): MatrixEnd {
   return { name: `${OUTSIDE} ${regionText(region)}`, kind: "outside", pods: [], region };
 }
 
-/** The names for several ends: all of a workload, a namespace or a family of the outside have one. */
+/** Names several ends together: all of a workload, of a namespace or of an outside family have one name. */
 export class EndNames {
   readonly #pods: number;
   readonly #wholes = new Map<string, number>();
 
-  /** @param ends all there are */
+  /** @param ends all existing ends */
   constructor(ends: readonly MatrixEnd[]) {
     this.#pods = ends.filter(({ kind }) => kind === "pods").length;
     for (const whole of ends.flatMap(wholesOf)) this.#wholes.set(whole, (this.#wholes.get(whole) ?? 0) + 1);
@@ -51,13 +51,13 @@ export class EndNames {
   }
 }
 
-/** The name in a graph, where what comes before the first "/" is the box. */
+/** Returns the name in a graph, in which the part before the first "/" is the box. */
 export function graphName({ name, kind }: MatrixEnd): string {
   if (kind === "pods") return name;
   return kind === "outside" || kind === "way in" ? name.replace(`${OUTSIDE} `, `${OUTSIDE}/`) : `new pods/${name}`;
 }
 
-/** The names of the wholes that an end is a part of, the largest first. */
+/** Returns the names of the larger units that contain an end, the largest first. */
 function wholesOf({ name, kind, pods: [pod], region }: MatrixEnd): readonly string[] {
   if (region !== undefined) return [OUTSIDE, `${OUTSIDE} IPv${region.family}`];
   if (kind === "new pod") return [NEW_PODS];
@@ -67,7 +67,7 @@ function wholesOf({ name, kind, pods: [pod], region }: MatrixEnd): readonly stri
   return workload === name ? [`${pod.namespace}/*`] : [`${pod.namespace}/*`, workload];
 }
 
-/** Pods first, then the outside, then pods that do not exist yet. */
+/** Compares names: pods come first, then the outside, then pods that do not exist yet. */
 function byKind(a: string, b: string): number {
   const [first, second] = [placeOf(a), placeOf(b)];
   if (first !== second) return first - second;

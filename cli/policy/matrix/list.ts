@@ -5,21 +5,21 @@ import type { MatrixEnd } from "./end.ts";
 import { EndNames } from "./end.ts";
 import type { Block, Matrix } from "./matrix.ts";
 
-/** How a list is printed. */
+/** The form of a list. */
 export interface ListForm {
   readonly columns: number;
-  /** Marks for "as above" are for people; programs and searches want every line whole. */
+  /** Whether to mark repetitions; programs and searches need every line complete. */
   readonly hasDittoMarks: boolean;
   readonly isAllowedOnly: boolean;
-  /** The end that each line begins with: the source, or of the question who reaches some ends the destination. */
+  /** The first end of each line: the source or, for a question about who reaches some ends, the destination. */
   readonly first: "from" | "to";
-  /** Whether only connections with the outside are listed: those of the pods are in a grid. */
+  /** Whether to list only connections with the outside, because a grid has those between pods. */
   readonly isOutsideOnly: boolean;
-  /** Whether ends between which nothing may be sent are listed, and long lists of names cut. */
+  /** Whether to list pairs between which nothing may be sent, and to shorten long lists of names. */
   readonly isQuestion: boolean;
 }
 
-/** Ends that have the same connections with the same others. */
+/** Ends with equal connections to the same others. */
 interface Row {
   readonly ends: MatrixEnd[];
   readonly text: string;
@@ -27,12 +27,12 @@ interface Row {
 }
 
 const NOTHING = "-";
-/** Longer lists of names are cut in answers; the other formats have all. */
+/** The most names of a list in answers; the other formats have all. */
 const MOST_NAMES = 20;
 
 /**
- * For each end whom it reaches by what, or who reaches it, and those with the same answer together: ten thousand pods of
- * one namespace are one name. A pod and itself, and a pod and its own node are left out.
+ * Returns a list that says for each end whom it reaches and how, or who reaches it. Ends with the same answer are
+ * merged: ten thousand pods of one namespace have one name. A pod with itself, and with its own node, is left out.
  */
 export function formatList(matrix: Matrix, textOf: CellText, form: ListForm): string {
   const names = new EndNames([...new Set([...matrix.sources, ...matrix.destinations])]);
@@ -43,7 +43,7 @@ export function formatList(matrix: Matrix, textOf: CellText, form: ListForm): st
   }));
   const lines = rows.flatMap(({ ends, text, others }) => {
     const [words, all] = [text === "" ? NOTHING : text, others.join(", ") || NOTHING];
-    // One line for each of the few ends, so that the column stays as narrow as a name.
+    // Each of the few ends has its own line, so that the column stays as narrow as a name.
     return ends.map((name, i) => (i === 0 || !form.hasDittoMarks ? [name, words, all] : [name, '"', '"']));
   });
   if (lines.length === 0) return "";
@@ -54,7 +54,7 @@ export function formatList(matrix: Matrix, textOf: CellText, form: ListForm): st
   return isNarrow ? formatNarrow(rows, form) : formatTable([head, "connections", last], lines, form.columns);
 }
 
-/** The same for screens on which three names side by side find no room. */
+/** Returns the same list for terminals that are too narrow for three names side by side. */
 function formatNarrow(
   rows: readonly { readonly ends: readonly string[]; readonly text: string; readonly others: readonly string[] }[],
   { columns, first }: ListForm,
@@ -89,7 +89,7 @@ function rowsOf(matrix: Matrix, textOf: CellText, form: ListForm): readonly Row[
   return [...rows.values()];
 }
 
-/** The places of those others with which the ends of a block have the same connections, by these in words. */
+/** Returns the indexes of the others to which the ends of a block have the same connections, by these as text. */
 function reachedBy(
   matrix: Matrix,
   block: Block,
@@ -106,7 +106,7 @@ function reachedBy(
     if (known === undefined) reached.set(text, [i]);
     else known.push(i);
   }
-  // A pod alone of its kind, with what it reaches as it does itself: else "all pods" would never be for it.
+  // A pod that is the only one of its kind counts as reaching itself; otherwise "all pods" would never include it.
   const [own, ...more] = block;
   if (more.length > 0 || !matrix.areOwn(own, own)) return reached;
   const place = others.findIndex(([other]) => other === own);
@@ -119,12 +119,12 @@ function isListed(pair: readonly MatrixEnd[], { isOutsideOnly }: ListForm): bool
   return has("pods") && (!isOutsideOnly || has("outside") || has("way in"));
 }
 
-/** The connections as they are listed: nothing comes last. */
+/** Returns the connections in the order of the list, with nothing as the last. */
 function inOrder(reached: ReadonlyMap<string, number[]>): readonly (readonly [string, readonly number[]])[] {
   return [...reached].sort(([a], [b]) => Number(a === "") - Number(b === ""));
 }
 
-/** As much of some blocks as is among the ends asked about. */
+/** Returns the parts of some blocks that are among the ends in question. */
 function within(blocks: readonly Block[], ends: readonly MatrixEnd[]): readonly Block[] {
   const asked = new Set(ends);
   return blocks.flatMap((block): readonly Block[] => {
@@ -138,7 +138,7 @@ function addInOrder(numbers: number[] | undefined, number: number): void {
   numbers?.sort((a, b) => a - b);
 }
 
-/** Two ends of the blocks that stand for all that are not each other's own; undefined where there are none. */
+/** Returns two ends of the blocks to represent all that are not special to each other; undefined without any. */
 function strangers(matrix: Matrix, some: Block, others: Block): readonly [MatrixEnd, MatrixEnd] | undefined {
   for (const one of some) {
     const other = others.find((end) => !matrix.areOwn(one, end));

@@ -6,7 +6,7 @@ import { WIDEST_GRID } from "./print.ts";
 
 const MOST_ROWS = 300;
 
-/** A matrix as Markdown: a grid where it is small, else the pairs between which something is allowed. */
+/** Returns a matrix as Markdown: a small one as a grid, otherwise the pairs between which something is allowed. */
 export function matrixMarkdown(matrix: Matrix, { ports }: Asked): string {
   const textOf = cellText(ports);
   const { groups, sources, destinations, between } = matrix;

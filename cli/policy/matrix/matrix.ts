@@ -14,25 +14,25 @@ import { outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";
 import { connectionsIn } from "./way_in_end.ts";
 
-/** A port that is asked about. */
+/** A port in a question. */
 export interface PortQuestion {
   readonly protocol: Protocol;
   readonly port: number;
 }
 
-/** Who may send what to whom, as far as policies go. */
+/** The matrix of who may send what to whom, considering only policies. */
 export interface Matrix {
-  /** The pods that run. */
+  /** The running pods. */
   readonly groups: readonly MatrixEnd[];
-  /** The rows and the columns: those asked about of the pods, of the outside and of pods that do not exist yet. */
+  /** The rows and the columns: the chosen pods, the outside and pods that do not exist yet. */
   readonly sources: readonly MatrixEnd[];
   readonly destinations: readonly MatrixEnd[];
-  /** The connections between two ends; undefined where no packet can go. */
+  /** Returns the connections between two ends; undefined where no packet can be sent. */
   readonly between: (from: MatrixEnd, to: MatrixEnd) => Connections | undefined;
-  /** Whether they are a pod and itself, or a pod and one of the host's network on its node: no NetworkPolicy is between them. */
+  /** Returns whether two ends are a pod and itself or its own node, where no NetworkPolicy applies. */
   readonly areOwn: (from: MatrixEnd, to: MatrixEnd) => boolean;
   /**
-   * Ends among which policies tell no difference: what is between two of them is so between all but those that
+   * Blocks of ends that policies do not distinguish: the connections of one pair hold for all pairs except those with
    * {@link areOwn}.
    */
   readonly blocks: readonly Block[];
@@ -41,23 +41,23 @@ export interface Matrix {
 /** At least one end. */
 export type Block = readonly [MatrixEnd, ...MatrixEnd[]];
 
-/** Which part of a matrix is asked about. */
+/** The part of a matrix that is of interest. */
 export interface Scope {
-  /** Pods among those of the index that do not exist yet, by key, with their names. */
+  /** Pods in the index that do not exist yet, by key, with their names. */
   readonly newPods?: ReadonlyMap<string, string>;
-  /** Rows of the outside as it comes in through controllers. */
+  /** Rows for the outside as it comes in through controllers. */
   readonly waysIn?: readonly MatrixEnd[];
-  /** Which pods the rows and the columns are; without it all, the outside and new pods. */
+  /** The pods for the rows and for the columns; undefined stands for all pods, the outside and new pods. */
   readonly from?: Chosen | undefined;
   readonly to?: Chosen | undefined;
 }
 
-/** Whether a port is reached in no case, in some or in all. */
+/** Whether a port is reached in no case, in some, or in all. */
 export type Answer = "no" | "some" | "yes";
 
 /**
- * The matrix of the pods that run. Between groups of several pods the cases are their pairs: not those of a pod and
- * itself, which always reaches itself, unless the group has but one.
+ * Returns the matrix of the running pods. The cases between groups of several pods are their pairs. A pod with itself
+ * is not a case, since it always reaches itself, unless it is the only one of its group.
  */
 export function matrixOf(
   index: PolicyIndex,
@@ -97,7 +97,7 @@ export function matrixOf(
     },
     between: (from, to) => {
       const [source, destination] = [onlyPods.get(from), onlyPods.get(to)];
-      // One pair, of which there are four million among 2,000 pods without owners.
+      // A direct look-up for one pair: 2,000 pods without owners have four million pairs.
       if (source !== undefined && destination !== undefined) return connections.ofPair(source, destination);
       if (from.region !== undefined)
         return to.region === undefined ? fromOutside.with(from.region, castFor(to)) : undefined;
@@ -113,7 +113,7 @@ export function matrixOf(
   };
 }
 
-/** Of a group of which only some pods are chosen each of these by itself. */
+/** Returns the groups whose pods are all chosen; of other groups, each chosen pod as an end of its own. */
 function chosenEnds(groups: readonly MatrixEnd[], isChosen: Chosen): readonly MatrixEnd[] {
   return groups.flatMap((group): readonly MatrixEnd[] => {
     const some = group.pods.filter(isChosen);
@@ -122,7 +122,7 @@ function chosenEnds(groups: readonly MatrixEnd[], isChosen: Chosen): readonly Ma
   });
 }
 
-/** Only pods that stand alone are put together; to groups of several it may matter on which node such a pod is. */
+/** Merges only single pods: for groups of several, the node of such a pod may matter. */
 function blocksOf(ends: readonly MatrixEnd[], by: Grouping, castFor: (end: MatrixEnd) => Cast): readonly Block[] {
   const blocks = new Map<unknown, [MatrixEnd, ...MatrixEnd[]]>();
   for (const group of ends) {
@@ -135,7 +135,7 @@ function blocksOf(ends: readonly MatrixEnd[], by: Grouping, castFor: (end: Matri
   return [...blocks.values()];
 }
 
-/** Answers for one port by the connections. */
+/** Returns the answer for one port. */
 export function answerFor(connections: Connections | undefined, { protocol, port }: PortQuestion): Answer {
   if (connections === undefined || !includes(connections.some, protocol, port)) return "no";
   return includes(connections.every, protocol, port) ? "yes" : "some";

@@ -11,26 +11,26 @@ import type {
 import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
 import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 
-/** Pods that do not exist and that policies would tell from those that do. */
+/** Pods that do not exist and that policies would distinguish from existing ones. */
 export interface NewPods {
   /** The pods, and the namespaces that they need. */
   readonly objects: readonly ClusterObject[];
-  /** Their names for people, by their keys: `new pod in shop with app=web`. */
+  /** Their names for people, by key: `new pod in shop with app=web`. */
   readonly names: ReadonlyMap<string, string>;
-  /** For a pod with labels the key of the one without in the same namespace. */
+  /** For a pod with labels, the key of the one without labels in the same namespace. */
   readonly plain: ReadonlyMap<string, string>;
-  /** How many more kinds of pods policies speak of. */
+  /** The number of further kinds of pods in policies. */
   readonly leftOut: number;
 }
 
-/** More kinds of pods that nobody has are not tried out. */
+/** The most kinds of non-existing pods that are tried. */
 const MOST_KINDS = 500;
 
 /**
- * The pods that may come: one without labels in each namespace and in one that does not exist yet, and for each peer that
- * selects none of the pods that are there one that it would select.
+ * Returns the possible new pods: one without labels in each namespace and in a namespace that does not exist yet, and
+ * for each peer that selects no existing pod one that it would select.
  *
- * Policies judge them as any other pod, so a policy that closes a namespace holds for a new pod in it.
+ * Policies are evaluated for them as for any pod, so a policy that closes a namespace applies to a new pod in it.
  */
 export function newPodsFor(objects: readonly ClusterObject[]): NewPods {
   const namespaces = namespacesOf(objects);
@@ -91,7 +91,7 @@ class Maker {
   }
 
   /**
-   * Adds a pod that a peer selects; none where it contradicts itself.
+   * Adds a pod that a peer selects; none for a peer that contradicts itself.
    *
    * @returns false where it would need a second namespace of one name, with other labels
    */
@@ -109,7 +109,7 @@ class Maker {
     return true;
   }
 
-  /** A namespace that a selector selects: one that is there, else a new one. */
+  /** Returns a namespace that a selector selects: an existing one or else a new one. */
   #placeFor(
     selector: LabelSelector,
   ): { readonly namespace: string; readonly text: string } | "contradiction" | "name is taken" {
@@ -121,7 +121,7 @@ class Maker {
     return { namespace: this.namespaceWith(wanted), text: namespaceText(wanted) };
   }
 
-  /** The selector for a namespace that does not exist: its name is a label of it, and differs from those there are. */
+  /** Returns the selector for a new namespace: its name is also its label, and differs from existing ones. */
   #ofNewNamespace({ matchLabels, matchExpressions }: LabelSelector): LabelSelector {
     const taken = { key: NAMESPACE_NAME, operator: "NotIn", values: [...this.#known.keys()] } as const;
     const isNamed = NAMESPACE_NAME in matchLabels || matchExpressions.some(({ key }) => key === NAMESPACE_NAME);
@@ -129,7 +129,7 @@ class Maker {
     return { matchLabels, matchExpressions: [...matchExpressions, taken, ...(isNamed ? [named] : [])] };
   }
 
-  /** A namespace that does not exist, with some labels. */
+  /** Returns a namespace with some labels that does not exist. */
   namespaceWith(labels: Labels): string {
     let name = labels[NAMESPACE_NAME] ?? `drawbridge-new-namespace-${this.#namespaces.size}`;
     while (labels[NAMESPACE_NAME] === undefined && this.#known.has(name)) name += "-x";
@@ -151,7 +151,7 @@ class Maker {
   }
 }
 
-/** Every namespace that an object is in, with its labels. */
+/** Returns the namespaces of all objects, with their labels. */
 function namespacesOf(objects: readonly ClusterObject[]): ReadonlyMap<string, Labels> {
   const found = new Map<string, Labels>();
   for (const one of objects) {
@@ -181,14 +181,14 @@ function isSelected(peer: PodPeer, ofPolicy: string, pod: Pod, namespaces: Reado
   return selects(peer.namespaceSelector, namespaces.get(pod.namespace) ?? {});
 }
 
-/** As few labels as a selector asks for; undefined where it contradicts itself. */
+/** Returns the fewest labels that a selector needs; undefined where it contradicts itself. */
 function labelsFor({ matchLabels, matchExpressions }: LabelSelector): Labels | undefined {
   const labels: Record<string, string> = { ...matchLabels };
   for (const [key, requirements] of Map.groupBy(matchExpressions, (one) => one.key)) {
     const meets = (value: string | undefined): boolean =>
       selects({ matchLabels: {}, matchExpressions: requirements }, value === undefined ? {} : { [key]: value });
     const named = requirements.flatMap(({ values }) => values);
-    // One more than are named, so that one of them is not forbidden.
+    // One more than the named values, so that at least one is not forbidden.
     const others = Array.from({ length: named.length + 1 }, (_, i) => (i === 0 ? "any" : `any-${i}`));
     const fixed = labels[key];
     const value = (fixed === undefined ? [undefined, ...named, ...others] : [fixed]).find(meets);

@@ -6,14 +6,14 @@ import type { OutsideRegion } from "../outside_region.ts";
 import { outsideRegions } from "../outside_region.ts";
 import type { Cast } from "./cast.ts";
 
-/** The parts of the outside that policies tell apart, of the families that some pods have or may get. */
+/** Returns the parts of the outside that policies distinguish, in the families that some pods have or may get. */
 export function regionsFor(index: PolicyIndex, pods: readonly Pod[]): readonly OutsideRegion[] {
   const mayHave = (family: 4 | 6): boolean =>
     pods.some(({ addresses }) => addresses.length === 0 || addresses.some((one) => familyOf(one) === family));
   return outsideRegions([index]).filter(({ family }) => mayHave(family));
 }
 
-/** Connections between the outside and pods, found once for all pods that policies cannot tell apart. */
+/** Computes connections between the outside and pods, once for all pods that policies do not distinguish. */
 export class OutsideConnections {
   readonly #connections: PodConnections;
   readonly #known = new Map<OutsideRegion, Map<number, Connections | undefined>>();
@@ -24,7 +24,7 @@ export class OutsideConnections {
     this.#direction = direction;
   }
 
-  /** The connections of some pods to a part of the outside, or from it. */
+  /** Returns the connections of some pods to, or from, a part of the outside. */
   with(region: OutsideRegion, cast: Cast): Connections | undefined {
     const known = this.#known.get(region) ?? new Map<number, Connections | undefined>();
     this.#known.set(region, known);

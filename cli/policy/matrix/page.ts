@@ -20,15 +20,15 @@ import type { Matrix } from "./matrix.ts";
 import type { Asked } from "./print.ts";
 import { matrixGraph } from "./print.ts";
 
-/** More rows or columns nobody reads as a picture. */
+/** The most rows or columns; a larger picture is not readable. */
 const MOST_NAMES = 200;
-/** An explanation takes a millisecond or a few, and a kilobyte. */
+/** The most explained cells: each takes some milliseconds and a kilobyte. */
 const MOST_EXPLAINED = 4000;
 const COLUMNS = 60;
-/** The most pods of a workload that are asked about. */
+/** The most pods of a workload in an explanation. */
 const MOST_PODS = 2;
 
-/** The objects and settings that explanations are made from. */
+/** The objects and settings for explanations. */
 export interface ExplainedBy {
   readonly manifests: readonly Manifest[];
   /** Whether policies in shadow count as in force. */
@@ -39,7 +39,7 @@ export interface ExplainedBy {
 }
 
 /**
- * A page of a matrix: its cells as a heat map, each with the explanation that `policy explain` would give.
+ * Returns a page for a matrix: its cells as a heat map, each with the explanation of `policy explain`.
  *
  * @throws DrawbridgeError ERR_INPUT for more rows or columns than a page holds
  */
@@ -91,7 +91,7 @@ function stateOf(text: string): CellState {
   return text === "all" ? "all" : "ports";
 }
 
-/** Empty for pods that do not exist yet. */
+/** Returns an explanation; empty for pods that do not exist yet. */
 function explanationOf(context: ExplainContext, from: MatrixEnd, to: MatrixEnd): string {
   if (from.wayIn !== undefined) return wayInExplanation(context, from.wayIn, to);
   const source = endOf(from, undefined);
@@ -104,7 +104,7 @@ function explanationOf(context: ExplainContext, from: MatrixEnd, to: MatrixEnd):
   return explanationText(explanation, styleOf({ hasColour: false }), COLUMNS) + remark;
 }
 
-/** Both hops of each way that leads to some pods; empty where none does. */
+/** Returns both hops of each way that leads to some pods; empty where none does. */
 function wayInExplanation(context: ExplainContext, { ways }: WayInGroup, to: MatrixEnd): string {
   const destination = endOf(to, undefined);
   if (destination === undefined) return "";
@@ -122,10 +122,10 @@ function wayInExplanation(context: ExplainContext, { ways }: WayInGroup, to: Mat
     .join("\n");
 }
 
-/** An address of documents, for somebody outside (RFC 5737). */
+/** A documentation address (RFC 5737), for a client outside. */
 const SOMEBODY = parseAddress("203.0.113.1");
 
-/** An address of the outside, or the first pods of a group; where it is also the other end, others than those if there are any. */
+/** Returns an outside address, or a group's first pods; others, if possible, where it is also the other end. */
 function endOf({ name, kind, pods, region }: MatrixEnd, other: HostsEnd | undefined): HostsEnd | undefined {
   if (region !== undefined) {
     const address = region.representative;

@@ -14,19 +14,19 @@ import { answerFor } from "./matrix.ts";
 /** The part of a matrix that is printed. */
 export interface Asked {
   readonly ports: readonly PortQuestion[];
-  /** Whether pairs between which nothing may be sent are left out. */
+  /** Whether to leave out pairs between which nothing may be sent. */
   readonly isAllowedOnly: boolean;
 }
 
-/** More columns than this, or a wider line, are a list. */
+/** With more columns, or wider lines, the matrix becomes a list. */
 export const WIDEST_GRID = 12;
 const WIDEST = 120;
 const CORNER = "from \\ to";
 
 /**
- * For people: a grid where it fits, else undefined; then {@link formatList} is for them.
+ * Returns a grid for people where it fits, otherwise undefined; {@link formatList} then serves.
  *
- * @param columns of the screen
+ * @param columns the width of the terminal
  */
 export function formatGrid(matrix: Matrix, textOf: CellText, columns: number): string | undefined {
   const { sources, destinations, between } = matrix;
@@ -39,7 +39,7 @@ export function formatGrid(matrix: Matrix, textOf: CellText, columns: number): s
   return width > Math.min(columns, WIDEST) ? undefined : rows.map((row) => formatRow(row, widths, WIDEST)).join("");
 }
 
-/** Every pair in a line of its own. */
+/** Yields each pair in a line of its own. */
 export function* matrixWide(matrix: Matrix, asked: Asked, columns: number): Generator<string> {
   const textOf = cellText(asked.ports);
   const head = ["FROM", "TO", "CONNECTIONS"];
@@ -60,7 +60,7 @@ export function* matrixWide(matrix: Matrix, asked: Asked, columns: number): Gene
   }
 }
 
-/** `from,to,port,protocol,allowed`, without ports asked about `from,to,connections,always`. */
+/** Yields `from,to,port,protocol,allowed`, or without ports in question `from,to,connections,always`. */
 export function* matrixCsv(matrix: Matrix, asked: Asked): Generator<string> {
   const { ports } = asked;
   yield csvLine(["from", "to", ...(ports.length === 0 ? ["connections", "always"] : ["port", "protocol", "allowed"])]);
@@ -73,8 +73,9 @@ export function* matrixCsv(matrix: Matrix, asked: Asked): Generator<string> {
 }
 
 /**
- * A list. With ports `{from, to, port, protocol, allowed}`, and `partly` where it is so for some of several pods alone or in
- * one of two families; else `{from, to, connections, always}`: in at least one of these cases and in every one.
+ * Yields a list: with ports `{from, to, port, protocol, allowed}`, and `partly` where it holds only for some of several
+ * pods or in one of two families; otherwise `{from, to, connections, always}`, for at least one of these cases and for
+ * every one.
  */
 export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Generator<string> {
   const names = new Map([...matrix.sources, ...matrix.destinations].map((end) => [end, JSON.stringify(end.name)]));
@@ -82,7 +83,7 @@ export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Ge
   const membersOf = (connections: Connections | undefined): readonly string[] => {
     let members = known.get(connections);
     if (members === undefined) {
-      // Without the bracket that opens each.
+      // Without the opening bracket of each.
       members = jsonEntries(connections, ports).map((entry) => JSON.stringify(entry).slice(1));
       known.set(connections, members);
     }
@@ -116,7 +117,7 @@ function bothSets(connections: Connections | undefined): readonly [readonly stri
   return [texts(connections?.some), texts(connections?.every)];
 }
 
-/** Who reaches whom, as arrows; a pod and itself has none. */
+/** Returns who reaches whom as arrows; a pod has none to itself. */
 export function matrixGraph(matrix: Matrix, { ports }: Asked): Graph {
   const textOf = cellText(ports);
   const edges = [...cellsOf(matrix, true, textOf)].flatMap(({ from, to, connections }) => {
@@ -126,6 +127,6 @@ export function matrixGraph(matrix: Matrix, { ports }: Asked): Graph {
   });
   const reached = new Set(edges.flatMap(({ from, to }) => [from, to]));
   const ends = [...new Set([...matrix.sources, ...matrix.destinations])];
-  // The outside and new pods are there only for their arrows.
+  // The outside and new pods appear only with their arrows.
   return { names: ends.filter((end) => end.kind === "pods" || reached.has(graphName(end))).map(graphName), edges };
 }

@@ -2,7 +2,7 @@ import type { MatrixEnd } from "./end.ts";
 import type { Matrix } from "./matrix.ts";
 import type { NewPods } from "./new_pods.ts";
 
-/** A matrix without the new pods with labels for which nothing is other than for one without labels in their namespace. */
+/** Returns a matrix without new pods whose labels change nothing compared with one without labels. */
 export function withoutRepeated(matrix: Matrix, { plain }: NewPods): Matrix {
   const ends = [...new Set([...matrix.sources, ...matrix.destinations])];
   const byKey = new Map(

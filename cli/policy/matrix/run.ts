@@ -58,7 +58,7 @@ const optionsSchema = v.object({
 const MOST_NAMED = 5;
 const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), plain: new Map(), leftOut: 0 });
 
-/** @throws DrawbridgeError ERR_OBJECT for pods asked about that are not there, and as loadManifests */
+/** Prints the matrix. @throws DrawbridgeError ERR_OBJECT for chosen pods that do not exist, and as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const {
     by,
@@ -110,14 +110,14 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   return ExitCode.YES;
 }
 
-/** The rows of the outside through controllers, and why some ways are not judged. */
+/** Returns the rows of the outside through controllers, and why some ways are not evaluated. */
 function waysInFor(
   manifests: readonly Manifest[],
   wayObjects: readonly PlacedWayObject[],
   options: PolicyOptions,
   given: readonly GivenController[],
 ): { readonly ends: readonly MatrixEnd[]; readonly doubts: readonly string[] } {
-  // A second index is made only where there is a way in at all.
+  // A second index is built only if there is a way in at all.
   if (wayObjects.length === 0) return { ends: [], doubts: [] };
   const cluster = clusterOf(manifests, options);
   const services = serviceObjects(cluster);
@@ -135,7 +135,7 @@ function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
   io.err.write(`in shadow and not in force: ${shortList(names, MOST_NAMED)}; --with-shadow shows what they would do\n`);
 }
 
-/** For people: a grid where it fits, else a list. */
+/** Prints for people: a grid where it fits, otherwise a list. */
 function writeTable(
   io: Io,
   matrix: Matrix,
@@ -144,7 +144,7 @@ function writeTable(
     isPoliced,
     ...question
   }: Pick<ListForm, "isQuestion" | "first"> & {
-    /** Whether NetworkPolicies hold for what pods send to their own node. */
+    /** Whether NetworkPolicies apply to what pods send to their own node. */
     readonly isPoliced: boolean;
   },
 ): void {

@@ -18,11 +18,11 @@ export interface WayInGroup {
   readonly ways: readonly WayIn[];
   readonly controllers: readonly Pod[];
   readonly doors: Doors;
-  /** The ports of pods that requests are sent on to, by the pods' keys. */
+  /** The ports of pods to which requests are forwarded, by the pods' keys. */
   readonly ports: ReadonlyMap<string, ConnectionSet>;
 }
 
-/** A row for each class and Gateway by which connections come in: `outside through IngressClass nginx`. */
+/** Returns a row for each class and Gateway by which connections come in: `outside through IngressClass nginx`. */
 export function wayInEnds(ways: readonly WayIn[], cluster: Cluster, services: ServiceObjects): readonly MatrixEnd[] {
   const groups = [...Map.groupBy(ways, ({ through }) => through)].sort(([a], [b]) => (a < b ? -1 : 1));
   return groups.map(([through, own]): MatrixEnd => {
@@ -42,8 +42,8 @@ export function wayInEnds(ways: readonly WayIn[], cluster: Cluster, services: Se
 }
 
 /**
- * The connections that come in by a way to some pods: nothing where the outside may not reach its controller; else what the controller's pods may
- * send to the ports that requests are sent on to.
+ * Returns the connections that come in by a way to some pods: nothing where the outside may not reach its controller;
+ * otherwise what the controller's pods may send to the ports to which requests are forwarded.
  */
 export function connectionsIn(
   { controllers, doors, ports }: WayInGroup,
@@ -79,7 +79,7 @@ export function connectionsIn(
   return connections.together(cases);
 }
 
-/** Some TCP ports; all where there are none. */
+/** Returns some TCP ports; all of them for an empty list. */
 function tcp(numbers: readonly number[]): ConnectionSet {
   const sorted = numbers.toSorted((a, b) => a - b);
   if (sorted.length === 0) return ALL_TCP;
