@@ -13,24 +13,25 @@ import {
 import type { IndexedRule } from "../../policyd/policy/evaluate/indexed_policy.ts";
 import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
 
-/** Addresses outside of the cluster that no policy tells apart: a prefix without the smaller ones named within it. */
+/** Addresses outside of the cluster that no policy distinguishes: a prefix without the smaller ones named in it. */
 export interface OutsideRegion {
   readonly family: Family;
   readonly prefix: Cidr;
   readonly except: readonly Cidr[];
-  /** One of them, which neither a pod nor a node has. */
+  /** One of the addresses, which neither a pod nor a node has. */
   readonly representative: Address;
 }
 
 const WHOLE: readonly Cidr[] = [parseCidr("0.0.0.0/0"), parseCidr("::/0")];
-/** Readers know these for addresses of somebody outside (RFC 5737, RFC 3849). */
+/** Documentation addresses, which readers recognize as outside (RFC 5737, RFC 3849). */
 const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1", "2001:db8::1"].map((text) =>
   parseAddress(text),
 );
 
 /**
- * The address space, cut at the prefixes that a policy of any of the clusters names. Since prefixes lie within each other
- * or apart, all addresses of a region are in the same of them. What pods and nodes have altogether is no region.
+ * Returns the address space, divided at the prefixes that a policy of any of the clusters names. Prefixes are nested or
+ * disjoint, so all addresses of a region are in the same prefixes. A region whose addresses all belong to pods and
+ * nodes is left out.
  */
 export function outsideRegions(indexes: readonly PolicyIndex[]): readonly OutsideRegion[] {
   const isOwned = (address: Address): boolean => indexes.some(({ owners }) => owners.has(address));
@@ -52,7 +53,7 @@ export function outsideRegions(indexes: readonly PolicyIndex[]): readonly Outsid
   });
 }
 
-/** The prefixes in the rules of all policies, without host bits, and the addresses of the nodes' own DNS servers. */
+/** Returns the prefixes in all rules, without host bits, and the addresses of the nodes' own DNS servers. */
 export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] {
   const policies = indexes.flatMap(({ networkPolicies, clusterPolicies }) => [...networkPolicies, ...clusterPolicies]);
   const rules = policies.flatMap((one): readonly IndexedRule[] => [...one.rules.egress, ...one.rules.ingress]);
@@ -65,19 +66,19 @@ export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] 
   ];
 }
 
-/** `10.0.0.0/16 except 10.0.1.0/24`. */
+/** Returns a region as text: `10.0.0.0/16 except 10.0.1.0/24`. */
 export function regionText({ prefix, except }: OutsideRegion): string {
   const exceptions = except.length === 0 ? "" : ` except ${except.map(formatCidr).join(", ")}`;
   return `${formatCidr(prefix)}${exceptions}`;
 }
 
-/** @param except prefixes within, apart from each other and in order */
+/** @param except disjoint prefixes within the prefix, in order */
 function addressIn(prefix: Cidr, except: readonly Cidr[], isOwned: (address: Address) => boolean): Address | undefined {
   const isFree = (address: Address): boolean => !isOwned(address) && !except.some((one) => cidrContains(one, address));
   const example = EXAMPLES.find((address) => cidrContains(prefix, address) && isFree(address));
   if (example !== undefined) return example;
   const first = networkAddress(prefix);
-  // The network's own address is nobody's.
+  // No host has the network's own address.
   const second = addressPlus(first, 1n);
   if (second !== undefined && familyOf(second) === familyOf(first) && cidrContains(prefix, second) && isFree(second)) {
     return second;

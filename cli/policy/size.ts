@@ -10,7 +10,7 @@ const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 const MOST_NAMED = 5;
 const MOST_TOLD = 20;
 
-/** A policy that allows less on a node than it says, which the evaluator does not know of (POL-73). */
+/** A policy that allows less on a node than it says. The evaluator does not know this limit (POL-73). */
 export interface Oversize {
   readonly policy: NetworkPolicy;
   readonly direction: Direction;
@@ -18,7 +18,7 @@ export interface Oversize {
   readonly fix: string;
 }
 
-/** All policies that are too large, or come behind too many others of some pods. */
+/** Returns all policies that are too large, or that exceed the bounds of some pods together with earlier ones. */
 export function oversizes(index: PolicyIndex): readonly Oversize[] {
   return [
     ...index.networkPolicies.flatMap(({ policy }) =>
@@ -28,12 +28,12 @@ export function oversizes(index: PolicyIndex): readonly Oversize[] {
   ];
 }
 
-/** How nodes differ from what is said of a policy, in words. */
+/** Returns in words how nodes differ from the answer about a policy. */
 export function oversizeText({ policy, direction, text }: Oversize): string {
   return `on nodes NetworkPolicy ${policy.key} does less than this: ${direction}: ${text}`;
 }
 
-/** Tells it of all of them on the stream for remarks. @param side what of several is meant, with a blank behind it */
+/** Prints remarks about all of them on stderr. @param side begins each line where there are several sides: `old: ` */
 export function tellOversizes({ err }: Pick<Io, "err">, index: PolicyIndex, side = ""): void {
   const texts = oversizes(index).map(oversizeText);
   for (const text of texts.slice(0, MOST_TOLD)) err.write(`${side}${printable(text)}\n`);

@@ -6,7 +6,7 @@ import type { Run } from "../../program.ts";
 
 export const STATUS_FORMATS = ["table", "json"] as const;
 
-/** `policy status`: which generation of each policy is in force on which nodes. */
+/** Returns the command `policy status`, which shows the generation of each policy in force on the nodes. */
 export function statusCommand(run: Run): Command {
   const command = withConfiguration(withAccess(withReading(new Command("status")), "the cluster", () => true))
     .description(

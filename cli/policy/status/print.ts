@@ -6,7 +6,7 @@ import type { PolicyStatus, RuleCount } from "./status.ts";
 
 const MOST_NAMES = 3;
 
-/** Returns the policies as a table, and below it why some are not in force as they are written. */
+/** Returns the policies as a table, followed by the reasons why some are not in force as written. */
 export function statusTable(all: readonly PolicyStatus[], style: Style, columns: number): string {
   const head = ["policy", "generation", "in force on", "since", "selects", "packets", "unused rules"];
   const rows = all.map((status) => [

@@ -38,7 +38,7 @@ const QUESTION = {
 const PERIOD_MILLISECONDS = 1000;
 
 /**
- * Prints the status of policies of the running cluster, with `--wait` when they are in force or the time is up.
+ * Prints the status of policies of the running cluster; with `--wait`, once they are in force or the time has run out.
  *
  * @throws DrawbridgeError ERR_INPUT as loadManifests and askDaemons, ERR_OBJECT for a policy that does not exist
  */

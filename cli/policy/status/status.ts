@@ -9,14 +9,14 @@ export interface NodeReport {
   readonly policies: ReadonlyMap<string, ReportedPolicy>;
 }
 
-/** A rule by its place in the policy's list, with its packets on all nodes. */
+/** A rule by its index in the policy's list, with its packets on all nodes. */
 export interface RuleCount {
   readonly direction: "egress" | "ingress";
   readonly rule: number;
   readonly packets: number;
 }
 
-/** A policy on all nodes. */
+/** The state of a policy on all nodes. */
 export interface PolicyStatus {
   readonly kind: AnyPolicy["kind"];
   readonly key: string;
@@ -26,14 +26,14 @@ export interface PolicyStatus {
   readonly nodes: number;
   /** Nodes on which another generation is in force, or none. */
   readonly missing: readonly { readonly node: string; readonly inForce: number | undefined }[];
-  /** When the last node had it in force, in milliseconds since 1970; undefined while one is missing. */
+  /** When the last node put it in force, in milliseconds since 1970; undefined while one is missing. */
   readonly since: number | undefined;
   readonly rules: readonly RuleCount[];
-  /** Why nodes do not have it in force as it is written, each once. */
+  /** Why nodes do not have it in force as written, each reason once. */
   readonly problems: readonly string[];
 }
 
-/** Returns the name by which reports have a policy. */
+/** Returns the name of a policy in reports. */
 export function policyId({ kind, key }: Pick<AnyPolicy, "kind" | "key">): string {
   return `${kind} ${key}`;
 }
@@ -65,7 +65,7 @@ export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: read
   };
 }
 
-/** All rules of the policy's own lists, with no packets where no node has counted any. */
+/** Returns all rules of the policy's own lists, with zero packets where no node has counted any. */
 function ruleCounts(policy: AnyPolicy, counted: readonly RuleCount[]): readonly RuleCount[] {
   return (["ingress", "egress"] as const).flatMap((direction) =>
     policy[direction].map(({ index: rule }) => ({

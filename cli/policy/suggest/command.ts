@@ -2,7 +2,7 @@ import { Command } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 
-/** `policy suggest`: the least policies that allow what was seen. */
+/** Returns the command `policy suggest`, which prints the smallest policies that allow the connections seen. */
 export function suggestCommand(run: Run): Command {
   const command = withConfiguration(withInput(new Command("suggest")))
     .description("NetworkPolicies for a namespace (-n) that allow the connections that were seen, and no others")

@@ -30,23 +30,24 @@ export interface Pair {
   readonly server: string | undefined;
 }
 
-/** The traffic of a namespace's workloads as some connections show it. */
+/** The traffic of a namespace's workloads, as some connections show it. */
 export interface Observation {
   /** The pods of each workload of the cluster, by its name. */
   readonly workloads: ReadonlyMap<string, readonly Pod[]>;
-  /** Those that no policy has a say about yet: each needs a rule. */
+  /** The pairs to which no policy applies yet: each needs a rule. */
   readonly pairs: readonly Pair[];
   /** The connections that concern the namespace. */
   readonly concerned: number;
-  /** Those that policies deny already. */
+  /** The number of connections that policies deny already. */
   readonly denied: number;
-  /** Those by ICMP, which no rule with ports allows. */
+  /** The number of ICMP connections, which no rule with ports allows. */
   readonly icmp: number;
 }
 
 /**
- * Returns the pairs of workloads, ports and peers that connections of a namespace show, each once. A pair that a policy allows
- * already is left out, and so is what policies never concern, such as a pod and its own node (POL-07).
+ * Returns the pairs of workloads, ports and peers in the connections of a namespace, each once. It leaves out pairs
+ * that a policy allows already, and traffic that policies never decide about, such as that of a pod with its own node
+ * (POL-07).
  */
 export function observe(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Observation {
   const pods = [...index.pods.values()].map(({ pod }) => pod);
@@ -70,7 +71,7 @@ export function observe(index: PolicyIndex, namespace: string, connections: read
   return { workloads, pairs: [...pairs.values()], ...counts };
 }
 
-/** The pairs of an allowed connection that need a rule: none, one, or one at each end; undefined where it is denied. */
+/** Returns the pairs of an allowed connection that need a rule, at most one at each end; undefined if it is denied. */
 function pairsOf(index: PolicyIndex, namespace: string, connection: Connection): readonly Pair[] | undefined {
   const { protocol, port } = connection;
   const verdict = evaluatePolicy(index, flowOf(connection));
@@ -98,7 +99,7 @@ function pairsOf(index: PolicyIndex, namespace: string, connection: Connection):
   });
 }
 
-/** One text for a peer. */
+/** Returns a text that equal peers share. */
 export function peerKey(peer: Peer): string {
   return peer.type === "workload" ? peer.name : `${peer.type} ${formatCidr(peer.range)}`;
 }
@@ -107,12 +108,12 @@ function pairKey({ workload, direction, peer, protocol, port }: Pair): string {
   return [workload, direction, peerKey(peer), protocol, port].join(" ");
 }
 
-/** Whether an end is open only because no NetworkPolicy isolates it: one that did would also come before the Baseline tier. */
+/** Returns whether an end is open only for lack of a NetworkPolicy, which would precede the Baseline tier. */
 function needsRule({ decision }: EndVerdict): boolean {
   return decision.type === "default" || (decision.type === "cluster rule" && decision.rule.tier === "Baseline");
 }
 
-/** Whether a policy that isolates the end would allow it without a rule, as towards the pod's own node. */
+/** Returns whether an isolated end would allow it without a rule, as towards the pod's own node. */
 function isExempt(index: PolicyIndex, connection: Connection, direction: Direction): boolean {
   const { isThroughService = false, protocol, port, ...ends } = flowOf(connection);
   const flow = resolveFlow(index, { ...ends, protocol: "ICMP" });
@@ -121,7 +122,7 @@ function isExempt(index: PolicyIndex, connection: Connection, direction: Directi
   return exemptionFromIsolation(direction, { flow, traffic, isThroughService, options: index.options }) !== undefined;
 }
 
-/** The pod that has an address and that policies may select. */
+/** Returns the pod with an address, if policies may select it. */
 function podAt(index: PolicyIndex, address: Address): Pod | undefined {
   const entry = entryAt(index, address);
   return entry?.subject === undefined ? undefined : entry.pod;

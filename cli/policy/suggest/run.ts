@@ -20,7 +20,7 @@ const optionsSchema = v.object({
   ledger: v.optional(v.array(v.string()), []),
 });
 
-/** @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
+/** Prints policies. @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
 export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const { live, conntrack, ledger, config, ...input } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));

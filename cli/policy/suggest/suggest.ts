@@ -9,13 +9,13 @@ import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
 import type { Observation, Pair, Peer } from "./observe.ts";
 import { observe, peerKey } from "./observe.ts";
 
-/** Policies for a namespace, with what they do not say. */
+/** Policies for a namespace, with remarks. */
 export interface Suggestion {
-  /** NetworkPolicies as they are applied. */
+  /** NetworkPolicies, ready to apply. */
   readonly policies: readonly SuggestedPolicy[];
-  /** Sentences about what was assumed. */
+  /** Sentences about assumptions. */
   readonly remarks: readonly string[];
-  /** Sentences about connections that were seen and that no rule allows. */
+  /** Sentences about connections that were seen but that no rule allows. */
   readonly leftOut: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export interface SuggestedPolicy {
   };
 }
 
-/** A rule with more addresses says nothing that people can check. */
+/** The most addresses in a rule; nobody can check more. */
 const MOST_ADDRESSES = 50;
 const DIRECTIONS = ["ingress", "egress"] as const;
 const DNS = { namespace: "kube-system", label: "k8s-app", value: "kube-dns" } as const;
@@ -42,10 +42,10 @@ const DNS_PORTS = [
 ];
 
 /**
- * Returns the least NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and protocol that some
- * connections show. They add to the policies that are there: a direction that these isolate gets no rule for what they allow, and
- * none at all where all that was seen is allowed. The cluster's DNS is always allowed, as few tables remember a question that was
- * answered.
+ * Returns the smallest NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and
+ * protocol in some connections. They add to the existing policies: what these allow gets no rule, and a direction in
+ * which they isolate all pods of a workload is left out. The cluster's DNS is always allowed, since few tables still
+ * contain an answered query.
  */
 export function suggest(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Suggestion {
   const observation = observe(index, namespace, connections);
@@ -93,12 +93,12 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
   return [{ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec }];
 }
 
-/** Whether no policy isolates some pod of a workload in a direction. */
+/** Returns whether no policy isolates some pod of a workload in a direction. */
 function isOpen({ pods: entries }: PolicyIndex, pods: readonly Pod[], direction: Direction): boolean {
   return pods.some(({ key }) => (entries.get(key)?.subject?.profile[direction].isolating.length ?? 0) === 0);
 }
 
-/** Rules with the ports of each peer, peers with the same ports in one. */
+/** Returns rules with the ports of each peer; peers with the same ports share a rule. */
 function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction): readonly object[] {
   const byPeer = Map.groupBy(
     pairs.filter((pair) => pair.direction === direction),
@@ -144,7 +144,7 @@ function peerObject(context: Context, workload: string, peer: Peer): object | un
   return found;
 }
 
-/** By name where all pods of the workload that serves it give this port one name, and no other port. */
+/** Returns a port by name, if all pods of the serving workload give this port only that name; else by number. */
 function portObject({ observation }: Context, { protocol, port, server }: Pair): object {
   const pods = server === undefined ? [] : (observation.workloads.get(server) ?? []);
   const names = (pods[0]?.ports ?? []).flatMap((one) =>
@@ -159,7 +159,7 @@ function portObject({ observation }: Context, { protocol, port, server }: Pair):
   return { protocol, port: name ?? port };
 }
 
-/** The DNS pods of the cluster, unless the workload is one of them or the rule is there. */
+/** Returns a rule for the cluster's DNS pods, unless the workload is one of them or a rule exists already. */
 function dnsRule({ index, namespace, remarks }: Context, workload: string, pairs: readonly Pair[]): readonly object[] {
   const servers = [...index.pods.values()].filter(
     ({ pod }) => pod.namespace === DNS.namespace && pod.labels[DNS.label] === DNS.value && !pod.hostNetwork,
@@ -180,7 +180,7 @@ function dnsRule({ index, namespace, remarks }: Context, workload: string, pairs
   return [{ to: [{ namespaceSelector, podSelector }], ports: DNS_PORTS }];
 }
 
-/** The other workloads of the namespace that a selector of labels selects, too. */
+/** Returns the other workloads of the namespace that a selector of labels also selects. */
 function othersSelected(
   { observation, namespace }: Context,
   { matchLabels = {} }: { readonly matchLabels?: Labels },
@@ -193,7 +193,7 @@ function othersSelected(
   });
 }
 
-/** `observed-NAME`, with a number where a policy has that name. */
+/** Returns `observed-NAME`, with a number where a policy has this name already. */
 function nameFor({ networkPolicies }: PolicyIndex, namespace: string, workload: string): string {
   const taken = new Set(networkPolicies.map(({ policy }) => policy.key));
   const base = `observed-${workload.split("/").at(-1) ?? ""}`.slice(0, 240);

@@ -5,7 +5,7 @@ import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const TEST_FORMATS = ["table", "tap", "junit", "json"] as const;
 
-/** `policy test`: whether expectations of connections hold. */
+/** Returns the command `policy test`, which checks whether expectations of connections hold. */
 export function testCommand(run: Run): Command {
   return withControllers(withConfiguration(withInput(new Command("test"))))
     .description("whether connections are allowed and denied as a file expects it")

@@ -13,11 +13,11 @@ import { askedPort } from "../../input/port_text.ts";
 export interface Expectation {
   readonly file: string;
   readonly line: number;
-  /** As written, or the ends and the port. */
+  /** The written name, or else the ends and the port. */
   readonly name: string;
   readonly from: string;
   readonly to: string;
-  /** Undefined only where nothing at all should be allowed. */
+  /** Undefined only if nothing at all should be allowed. */
   readonly port: AskedPort | undefined;
   readonly expect: "allowed" | "denied";
   readonly reason: string;
@@ -46,9 +46,10 @@ const fileSchema = v.strictObject({
 });
 
 /**
- * The expectations of some files.
+ * Reads the expectations of some files.
  *
- * @throws DrawbridgeError ERR_INPUT with file and line of everything that is wrong: half of the expectations test nothing
+ * @throws DrawbridgeError ERR_INPUT after every mistake is reported with file and line: a part of the expectations
+ *   tests nothing
  */
 export function readExpectations(io: Io, paths: readonly string[]): readonly Expectation[] {
   const problems: string[] = [];
@@ -103,7 +104,7 @@ function* bounded(file: string, chunks: Iterable<Uint8Array>): Generator<Uint8Ar
   }
 }
 
-/** An expectation, or what is wrong with it. */
+/** Reads an expectation. @returns it, or what is wrong with it */
 function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | string {
   const parsed = v.safeParse(entrySchema, entry);
   if (!parsed.success) return issueText(parsed.issues);

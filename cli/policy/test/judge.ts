@@ -13,18 +13,18 @@ import type { Expectation } from "./expectation.ts";
 export interface TestResult {
   readonly expectation: Expectation;
   readonly outcome: "holds" | "fails" | "cannot be judged";
-  /** The real answer in one line: `allowed`, `denied in part`, or why it cannot be judged. */
+  /** The actual answer in one line: `allowed`, `denied in part`, or why it cannot be evaluated. */
   readonly actual: string;
-  /** Where it does not hold, the explanation, line by line. */
+  /** The explanation, line by line, if the expectation does not hold. */
   readonly details: readonly string[];
-  /** The Ingresses and routes by which connections come in all the same, where something is denied. */
+  /** The Ingresses and routes by which connections still come in, where something is denied. */
   readonly waysIn: readonly string[];
 }
 
 const COLUMNS = 120;
 const MOST_LINES = 30;
 
-/** Judges expectations one by one; a name that is not among the objects is a result like others. */
+/** Evaluates expectations one by one; a name that does not exist leads to a result like any other. */
 export function judgeAll(
   context: ExplainContext,
   expectations: readonly Expectation[],
@@ -48,7 +48,7 @@ function judge(context: ExplainContext, expectation: Expectation, namespace: str
   const question = { from: source, to: destination, traffic: trafficTo(destination, port) };
   const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
   const { allowed, partly } = explanation;
-  // A connection that is allowed in some cases is neither allowed nor denied: each word is for all cases.
+  // A connection that is allowed only in some cases is neither allowed nor denied: each word covers all cases.
   const holds = expect === "allowed" ? allowed : !allowed && !partly;
   const actual = partly ? "denied in part" : allowed ? "allowed" : "denied";
   const open = explanation.waysIn.filter((way) => way.open).map(({ name }) => name);

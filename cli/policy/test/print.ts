@@ -4,7 +4,7 @@ import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../style.ts";
 import type { TestResult } from "./judge.ts";
 
-/** For people: a line for each expectation, with the reason and the explanation where it does not hold. */
+/** Yields a line for each expectation for people, with the reason and the explanation where it does not hold. */
 export function* testText(results: readonly TestResult[], columns: number, style: Style): Generator<string> {
   for (const result of results) {
     const { expectation, outcome, details } = result;
@@ -17,7 +17,7 @@ export function* testText(results: readonly TestResult[], columns: number, style
   yield `${countText(results)}\n`;
 }
 
-/** TAP 14, one test point for each expectation; the explanation is its YAML diagnostic. */
+/** Yields TAP 14, one test point for each expectation; the explanation is its YAML diagnostic. */
 export function* testTap(results: readonly TestResult[]): Generator<string> {
   yield `TAP version 14\n1..${results.length}\n`;
   for (const [i, result] of results.entries()) {
@@ -33,7 +33,7 @@ export function* testTap(results: readonly TestResult[]): Generator<string> {
   }
 }
 
-/** JUnit's XML, as CI systems show it: a failure where an expectation does not hold, an error where it cannot be judged. */
+/** Yields JUnit's XML for CI systems: a failure if an expectation does not hold, an error if it cannot be evaluated. */
 export function* testJunit(results: readonly TestResult[]): Generator<string> {
   const failures = results.filter(({ outcome }) => outcome === "fails").length;
   const errors = results.filter(({ outcome }) => outcome === "cannot be judged").length;
@@ -54,7 +54,7 @@ export function* testJunit(results: readonly TestResult[]): Generator<string> {
   yield "  </testsuite>\n</testsuites>\n";
 }
 
-/** The object that docs/cli.md describes. */
+/** Returns the object that docs/cli.md describes. */
 export function testJson(results: readonly TestResult[]): string {
   const tests = results.map(({ expectation, outcome, actual, details, waysIn }) => {
     const { name, from, to, expect, reason, file, line } = expectation;
@@ -63,7 +63,7 @@ export function testJson(results: readonly TestResult[]): string {
   return `${JSON.stringify({ tests }, null, 2).replaceAll(/[\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}\n`;
 }
 
-/** As JSON writes it: a reader of the text sees no mark that turns it around. */
+/** Escapes a character as in JSON, so that no mark in the text changes its direction for a reader. */
 function escaped(character: string): string {
   return character
     .split("")
@@ -87,7 +87,7 @@ function countText(results: readonly TestResult[]): string {
   return `${results.length} ${results.length === 1 ? "expectation" : "expectations"}: ${holding} hold, ${failing} fail${rest}`;
 }
 
-/** In a description `#` would begin a directive, and a backslash escapes. */
+/** Escapes a description, in which `#` would begin a directive and a backslash escapes. */
 function tapText(text: string): string {
   return printable(text).replaceAll("\\", "\\\\").replaceAll("#", "\\#");
 }

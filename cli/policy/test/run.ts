@@ -27,7 +27,7 @@ const optionsSchema = v.object({
   output: v.picklist(TEST_FORMATS),
 });
 
-/** @throws DrawbridgeError ERR_INPUT as readExpectations and loadManifests, ERR_CONFIGURATION */
+/** Runs the tests. @throws DrawbridgeError ERR_INPUT as readExpectations and loadManifests, ERR_CONFIGURATION */
 export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
   const { paths, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
   expectOneReading([paths, input.filename]);
@@ -44,7 +44,7 @@ export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
   return results.every(({ outcome }) => outcome === "holds") ? ExitCode.YES : ExitCode.NO;
 }
 
-/** Says what expectations leave out: they are about packets to the pods themselves, and an Ingress may lead there, too. */
+/** Reports what expectations leave out: they cover packets to the pods, but an Ingress may lead there, too. */
 function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResult[]): void {
   const isAboutOutside = results.some(({ expectation }) => parseEndName(expectation.from)?.type === "address");
   for (const doubt of isAboutOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
