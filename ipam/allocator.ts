@@ -6,7 +6,7 @@ import { cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } fro
 import type { AddressRange, RangeSet } from "./range.ts";
 import { rangeFor } from "./range.ts";
 
-/** One address handed out: with its subnet's prefix length, its range's gateway, and which range set gave it. */
+/** An allocated address with its subnet's prefix length, its range's gateway, and the range set it comes from. */
 export interface Allocation {
   readonly address: Cidr;
   readonly gateway: Address;
@@ -20,8 +20,9 @@ interface Interval {
 }
 
 /**
- * Every address the set may hand out, each exactly once, in host-local's order: from the one after `lastReserved`
- * to the end of its range, through the following ranges, around to the first range and up to `lastReserved`.
+ * Returns every address that the set may allocate, each exactly once, in host-local's order: from the one after
+ * `lastReserved` to the end of its range, through the following ranges, around to the first range and up to
+ * `lastReserved`.
  *
  * A `lastReserved` outside the set counts as none: the order then begins with the first range. Gateways, network
  * addresses, IPv4 broadcast addresses and excluded prefixes are never offered. Each range is cut into its allowed
@@ -45,13 +46,13 @@ export function candidates(set: RangeSet, lastReserved: Address | undefined): It
 }
 
 /**
- * Which requested address each range set serves: one entry per set, undefined where the set is free to choose.
+ * Returns the requested address that each range set serves: one entry per set, undefined if the set is free to choose.
  *
- * As in host-local v1.9.1 (`cmdAdd`) each set takes the first request that lies in one of its ranges. Unlike there
- * the whole answer is known before anything is claimed, and the order is that of the request, not of a Go map.
+ * As in host-local v1.9.1 (`cmdAdd`) each set takes the first request that lies in one of its ranges. Unlike there the
+ * whole answer is known before anything is claimed, and the order is that of the request, not of a Go map.
  *
  * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE for a gateway, network, broadcast or excluded address and for
- *   requests no set is left to serve, in host-local's words where it has them
+ * requests that no set is left to serve, in host-local's words if it has them
  */
 export function assignRequested(
   sets: readonly RangeSet[],
@@ -76,7 +77,7 @@ export function assignRequested(
   return plan;
 }
 
-/** Whether a pod may be given this address: it is in one of the set's ranges, and nothing keeps it from being offered. */
+/** Returns whether a pod may be given an address: it is in one of the set's ranges, and nothing excludes it. */
 export function isOffered(set: RangeSet, address: Address): boolean {
   const range = rangeFor(set, address);
   return range !== undefined && whyForbidden(range, address) === undefined;
@@ -103,7 +104,7 @@ function intervalsOf(ranges: readonly AddressRange[]): readonly Interval[] {
   return intervals;
 }
 
-/** The range without what {@link whyForbidden} forbids, in rising order. */
+/** Returns the range without the addresses that {@link whyForbidden} forbids, in ascending order. */
 function allowedIntervals(range: AddressRange): readonly Interval[] {
   let allowed: readonly Interval[] = [{ first: range.rangeStart, last: range.rangeEnd }];
   for (const gap of forbiddenIntervals(range)) {
@@ -131,7 +132,7 @@ function single(address: Address): Interval {
   return { first: address, last: address };
 }
 
-/** Adds what of the interval lies behind the address. */
+/** Adds the part of the interval after the address. */
 function pushPartAfter(parts: Interval[], interval: Interval, address: Address): void {
   if (compareAddresses(address, interval.last) >= 0) return;
   const next = addressPlus(address, 1n);
@@ -140,7 +141,7 @@ function pushPartAfter(parts: Interval[], interval: Interval, address: Address):
   parts.push({ first, last: interval.last });
 }
 
-/** Adds what of the interval lies before the address, and the address itself. */
+/** Adds the part of the interval up to the address, including it. */
 function pushPartUpTo(parts: Interval[], interval: Interval, address: Address): void {
   if (compareAddresses(address, interval.first) < 0) return;
   const last = compareAddresses(address, interval.last) < 0 ? address : interval.last;
@@ -171,7 +172,10 @@ function unavailable(message: string): DrawbridgeError {
   return new DrawbridgeError("ERR_ADDRESS_UNAVAILABLE", message);
 }
 
-/** An address of a set as an allocation, with its range's gateway and prefix length. @throws RangeError when no range has it */
+/**
+ * Returns an address as an allocation, with its range's gateway and prefix length. @throws RangeError if no range has
+ * it
+ */
 export function allocationOf(set: RangeSet, index: number, address: Address): Allocation {
   const range = rangeFor(set, address);
   if (range === undefined) throw new RangeError(`${formatAddress(address)} is not in range set ${index}`);

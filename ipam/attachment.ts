@@ -10,7 +10,7 @@ import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
 import { expectNetworkName, expectOwner, isInterfaceName, isName } from "./owner.ts";
 
-/** One published port: packets to `hostPort` of the node (of `hostIp`, where given) go to `containerPort`. */
+/** A published port: packets to `hostPort` of the node (of `hostIp`, if given) go to `containerPort`. */
 export interface PortMapping {
   readonly hostPort: number;
   readonly containerPort: number;
@@ -26,37 +26,37 @@ export interface Bandwidth {
   readonly egressBurst: number;
 }
 
-/** What policyd has to know of a network's configuration to keep a pod's rules. */
+/** The parts of a network's configuration that policyd needs for a pod's rules. */
 export interface RecordedRules {
-  /** Service addresses: a port of all the node's addresses is not one of these. */
+  /** Service addresses: a port of all the node's addresses does not include these. */
   readonly serviceCidrs: readonly Cidr[];
-  /** Where the pod keeps its own address under ipMasq. */
+  /** Destinations to which the pod keeps its own address under ipMasq. */
   readonly nonMasqueradeCidrs: readonly Cidr[];
 }
 
-/** The node's side of an attachment as its ADD has made it, beside its names and addresses: what the node has to keep. */
+/** The node's side of an attachment as its ADD made it, beside names and addresses: the state the node must retain. */
 export interface RecordedHost {
   readonly bridgeMac: MacAddress;
-  /** Bytes, of the bridge. */
+  /** The bridge's MTU in bytes. */
   readonly mtu: number;
-  /** Those by which the bridge's subnets lead to the pod. */
+  /** The bridge's addresses whose subnets lead to the pod. */
   readonly bridgeAddresses: readonly Cidr[];
   /** The pod's addresses that need a route of their own. */
   readonly routes: readonly Cidr[];
   readonly hairpin: boolean;
-  /** Whether packets go around the bridge where they can. */
+  /** Whether packets bypass the bridge where they can. */
   readonly bypass: boolean;
-  /** The pod has asked for its MAC address, so that it takes no place that another has. */
+  /** The pod has requested its MAC address, so it does not replace an address that another pod has. */
   readonly isMacRequested: boolean;
 }
 
-/** What is known of one attached pod interface: all that DEL, GC, CHECK, the audit and policyd need. */
+/** The attachment record of one pod interface: everything that DEL, GC, CHECK, the audit and policyd need. */
 export interface AttachmentRecord {
   readonly version: 1;
-  /** `/proc/sys/kernel/random/boot_id` at the time of writing: a record of another boot describes nothing alive. */
+  /** `/proc/sys/kernel/random/boot_id` at the time of writing: nothing in a record of another boot still exists. */
   readonly bootId: string;
   readonly network: string;
-  /** Where the addresses are reserved: DEL looks there even when the configuration has changed since. */
+  /** The directory with the reservations: DEL uses it even if the configuration has changed since. */
   readonly dataDir: string;
   readonly bridge: string;
   readonly containerId: string;
@@ -70,34 +70,34 @@ export interface AttachmentRecord {
   readonly hostInterface: string;
   readonly hostMac: MacAddress;
   readonly portMappings: readonly PortMapping[];
-  /** What the pod sends leaves with the node's address. */
+  /** Packets of the pod leave with the node's address. */
   readonly ipMasq?: boolean;
-  /** What the pod sends with another MAC address is dropped. */
+  /** Packets of the pod with another MAC address are dropped. */
   readonly macspoofchk?: boolean;
   readonly bandwidth?: Bandwidth;
-  /** Present where policyd keeps the pod's rules; the plugin then has none of it in tables of its own. */
+  /** Present if policyd maintains the pod's rules; the plugin then has none in tables of its own. */
   readonly policyd?: RecordedRules;
-  /** Absent where an earlier release has made the attachment. */
+  /** Absent if an earlier release has made the attachment. */
   readonly host?: RecordedHost;
 }
 
-/** A file among the records that is none, and why. */
+/** A file among the records that does not contain one, and why. */
 export interface UnreadableAttachment {
   readonly path: string;
   readonly reason: string;
 }
 
-/** A record with some hundred port mappings stays below; a larger file is not read. */
+/** The largest record; one with some hundred port mappings is smaller. A larger file is not read. */
 const MAX_RECORD_BYTES = 64 * 1024;
 
 /**
  * Writes the record of an attachment, replacing an older one.
  *
- * The text goes to a name of its own first and is then renamed: whoever reads sees the old record or the new one
- * whole, also after SIGKILL. That name is fixed, so a killed call leaves at most one such file per attachment and the
- * next write or {@link removeAttachment} takes it away; CNI allows no two calls at once for one attachment. Should a
- * runtime break that, the worst is a torn record, which no reader trips over. Nothing is synced: the directory is on
- * a tmpfs, and its loss at a reboot is the point.
+ * The text is written under another name and then renamed: readers see either the old or the new record as a whole,
+ * even after SIGKILL. That name is fixed, so a killed call leaves at most one such file per attachment, which the next
+ * write or {@link removeAttachment} deletes. CNI allows no two concurrent calls for one attachment; if a runtime breaks
+ * that, the worst result is a torn record, which readers tolerate. Nothing is synced: the directory is on a tmpfs, and
+ * is meant to be lost at a reboot.
  *
  * @param runDirectory usually `/run/drawbridge`
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names or a record too large, ERR_STORE
@@ -135,9 +135,10 @@ export function writeAttachment(runDirectory: string, record: AttachmentRecord, 
 }
 
 /**
- * Reads the record of an attachment; a missing, torn, foreign or unreadable one is undefined and never an error.
+ * Reads the record of an attachment; returns undefined for a missing, torn, foreign or unreadable one, which is never
+ * an error.
  *
- * @param onUnreadable told why, for the log, when there is a file but no record in it
+ * @param onUnreadable gets the reason, for the log, if there is a file without a record in it
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names only
  */
 export function readAttachment(
@@ -153,13 +154,13 @@ export function readAttachment(
   return reading.kind === "record" ? reading.record : undefined;
 }
 
-/** The networks that have a directory of records. @throws DrawbridgeError ERR_STORE when they cannot be listed */
+/** Returns the networks that have a directory of records. @throws DrawbridgeError ERR_STORE if they cannot be listed */
 export function recordedNetworks(runDirectory: string, files: StoreFileSystem): readonly string[] {
   const directory = `${runDirectory}/attachments`;
   return files.readDirectory(directory).filter((name) => isName(name) && files.directoryExists(`${directory}/${name}`));
 }
 
-/** Whether any network has records, readable or not. @throws DrawbridgeError ERR_STORE when they cannot be listed */
+/** Returns whether any network has records, readable or not. @throws DrawbridgeError ERR_STORE if listing fails */
 export function hasRecords(runDirectory: string, files: StoreFileSystem): boolean {
   return recordedNetworks(runDirectory, files).some(
     (network) => files.readDirectory(`${runDirectory}/attachments/${network}`).length > 0,
@@ -167,9 +168,10 @@ export function hasRecords(runDirectory: string, files: StoreFileSystem): boolea
 }
 
 /**
- * The records that other networks have of an attachment, by the container and its interface; unreadable ones are left out.
+ * Returns the records that other networks have of an attachment, by the container and its interface; without unreadable
+ * ones.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE when the networks cannot be listed
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE if the networks cannot be listed
  */
 export function recordsOfOtherNetworks(
   runDirectory: string,
@@ -184,7 +186,7 @@ export function recordsOfOtherNetworks(
 }
 
 /**
- * Removes the record of an attachment, what a killed {@link writeAttachment} left of it, and the mark that it has ended.
+ * Removes the record of an attachment, the remains of a killed {@link writeAttachment}, and the mark that it has ended.
  *
  * @returns whether there was a record
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE
@@ -198,9 +200,9 @@ export function removeAttachment(runDirectory: string, network: string, owner: O
 }
 
 /**
- * The attachments of a network that have a record, by the names of the files: none is read.
+ * Returns the attachments of a network that have a record, by the names of the files, without reading them.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when the directory cannot be listed
+ * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE if the directory cannot be listed
  */
 export function listAttachmentNames(runDirectory: string, network: string, files: StoreFileSystem): readonly Owner[] {
   return files.readDirectory(directoryOf(runDirectory, network)).flatMap((fileName): readonly Owner[] => {
@@ -210,9 +212,9 @@ export function listAttachmentNames(runDirectory: string, network: string, files
 }
 
 /**
- * All records of a network, ordered by file name, with the files that hold none; for GC and audits.
+ * Returns all records of a network, ordered by file name, and the files without a valid one; for GC and audits.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when the directory cannot be listed
+ * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE if the directory cannot be listed
  */
 export function listAttachments(
   runDirectory: string,
@@ -256,7 +258,7 @@ function readRecord(path: string, network: string, fileName: string, files: Stor
   }
 }
 
-/** A record as JSON has it, its addresses as texts; `attachmentFromJson` reads it. */
+/** Returns a record for JSON, with its addresses as text; `attachmentFromJson` reads it. */
 export function attachmentToJson(record: AttachmentRecord): object {
   const { policyd, host } = record;
   return {
@@ -286,12 +288,12 @@ export function attachmentToJson(record: AttachmentRecord): object {
   };
 }
 
-/** At most 200 + 1 + 15 + 5 bytes, the scratch name one more: below the 255 a file name may have. */
+/** Returns at most 200 + 1 + 15 + 5 bytes; the scratch name has one more, and a file name may have 255. */
 function fileNameOf(owner: Owner): string {
   return `${owner.containerId}:${owner.ifname}.json`;
 }
 
-/** The paths of one attachment. Safe and unambiguous by the alphabets that {@link expectOwner} enforces. */
+/** Returns the paths of an attachment. The alphabets that {@link expectOwner} enforces make them unambiguous. */
 function pathsOf(runDirectory: string, network: string, owner: Owner) {
   expectOwner(owner);
   const directory = directoryOf(runDirectory, network);

@@ -6,23 +6,22 @@ import { parseMac } from "../kernel/ip/mac.ts";
 import type { AttachmentRecord, Bandwidth, PortMapping, RecordedHost, RecordedRules } from "./attachment.ts";
 import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkName } from "./owner.ts";
 
-/** The most networks of one list that a record may have: each is an element of a set, for each port or address. */
+/** The most networks that one list of a record may have: each is an element of a set, for each port or address. */
 export const MOST_NETWORKS = 256;
 
 /**
  * Reads the text of an attachment record; unknown fields are ignored.
  *
- * The result is built field by field from own properties, so a `__proto__` or `constructor` key in the text reaches
- * no prototype.
+ * The result is built field by field from own properties, so a `__proto__` or `constructor` key in the text cannot
+ * reach a prototype.
  *
- * @throws DrawbridgeError ERR_STORE, ERR_ADDRESS or ERR_CONFIGURATION naming the field, for whatever is not such a
- *   record
+ * @throws DrawbridgeError ERR_STORE, ERR_ADDRESS or ERR_CONFIGURATION naming the field, for any other text
  */
 export function decodeAttachment(text: string): AttachmentRecord {
   return attachmentFromJson(parseJson(text));
 }
 
-/** As {@link decodeAttachment} for JSON that has been parsed, such as a part of a message. */
+/** As {@link decodeAttachment} for parsed JSON, such as a part of a message. */
 export function attachmentFromJson(value: unknown): AttachmentRecord {
   const record = new JsonObject(value, "record");
   if (record.get("version") !== 1) throw malformed("version", record.get("version"), "1");
@@ -67,7 +66,7 @@ function expectDirectory(path: string): string {
   throw malformed("dataDir", path, 'an absolute path without ".."');
 }
 
-/** Names the plugin gives, and no others: policyd removes the link of this name and writes it into rules. */
+/** Accepts only names that the plugin gives: policyd removes the link of this name and writes it into rules. */
 function expectHostInterface(name: string): string {
   if (/^dbv[0-9a-f]{12}$/.test(name)) return name;
   throw malformed("hostInterface", name, '"dbv" and 12 hexadecimal digits');
@@ -103,7 +102,7 @@ function decodeRules(rules: JsonObject): RecordedRules {
   });
 }
 
-/** The largest MTU that a device may have (dev_set_mtu of the kernel takes more of few, and of no veth). */
+/** The largest MTU of a device (the kernel's dev_set_mtu accepts more for a few devices, but not for a veth). */
 const LARGEST_MTU = 65_535;
 
 function decodeHost(host: JsonObject): RecordedHost {
@@ -137,7 +136,7 @@ function decodeBandwidth(bandwidth: JsonObject): Bandwidth {
   });
 }
 
-/** The own properties of a JSON object, read by name and type. Each refusal is a DrawbridgeError ERR_STORE. */
+/** The own properties of a JSON object, read by name and type. A wrong type throws DrawbridgeError ERR_STORE. */
 export class JsonObject {
   readonly #members: ReadonlyMap<string, unknown>;
   readonly #field: string;
@@ -202,7 +201,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Only the text can make this fail. The parser's message would quote it; its length says enough about a torn file.
+    // Only the text can cause a failure. The parser's message would quote it; its length says enough about a torn file.
     throw new DrawbridgeError("ERR_STORE", `no JSON in ${text.length} characters`);
   }
 }

@@ -4,10 +4,10 @@ import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
 import { expectNetworkName, expectOwner, isInterfaceName, isName } from "./owner.ts";
 
-/** Seconds after which the remains of a sandbox that ended without DEL are removed: until then its DEL may still come. */
+/** Seconds after which the remains of a sandbox that ended without DEL are removed; until then DEL may still come. */
 export const ENDED_SECONDS = 900;
 
-/** An attachment whose sandbox has ended without DEL, and since when that is known, in seconds since the boot. */
+/** An attachment whose sandbox has ended without DEL, and when this was noticed, in seconds since the boot. */
 export interface EndedMark extends Owner {
   readonly since: number;
 }
@@ -15,19 +15,19 @@ export interface EndedMark extends Owner {
 /** Larger than any mark. */
 const MAX_MARK_BYTES = 256;
 
-/** The moment of a mark: the boot, and seconds since it (uptime of cni/status/failure_record.ts). */
+/** The time of a mark: the boot, and seconds since it (uptime of cni/status/failure_record.ts). */
 export interface Moment {
   readonly bootId: string;
   readonly seconds: number;
 }
 
 /**
- * Marks an attachment as one whose sandbox has ended without DEL. A mark that is there stays as it is, so that it says since when.
+ * Marks an attachment whose sandbox has ended without DEL. An existing mark stays as it is, since it records the time.
  *
- * Marks stand beside the records: daemon and plugin both find out that a sandbox has ended, only the plugin can release addresses, and
- * neither runs all the time. DEL removes the mark with the record.
+ * Marks are beside the records: both the daemon and the plugin notice that a sandbox has ended, only the plugin can
+ * release addresses, and neither runs all the time. DEL removes the mark with the record.
  *
- * @returns since when it is marked
+ * @returns the time of the mark
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE
  */
 export function markEnded(
@@ -41,13 +41,13 @@ export function markEnded(
   const earlier = readMark(path, bootId, files);
   if (earlier !== undefined) return earlier;
   files.makeDirectory(directory, 0o700);
-  // One of another boot, or torn by a kill, says nothing.
+  // A mark of another boot or one torn by a kill is not valid.
   files.unlink(path);
   files.createFile(path, JSON.stringify({ bootId, since: seconds }));
   return seconds;
 }
 
-/** Since when an attachment is marked; undefined where it is not, or by another boot. */
+/** Returns the time of an attachment's mark; undefined without one of this boot. */
 export function endedSince(
   runDirectory: string,
   { network, containerId, ifname, bootId }: Pick<AttachmentRecord, "network" | "containerId" | "ifname" | "bootId">,
@@ -56,16 +56,16 @@ export function endedSince(
   return readMark(markPath(runDirectory, network, { containerId, ifname }).path, bootId, files);
 }
 
-/** Removes the mark of an attachment, if there is one. @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE */
+/** Removes an attachment's mark, if any. @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE */
 export function forgetEnded(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): void {
   files.unlink(markPath(runDirectory, network, owner).path);
 }
 
 /**
- * The marked attachments of a network, without those of another boot and torn marks, which say nothing. One system call where there are
- * none.
+ * Returns the marked attachments of a network, except for marks of another boot and torn ones; a single system call if
+ * there are none.
  *
- * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when they cannot be listed
+ * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE if they cannot be listed
  */
 export function endedAttachments(
   runDirectory: string,

@@ -5,16 +5,16 @@ import type { FileCalls } from "../kernel/syscall/file_calls.ts";
 import { OpenFlag } from "../kernel/syscall/file_calls.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 
-/** What a small file held: its text, nothing by that name, or something that is no small regular file of ours. */
+/** The result of reading a small file: its text, no such name, or anything other than a small regular file. */
 export type SmallFile =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "missing" }
   | { readonly kind: "foreign" };
 
 /**
- * The handful of file system calls the address store and the attachment records are made of.
+ * The file system calls that the address store and the attachment records use.
  *
- * What callers decide on is a return value. Everything else (ENOSPC, EROFS, EIO, EACCES, ...) is thrown as
+ * Results that callers decide on are return values. Everything else (ENOSPC, EROFS, EIO, EACCES, ...) is thrown as
  * DrawbridgeError ERR_STORE naming the path and the errno.
  */
 export interface StoreFileSystem {
@@ -25,7 +25,7 @@ export interface StoreFileSystem {
   createFile(path: string, content: string): boolean;
   /** Gives a file a second name. False when that name is taken: link(2) never replaces. */
   link(existing: string, name: string): boolean;
-  /** Renames, replacing what has the new name in one step. */
+  /** Renames a file and atomically replaces one with the new name. */
   rename(from: string, to: string): void;
   /** Removes a name. False when there was none. */
   unlink(path: string): boolean;
@@ -38,13 +38,13 @@ export interface StoreFileSystem {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** What opening answers where there is no small regular file: a link, a socket, a directory. */
+/** The errors of opening or reading anything other than a regular file: a link, a socket, a directory. */
 const foreign: ReadonlySet<number> = new Set([Errno.ELOOP, Errno.ENXIO, Errno.EISDIR, Errno.EAGAIN]);
 
 /** {@link StoreFileSystem} over the kernel's own calls. */
 export function systemFileSystem(files: FileCalls): StoreFileSystem {
   const makeDirectory = (path: string, mode: number): void => {
-    // Looked for first: nearly always it is there, and mkdir would lock its parent to find out.
+    // It is checked first, since it nearly always exists and mkdir would lock its parent to find out.
     if (isDirectory(files, path)) return;
     const result = files.mkdir(path, mode);
     if (result === 0 || (result === -Errno.EEXIST && isDirectory(files, path))) return;
@@ -55,7 +55,7 @@ export function systemFileSystem(files: FileCalls): StoreFileSystem {
     if (second !== 0 && second !== -Errno.EEXIST) throw storeError("create directory", path, -second);
   };
   const readSmall = (fd: number, path: string, limit: number): SmallFile => {
-    // One byte more than allowed tells a file that is too long; a regular file gives all it has in one read.
+    // One byte more than allowed reveals a file that is too long; a regular file returns all its data in one read.
     const buffer = new Uint8Array(limit + 1);
     const length = files.read(fd, buffer);
     if (foreign.has(-length)) return { kind: "foreign" };
@@ -115,7 +115,7 @@ export function systemFileSystem(files: FileCalls): StoreFileSystem {
   });
 }
 
-/** The error of a failed file operation: `cannot write <path>: no space left on device (ENOSPC)`. */
+/** Returns the error of a failed file operation: `cannot write <path>: no space left on device (ENOSPC)`. */
 export function storeError(action: string, path: string, errno: number): DrawbridgeError {
   return new DrawbridgeError("ERR_STORE", `cannot ${action} ${path}: ${errnoText(errno)} (${errnoName(errno)})`);
 }

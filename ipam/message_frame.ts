@@ -8,7 +8,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * A message as it goes over the socket: one line of JSON, which has no line feed inside.
+ * Returns a message as it is sent over the socket: one line of JSON, which has no line feed inside.
  *
  * @throws DrawbridgeError ERR_PROTOCOL when it is longer than {@link LONGEST_MESSAGE}
  */
@@ -18,7 +18,7 @@ export function frame(message: object): Uint8Array {
   return bytes;
 }
 
-/** Puts messages together from the pieces a stream delivers them in. It never holds more than one message's length. */
+/** Assembles messages from the pieces that a stream delivers. It never holds more than one message's length. */
 export class FrameReader {
   #pieces: Uint8Array[] = [];
   #length = 0;
@@ -32,7 +32,7 @@ export class FrameReader {
    * Takes the next piece.
    *
    * @returns the texts of the messages that end in it, in order
-   * @throws DrawbridgeError ERR_PROTOCOL for a message that is too long or not UTF-8; the stream is of no use then
+   * @throws DrawbridgeError ERR_PROTOCOL for a message that is too long or not UTF-8; the stream is then unusable
    */
   push(piece: Uint8Array): readonly string[] {
     const messages: string[] = [];
@@ -50,7 +50,7 @@ export class FrameReader {
     if (piece.length === 0) return;
     this.#length += piece.length;
     if (this.#length > LONGEST_MESSAGE) throw tooLong();
-    // The caller may use its buffer again.
+    // The caller may reuse its buffer.
     this.#pieces.push(piece.slice());
   }
 

@@ -7,21 +7,18 @@ export interface OriginalSetting {
   /** As {@link Sysctl} has it: `net/ipv4/ip_forward`. */
   readonly key: string;
   readonly original: string;
-  /**
-   * The values that are ours: the one that was written, and while another one is being written both. Any other value of the setting
-   * was written by somebody else.
-   */
+  /** Our values: the one last written, and while another is being written both. Any other is another program's. */
   readonly ours: readonly string[];
 }
 
 /** An original setting as found below the run directory. */
 export interface FoundOriginal {
   readonly path: string;
-  /** Undefined where the file is not a record of this release. */
+  /** Undefined if the file is not a record of this release. */
   readonly setting: OriginalSetting | undefined;
 }
 
-/** Where original settings are kept. */
+/** The place where original settings are stored. */
 export interface OriginalSettingsPlace {
   readonly files: StoreFileSystem;
   /** Usually `/run/drawbridge`. */
@@ -34,22 +31,23 @@ export interface OriginalSettingsPlace {
 export const ORIGINAL_SETTINGS = "settings";
 
 const VERSION = 1;
-/** Two keys and some values of at most 256 bytes each, six bytes a character at most in JSON. */
+/** Enough for two keys and some values of at most 256 bytes each, with at most six bytes a character in JSON. */
 const MAX_RECORD_BYTES = 8 * 1024;
 
 /**
  * Returns a view of settings that remembers the value of each setting before it first changes it (SYSCTL-02).
  *
- * There is one file for each setting below `settings/` of the run directory, so components that change different settings do not
- * meet. The file is renamed into its place before the kernel is asked, so a process that is killed at any moment leaves a record that
- * is true. A record that this release does not understand stays as it is: the original value is in it, and a newer release reads it.
+ * There is one file for each setting below `settings/` of the run directory, so components that change different
+ * settings do not interfere. The file is renamed into its place before the setting is changed, so a process that is
+ * killed at any moment leaves a true record. A record that this release does not understand stays as it is: it has the
+ * original value for a newer release.
  *
- * Writing a value that the setting has already does nothing.
+ * Writing a value that the setting already has does nothing.
  */
 export function rememberingSysctl(sysctl: Sysctl, place: OriginalSettingsPlace): Sysctl {
   return {
     read: (key) => sysctl.read(key),
-    /** @throws DrawbridgeError ERR_STORE when the original value cannot be kept; the setting is then as it was */
+    /** @throws DrawbridgeError ERR_STORE when the original value cannot be stored; the setting is then unchanged */
     write: (key, value) => {
       const present = sysctl.read(key);
       if (present === undefined || present === value) return present !== undefined;
@@ -65,10 +63,7 @@ export function rememberingSysctl(sysctl: Sysctl, place: OriginalSettingsPlace):
   };
 }
 
-/**
- * Decides what to remember when a setting gets another value. A value that is not ours was written by somebody else since, and is the
- * original one from then on.
- */
+/** Decides what to remember when a setting is changed. A present value of another program becomes the original. */
 export function changedSetting(
   before: OriginalSetting | undefined,
   { key, present, value }: { readonly key: string; readonly present: string; readonly value: string },
@@ -78,7 +73,8 @@ export function changedSetting(
 }
 
 /**
- * Gives a setting its original value back and forgets it; nothing where none is remembered, or where somebody else has written it since.
+ * Restores a setting's original value and forgets it. It does nothing if none is remembered, and only forgets it if
+ * another program has changed the setting since.
  *
  * @throws DrawbridgeError ERR_STORE
  */
@@ -89,7 +85,7 @@ export function giveBack(sysctl: Sysctl, place: OriginalSettingsPlace, key: stri
   place.files.unlink(found.path);
 }
 
-/** Lists what is remembered for this boot, by the names of the files. @throws DrawbridgeError ERR_STORE */
+/** Lists the settings remembered for this boot, by the names of the files. @throws DrawbridgeError ERR_STORE */
 export function listOriginals(place: OriginalSettingsPlace): readonly FoundOriginal[] {
   const names = place.files.readDirectory(directoryOf(place)).filter((name) => /^[^.].*\.json$/.test(name));
   return names.sort().flatMap((name) => readPath(place, `${directoryOf(place)}/${name}`) ?? []);
@@ -100,7 +96,7 @@ function readOriginal(place: OriginalSettingsPlace, key: string): FoundOriginal 
   return found?.setting !== undefined && found.setting.key !== key ? { ...found, setting: undefined } : found;
 }
 
-/** @returns undefined where there is none of this boot */
+/** @returns undefined if there is none of this boot */
 function readPath({ files, bootId }: OriginalSettingsPlace, path: string): FoundOriginal | undefined {
   const file = files.readSmallFile(path, MAX_RECORD_BYTES);
   if (file.kind === "missing") return undefined;
@@ -115,12 +111,12 @@ function settingOf({ version, key, original, ours }: Readonly<Record<string, unk
   return words.length === 0 || words.length < ours.length ? undefined : { key, original, ours: words };
 }
 
-/** A setting of the network: nothing else is given back. */
+/** Returns whether a value is a setting of the network; no others are restored. */
 function isKey(value: unknown): value is string {
   return isWord(value) && /^net(\/(?!\.{1,2}(\/|$))[^/\s]+)+$/.test(value);
 }
 
-/** A value as the kernel prints it in one line. */
+/** Returns whether a value is one that the kernel prints in one line. */
 function isWord(value: unknown): value is string {
   return typeof value === "string" && value.length <= 256 && /^[^\0\n]*$/.test(value);
 }
@@ -138,7 +134,7 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
 function writeOriginal(place: OriginalSettingsPlace, setting: OriginalSetting): void {
   const { files, bootId } = place;
   const path = pathOf(place, setting.key);
-  // Two processes may remember the same setting at once; each has a scratch name of its own.
+  // Two processes may remember the same setting at once; each has its own scratch name.
   const scratch = `${directoryOf(place)}/.${path.slice(path.lastIndexOf("/") + 1)}.${process.pid}`;
   files.makeDirectory(directoryOf(place), 0o700);
   files.unlink(scratch);
@@ -152,7 +148,7 @@ function directoryOf({ runDirectory }: OriginalSettingsPlace): string {
   return `${runDirectory}/${ORIGINAL_SETTINGS}`;
 }
 
-/** The key is one component of the path: a link's name may have any character but a slash and blanks. */
+/** Returns a setting's path. The key is one component: a link's name may have any character but slashes and blanks. */
 function pathOf(place: OriginalSettingsPlace, key: string): string {
   return `${directoryOf(place)}/${encodeURIComponent(key)}.json`;
 }

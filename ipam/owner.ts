@@ -1,12 +1,14 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 
-/** Who holds an address: one interface of one container. */
+/** The holder of an address: one interface of one container. */
 export interface Owner {
   readonly containerId: string;
   readonly ifname: string;
 }
 
-/** Longest container id and network name, in bytes: with an ifname (15) and our suffixes still one file name (255). */
+/**
+ * The longest container id and network name, in bytes: with an ifname (15) and our suffixes, a file name fits (255).
+ */
 export const MAX_NAME_LENGTH = 200;
 
 /** IFNAMSIZ without its NUL. */
@@ -15,18 +17,18 @@ export const MAX_IFNAME_BYTES = 15;
 const encoder = new TextEncoder();
 
 /**
- * Whether a text is a container id or a network name: `[a-zA-Z0-9][a-zA-Z0-9_.-]*` (CNI specification), and short
- * enough for a file name. The first character is a letter or digit, so none is `.`, `..` or `.drawbridge`.
+ * Returns whether a text is a container id or a network name: `[a-zA-Z0-9][a-zA-Z0-9_.-]*` (CNI specification), and
+ * short enough for a file name. The first character is a letter or digit, so none is `.`, `..` or `.drawbridge`.
  */
 export function isName(text: string): boolean {
   return text.length <= MAX_NAME_LENGTH && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text);
 }
 
 /**
- * Whether the kernel takes a text as an interface's name and a path component cannot be abused by it.
+ * Returns whether the kernel accepts a text as an interface's name and the text is safe as a path component.
  *
- * "%" is refused since the kernel takes "br%d" for a pattern and makes "br0" of it (dev_alloc_name); "all" and "default"
- * are directories of /proc/sys/net/ipv4/conf that are no interface (sysctl_dev_name_is_allowed).
+ * "%" is refused since the kernel treats "br%d" as a pattern and makes "br0" of it (dev_alloc_name); "all" and
+ * "default" are directories of /proc/sys/net/ipv4/conf that do not belong to an interface (sysctl_dev_name_is_allowed).
  */
 export function isInterfaceName(text: string): boolean {
   if (text === "" || encoder.encode(text).length > MAX_IFNAME_BYTES) return false;
@@ -34,7 +36,7 @@ export function isInterfaceName(text: string): boolean {
   return !/[/:%\s\u0000-\u001f\u007f]|^(\.{1,2}|all|default)$/u.test(text);
 }
 
-/** Whether a text is an absolute path without `..`, so that it names the same file wherever the plugin is executed. */
+/** Returns whether a text is an absolute path without `..`, so that it names the same file wherever the plugin runs. */
 export function isDirectoryPath(text: string): boolean {
   return text.startsWith("/") && !text.includes("\0") && !text.split("/").includes("..");
 }
@@ -58,7 +60,7 @@ export function expectContainerId(name: string): string {
 }
 
 /**
- * Returns an interface name the kernel takes (`dev_valid_name`): no slash, colon or white space.
+ * Returns an interface name that the kernel accepts (`dev_valid_name`): no slash, colon or white space.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION
  */
@@ -71,9 +73,9 @@ export function expectInterfaceName(name: string): string {
 }
 
 /**
- * Passes an owner whose two names are safe in a file name and in a reservation's content.
+ * Checks that the two names of an owner are safe in a file name and in a reservation's content.
  *
- * By their alphabets `<id>:<ifname>` and `<id>\r\n<ifname>` each split in one way only, and neither leaves its
+ * By their alphabets `<id>:<ifname>` and `<id>\r\n<ifname>` can each be split in only one way, and neither leaves its
  * directory.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION

@@ -6,16 +6,16 @@ import { attachmentFromJson, expectString, JsonObject } from "./attachment_decod
 import { expectNetworkName, expectOwner } from "./owner.ts";
 
 /**
- * The messages between the plugin and policyd: each request is answered by one reply, in order.
+ * The version of the messages between the plugin and policyd. Each request is answered by one reply, in order.
  *
- * They live here because both sides need them and the plugin imports nothing of policyd.
+ * The messages are here because both sides need them and the plugin imports nothing of policyd.
  */
 export const MESSAGE_VERSION = 1;
 
-/** Milliseconds a client may say that it waits. */
+/** The longest time, in milliseconds, that a client may announce to wait. */
 export const LONGEST_WAIT = 120_000;
 
-/** Which attachment: what names its record. */
+/** The names of an attachment, which also name its record. */
 export interface AttachmentName {
   readonly network: string;
   readonly containerId: string;
@@ -25,21 +25,21 @@ export interface AttachmentName {
 export type PolicydRequest =
   /** A pod is being attached: answered when its policies are in force. `wait`: milliseconds the client stays for that. */
   | { readonly type: "register"; readonly attachment: AttachmentRecord; readonly wait?: number }
-  /** A pod is being detached: answered when nothing of it is left. One that is not known is no error. */
+  /** A pod is being detached: answered when nothing of it is left. An unknown pod is not an error. */
   | { readonly type: "unregister"; readonly attachment: AttachmentName }
   | { readonly type: "status" }
-  /** Answered when the files of the flow ledger have all that was seen. */
+  /** Answered when the files of the flow ledger contain all flows seen. */
   | { readonly type: "write flows" }
-  /** Which policies are in force, a part at a time. `after`: the last policy of the part before. */
+  /** Asks for the policies in force, one part at a time. `after`: the last policy of the previous part. */
   | { readonly type: "policies"; readonly after?: string };
 
 export type PolicydReply =
-  /** `isDetached`, of a pod that was known and is to be detached: the link and the neighbours on the bridge are gone, too. */
+  /** `isDetached`: the detached pod was known, and its link and the neighbours on the bridge are gone, too. */
   | { readonly type: "done"; readonly isDetached?: boolean }
   | { readonly type: "status"; readonly status: PolicydStatus }
-  /** A line of JSON for each policy, and the last of them where more follow. */
+  /** A line of JSON for each policy. `next`: the last of them if more follow. */
   | { readonly type: "policies"; readonly lines: string; readonly next?: string }
-  /** Nothing was done. `isTemporary`: the same request may succeed later. `code`: what the runtime is told apart. */
+  /** Nothing was done. `isTemporary`: the same request may succeed later. `code`: the error for the runtime. */
   | {
       readonly type: "refused";
       readonly isTemporary: boolean;
@@ -49,38 +49,36 @@ export type PolicydReply =
 
 const REFUSAL_CODES = ["ERR_HOST_PORT_TAKEN"] as const satisfies readonly ErrorCode[];
 
-/** The refusals that have a code of their own over the socket. */
+/** The refusals that have their own code over the socket. */
 export type RefusalCode = (typeof REFUSAL_CODES)[number];
 
-/** The code as one that a refusal can carry; undefined for any other text. */
+/** Returns the code if a refusal can carry it; undefined for any other text. */
 export function refusalCode(code: string): RefusalCode | undefined {
   return REFUSAL_CODES.find((known) => known === code);
 }
 
-/** How policyd is. */
+/** The status of policyd. */
 export interface PolicydStatus {
-  /** Of Drawbridge. */
+  /** The version of Drawbridge. */
   readonly version: string;
   readonly nodeName: string;
   readonly uptimeSeconds: number;
   /** Whether every object has been read once; nothing is programmed before. */
   readonly isSynced: boolean;
-  /** How many objects of each kind are in force. */
+  /** The number of objects of each kind that are in force. */
   readonly objects: Readonly<Record<string, number>>;
   readonly attachments: number;
-  /** How many problems there are, of which `problems` tells the first. */
+  /** The number of problems; `problems` lists the first ones. */
   readonly problemCount: number;
   readonly problems: readonly string[];
 }
 
-/** A request as JSON. */
 export function requestToJson(request: PolicydRequest): object {
   return request.type === "register"
     ? { version: MESSAGE_VERSION, ...request, attachment: attachmentToJson(request.attachment) }
     : { version: MESSAGE_VERSION, ...request };
 }
 
-/** A reply as JSON. */
 export function replyToJson(reply: PolicydReply): object {
   return { version: MESSAGE_VERSION, ...reply };
 }
@@ -88,7 +86,7 @@ export function replyToJson(reply: PolicydReply): object {
 /**
  * Reads a request.
  *
- * @throws DrawbridgeError ERR_PROTOCOL for whatever is none, naming the field, its value and what was expected
+ * @throws DrawbridgeError ERR_PROTOCOL for any other text, naming the field, its value and the expectation
  */
 export function parseRequest(text: string): PolicydRequest {
   return parseMessage(text, (message): PolicydRequest => {

@@ -26,16 +26,16 @@ export interface AddressRange {
   readonly subnet: Cidr;
   readonly rangeStart: Address;
   readonly rangeEnd: Address;
-  /** Never handed out. May lie outside the subnet, as host-local allows. */
+  /** Never allocated. It may be outside the subnet, as host-local allows. */
   readonly gateway: Address;
-  /** Prefixes never handed out. */
+  /** Prefixes that are never allocated. */
   readonly exclude: readonly Cidr[];
 }
 
-/** The ranges one address is taken from: of one family, in order, without overlap, at least one. */
+/** The ranges that one address is allocated from: of one family, in order, without overlap, at least one. */
 export type RangeSet = readonly AddressRange[];
 
-/** A range as the configuration writes it. `exclude` holds prefixes or single addresses and is ours. */
+/** A range as in the configuration. `exclude` holds prefixes or single addresses; host-local does not have it. */
 export interface RangeInput {
   readonly subnet?: string | undefined;
   readonly rangeStart?: string | undefined;
@@ -45,10 +45,10 @@ export interface RangeInput {
 }
 
 /**
- * One range with host-local's defaults filled in and host-local's rules checked (v1.9.1, `Range.Canonicalize`).
+ * Returns one range with host-local's defaults filled in and host-local's rules checked (v1.9.1, `Range.Canonicalize`).
  *
- * Defaults: the gateway and `rangeStart` are the address after the network address, `rangeEnd` is the last address,
- * for IPv4 the one before the broadcast address. As in host-local an empty text counts as absent.
+ * Defaults: the gateway and `rangeStart` are the address after the network address, `rangeEnd` is the last address, for
+ * IPv4 the one before the broadcast address. As in host-local an empty text counts as absent.
  *
  * @param field path of the range for messages ("ipam.ranges[0][1]")
  * @throws DrawbridgeError ERR_CONFIGURATION naming the field, the value and what was expected
@@ -80,7 +80,8 @@ export function canonicalRange(input: RangeInput, field: string): AddressRange {
 }
 
 /**
- * All range sets of a configuration: each range canonical, one family per set, no overlap inside or between sets.
+ * Returns all range sets of a configuration: each range canonical, one family per set, no overlap inside or between
+ * sets.
  *
  * @param sets non-empty list of non-empty lists, as `ipam.ranges`
  * @param field path of the list for messages ("ipam.ranges")
@@ -104,7 +105,7 @@ export function canonicalRangeSets(sets: readonly (readonly RangeInput[])[], fie
   return Object.freeze(canonical);
 }
 
-/** The range of the set that holds this address between its start and end, if one does. */
+/** Returns the range of the set that has this address between its start and end, if one does. */
 export function rangeFor(set: RangeSet, address: Address): AddressRange | undefined {
   for (const range of set) {
     if (compareAddresses(range.rangeStart, address) <= 0 && compareAddresses(address, range.rangeEnd) <= 0) {
@@ -114,7 +115,7 @@ export function rangeFor(set: RangeSet, address: Address): AddressRange | undefi
   return undefined;
 }
 
-/** A range set as host-local prints it: `10.0.0.1-10.0.0.254,10.0.1.1-10.0.1.254`. */
+/** Returns a range set as host-local prints it: `10.0.0.1-10.0.0.254,10.0.1.1-10.0.1.254`. */
 export function formatRangeSet(set: RangeSet): string {
   return set.map(formatRange).join(",");
 }
@@ -179,7 +180,7 @@ function canonicalExclude(text: string, subnet: Cidr, field: string): Cidr {
       `${formatCidr(prefix)} has host bits set; expected ${formatAddress(networkAddress(prefix))}/${prefix.prefixLength}`,
     );
   }
-  // An exclusion elsewhere is a typing error that would let the address it meant be handed out.
+  // An exclusion elsewhere is a typing error: the address that was meant would be allocated.
   if (!prefixesOverlap(prefix, subnet)) {
     throw wrong(field, `${formatCidr(prefix)} not in network ${formatCidr(subnet)}; expected a part of that network`);
   }
@@ -212,7 +213,7 @@ function expectInside(role: string, address: Address, subnet: Cidr, field: strin
   );
 }
 
-/** The first of the ranges that shares an address with this one. */
+/** Returns the first of the ranges that shares an address with this one. */
 function overlapping(ranges: readonly AddressRange[], range: AddressRange): AddressRange | undefined {
   for (const other of ranges) {
     const isBefore = compareAddresses(other.rangeEnd, range.rangeStart) < 0;
@@ -226,7 +227,7 @@ function prefixesOverlap(a: Cidr, b: Cidr): boolean {
   return cidrContains(a, b.address) || cidrContains(b, a.address);
 }
 
-/** One step inside a prefix of at least four addresses: it cannot leave the family's number space. */
+/** Takes one step inside a prefix of at least four addresses, which cannot leave the family's number space. */
 function step(address: Address, distance: bigint): Address {
   const next = addressPlus(address, distance);
   if (next === undefined) throw new RangeError(`no address ${distance} after ${formatAddress(address)}`);

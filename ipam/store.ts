@@ -17,7 +17,7 @@ export type { Owner } from "./owner.ts";
 export type { Reservation } from "./reservation.ts";
 export type { AddressStoreOptions, DuplicateCheck, FileLock, Holding, ReleaseSteps } from "./store_options.ts";
 
-/** The requested address of each set, and the addresses to pass over. */
+/** The requested address of each set, and the addresses to skip. */
 interface Wishes {
   readonly plan: readonly (Address | undefined)[];
   readonly isForeign: (address: Address) => boolean;
@@ -26,7 +26,7 @@ interface Wishes {
 /** Larger than any content of ours or host-local's; a larger file is foreign and not read. */
 const MAX_CONTENT_BYTES = 1024;
 
-/** After so many taken addresses in a row one listing is cheaper than going on asking one by one. */
+/** After this number of taken addresses in a row, one listing is cheaper than further single tries. */
 const MAX_PROBES = 8;
 
 /**
@@ -36,19 +36,18 @@ const MAX_PROBES = 8;
  *     <directory>/<network>/last_reserved_ip.0   0600  the address last taken from range set 0
  *     <directory>/<network>/lock                 0750  flock(2)
  *     <directory>/.drawbridge/<network>.claim    0600  a claim before it has its address
- *     <directory>/.drawbridge/<network>.kept     0600  the same, of one that is restored without the lock
+ *     <directory>/.drawbridge/<network>.kept     0600  the same for a restore without the lock
  *
- * A claim is written whole under a name of its own and then given the address's name by link(2), which fails when the
- * name is taken. So a reservation is never empty or torn, also after SIGKILL at any point, and two processes never
- * get one address even without the lock. The claim lies beside the network's directory, since host-local reads every
- * file in there; network names begin with a letter or digit, so none is `.drawbridge`.
+ * A claim is written completely under another name and then gets the address's name by link(2), which fails if the name
+ * is taken. So a reservation is never empty or torn, even after SIGKILL at any point, and two processes never get the
+ * same address even without the lock. The claim is beside the network's directory, since host-local reads every file in
+ * there; network names begin with a letter or digit, so none is `.drawbridge`.
  *
- * The claim's name is fixed and only used under the lock. A claim left by a killed process is thus removed by the
- * next one at the cost of one failed open, without any scan. It is removed, not overwritten: it may share its inode
- * with a reservation.
+ * The claim's name is fixed and only used under the lock. So the next process removes a claim of a killed one at the
+ * cost of one failed open, without any scan. It is removed, not overwritten: it may share its inode with a reservation.
  *
- * `last_reserved_ip` is removed and written anew. A process killed in between loses the place in the round and nothing
- * else, while ext4 flushes a file that replaces another by rename or truncation, at the cost of all the rest together.
+ * `last_reserved_ip` is removed and written again. A process that is killed in between only loses the place in the
+ * round. Replacing the file by rename or truncation would make ext4 flush it, which costs as much as everything else.
  *
  * Nothing is synced: a power loss may leave empty files, and the boot id in the attachment record proves them stale.
  */
@@ -74,14 +73,14 @@ export class AddressStore {
   /**
    * Reserves one address from each range set, or none at all.
    *
-   * The cost does not grow with the number of reservations, unless `duplicates` is `"scan"` or several addresses in
-   * a row are taken.
+   * The cost does not grow with the number of reservations, unless `duplicates` is `"scan"` or several addresses in a
+   * row are taken.
    *
-   * @param requested addresses to take instead of the next free one; each must be served by a set of its own
-   * @param isForeign whether something beside this network has an address: it is passed over
+   * @param requested addresses to take instead of the next free one; each must be served by a different set
+   * @param isForeign whether anything outside this network has an address, which is then skipped
    * @returns one allocation per set, in order
    * @throws DrawbridgeError ERR_RANGE_EXHAUSTED, ERR_ADDRESS_UNAVAILABLE, ERR_DUPLICATE in host-local's words;
-   *   ERR_STORE when a file operation failed; ERR_LOCK_TIMEOUT
+   * ERR_STORE when a file operation failed; ERR_LOCK_TIMEOUT
    */
   allocate(
     sets: readonly RangeSet[],
@@ -101,9 +100,9 @@ export class AddressStore {
   }
 
   /**
-   * Reserves exactly these addresses, or none of them: what another IPAM plugin has given.
+   * Reserves exactly these addresses, which another IPAM plugin has assigned, or none of them.
    *
-   * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE when somebody holds one; ERR_STORE; ERR_LOCK_TIMEOUT
+   * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE if one of them is held; ERR_STORE; ERR_LOCK_TIMEOUT
    */
   reserve(addresses: readonly Address[], owner: Owner): void {
     expectOwner(owner);
@@ -128,10 +127,11 @@ export class AddressStore {
   }
 
   /**
-   * Writes the reservations of an attachment that are missing, as its ADD has written them. It needs no lock, since link(2) replaces nothing.
+   * Writes the missing reservations of an attachment as its ADD wrote them; it needs no lock, as link(2) replaces
+   * nothing.
    *
-   * @param scratch the name of the claim until it has its address: "claim" with the lock, "kept" for the one process that restores without it
-   * @returns how many there were
+   * @param scratch the claim's first name: "claim" with the lock, "kept" for the only process that restores without it
+   * @returns the number of missing ones
    * @throws DrawbridgeError ERR_STORE
    */
   restore({ owner, addresses }: Holding, scratch: "claim" | "kept"): number {
@@ -158,11 +158,11 @@ export class AddressStore {
   /**
    * Releases every address of the owner by reading all reservations, as host-local does.
    *
-   * White space around the content does not count. Where nothing names the interface, reservations of old host-local
-   * versions, which hold the container id alone, are released instead.
+   * White space around the content does not count. If none names the interface, reservations of old host-local
+   * versions, which only hold the container id, are released instead.
    *
-   * @returns the released addresses; none when the network has no directory
-   * @throws DrawbridgeError ERR_STORE, after releasing what could be released; what a step throws
+   * @returns the released addresses; none if the network has no directory
+   * @throws DrawbridgeError ERR_STORE, after releasing as many as possible; any error of a step
    */
   release(owner: Owner, steps: ReleaseSteps = {}): readonly Address[] {
     return this.#release(owner, steps, () => {
@@ -172,7 +172,7 @@ export class AddressStore {
   }
 
   /**
-   * Releases those of the addresses whose reservation names exactly this owner; reads nothing else.
+   * Releases those addresses whose reservation names exactly this owner; reads nothing else.
    *
    * @returns the released addresses
    * @throws as {@link release}
@@ -198,21 +198,21 @@ export class AddressStore {
       early(held);
     }
     return this.#locked(() => {
-      // Once more: what was the owner's without the lock may be another's by now.
+      // Addresses that were the owner's without the lock may have another owner by now.
       const { held, failure } = find();
       last?.(held);
       return this.#unlinkAll(held, failure);
     });
   }
 
-  /** Those of the addresses whose reservation does not name exactly this owner; reads their files and nothing else. */
+  /** Returns those addresses whose reservation does not name exactly this owner; reads only their files. */
   notHeld(owner: Owner, addresses: readonly Address[]): readonly Address[] {
     return addresses.filter((address) => this.#content(address) !== contentOf(owner));
   }
 
-  /** Reservations, ordered by address, without the lock: all of them, or those whose path is picked; no other is read. */
+  /** Returns reservations ordered by address, without the lock: all, or those whose path is wanted; reads no others. */
   reservations(isWanted: (path: string) => boolean = () => true): readonly Reservation[] {
-    // The predicate comes before everything that takes time: there may be tens of thousands.
+    // The predicate comes before all slow work: there may be tens of thousands of names.
     const names = this.#files.readDirectory(this.#directory).filter((name) => isWanted(`${this.#directory}/${name}`));
     const addresses = names.map(tryParseAddress).filter((address) => address !== undefined);
     return addresses.sort(compareAddresses).map((address) => parseReservation(address, this.#content(address)));
@@ -265,7 +265,7 @@ export class AddressStore {
   #refuseDuplicates(sets: readonly RangeSet[], plan: readonly (Address | undefined)[], owner: Owner): void {
     const { exact, legacy, failure } = this.#scan(owner);
     for (const [index, set] of sets.entries()) {
-      // The requested address itself is left to the claim, which says that it is taken.
+      // The claim itself reports that the requested address is taken.
       const held = [...exact, ...legacy].find((address) => rangeFor(set, address) && address !== plan[index]);
       if (held === undefined) continue;
       throw new DrawbridgeError(
@@ -276,7 +276,7 @@ export class AddressStore {
     if (failure !== undefined) throw failure;
   }
 
-  /** The addresses whose content is the owner's, by format; one unreadable file does not hide the others. */
+  /** Returns the addresses whose content is the owner's, by format; an unreadable file does not hide the others. */
   #scan(owner: Owner): {
     readonly exact: readonly Address[];
     readonly legacy: readonly Address[];
@@ -297,7 +297,7 @@ export class AddressStore {
     return { exact, legacy, failure };
   }
 
-  /** Removes all it can, then throws the first failure; an earlier failure counts only when there was nothing. */
+  /** Removes as many as possible, then throws the first failure; an earlier failure only counts if there were none. */
   #unlinkAll(addresses: readonly Address[], earlier: DrawbridgeError | undefined): readonly Address[] {
     let failure = addresses.length === 0 ? earlier : undefined;
     const released: Address[] = [];
@@ -340,7 +340,7 @@ export class AddressStore {
     }
   }
 
-  /** Creates a file, after removing what a killed process left under its name. */
+  /** Creates a file, after removing one that a killed process left under its name. */
   #createFresh(path: string, content: string): void {
     if (this.#files.createFile(path, content)) return;
     this.#files.unlink(path);
@@ -349,7 +349,7 @@ export class AddressStore {
     }
   }
 
-  /** Cleans up after a failure that is worth more to the reader than a second one from the clean-up. */
+  /** Removes a file after a failure, without replacing that failure by one of the clean-up. */
   #tryUnlink(path: string): void {
     try {
       this.#files.unlink(path);
@@ -367,8 +367,8 @@ export class AddressStore {
   }
 
   /**
-   * As {@link #locked}, where the store has what its network's pods hold. A store that somebody has removed or emptied has lost its lock, too,
-   * and what running pods hold would be free: their records tell it.
+   * As {@link #locked}, after restoring a lost store. If the store was removed or emptied, its lock is missing, too,
+   * and addresses of running pods would seem free: their attachment records name them.
    */
   #lockedWhole<T>(action: () => T): T {
     const isLost = this.#files.readSmallFile(`${this.#directory}/lock`, MAX_CONTENT_BYTES).kind === "missing";
@@ -389,7 +389,7 @@ export class AddressStore {
   }
 }
 
-/** Passes a file system failure; anything else is a bug of ours and goes on up. */
+/** Returns a file system failure; anything else is a bug of ours and is thrown. */
 function expectStoreError(error: unknown): DrawbridgeError {
   if (error instanceof DrawbridgeError) return error;
   throw error;

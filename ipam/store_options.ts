@@ -4,31 +4,28 @@ import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
 
 /**
- * An exclusive flock(2) between processes, the kind host-local takes (not fcntl, not OFD).
+ * An exclusive flock(2) between processes, the kind that host-local takes (not fcntl, not OFD).
  *
- * `acquire` creates the file if need be (O_CREAT|O_RDONLY, mode 0750) and throws DrawbridgeError ERR_LOCK_TIMEOUT
- * rather than wait without bound.
+ * `acquire` creates the file if necessary (O_CREAT|O_RDONLY, mode 0750) and throws DrawbridgeError ERR_LOCK_TIMEOUT
+ * instead of waiting without bound.
  */
 export interface FileLock {
   acquire(path: string): Release;
 }
 
 /**
- * Who proves that the owner holds no address yet.
+ * The way to prove that the owner holds no address yet.
  *
- * `"scan"` reads every reservation, as host-local does. `"caller"` costs nothing: the plugin knows by its attachment
- * record and by the interface itself.
+ * `"scan"` reads every reservation, as host-local does. `"caller"` costs nothing: the plugin knows it from its
+ * attachment record and from the interface itself.
  */
 export type DuplicateCheck = "scan" | "caller";
 
-/** What is done about the owner's addresses before they are released; when a step throws, they stay reserved. */
+/** Steps that deal with the owner's addresses before they are released; if a step throws, they stay reserved. */
 export interface ReleaseSteps {
-  /**
-   * What may take long, before the lock is taken, and only where there are any: the reservations themselves keep others
-   * off the addresses.
-   */
+  /** A slow step before the lock is taken, if the owner has addresses: reservations still protect them. */
   readonly early?: (held: readonly Address[]) => void;
-  /** With the lock, right before the addresses are free. */
+  /** A step with the lock held, right before the addresses are free. */
   readonly last?: (held: readonly Address[]) => void;
 }
 
@@ -40,8 +37,8 @@ export interface AddressStoreOptions {
   readonly fileSystem: StoreFileSystem;
   readonly lock: FileLock;
   /**
-   * Tells what pods of the network hold by their attachment records. It is asked for where the store has lost its files: without it a store
-   * has none to look for.
+   * Returns the addresses that pods of the network hold by their attachment records. It is called if the store has lost
+   * its files; without it the store restores nothing.
    */
   readonly recorded?: () => Iterable<Holding>;
 }

@@ -34,8 +34,7 @@ export function evaluatePolicy(index: PolicyIndex, flow: Flow): PolicyVerdict {
 }
 
 /**
- * Returns whether {@link evaluatePolicy} would allow the flow, faster for many flows; an impossible flow is not
- * allowed.
+ * Returns whether {@link evaluatePolicy} would allow the flow, faster for many flows; never for an impossible flow.
  *
  * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the index does not have
  */

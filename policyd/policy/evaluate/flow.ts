@@ -12,9 +12,7 @@ export interface FlowEnds {
   readonly destination: FlowEnd;
   /** The family, if the ends have several; by default the destination's first one that the source also has. */
   readonly family?: Family | undefined;
-  /**
-   * Whether it was sent to a Service's address: ClusterNetworkPolicies then apply even if it returns to the same pod.
-   */
+  /** Whether it was sent to a Service's address: ClusterNetworkPolicies then apply even from a pod to itself. */
   readonly isThroughService?: boolean | undefined;
 }
 

@@ -13,10 +13,7 @@ import type {
 import { nameLabel } from "../../cluster/name.ts";
 import { keysOf } from "./selector.ts";
 
-/**
- * Pods that no selector of any policy distinguishes: of one namespace, with the same labels as far as selectors use
- * them.
- */
+/** Pods that no selector of any policy distinguishes: of one namespace, with equal values of labels in selectors. */
 export interface Identity {
   readonly number: number;
   readonly namespace: string;

@@ -13,8 +13,6 @@ export interface PolicyObjects {
 export interface PolicyOptions {
   /** NetworkPolicies also apply to traffic from a pod to its own node. ClusterNetworkPolicies always do. */
   readonly policePodToOwnNode: boolean;
-  /**
-   * Addresses of a node's DNS cache: NetworkPolicies always allow port 53 there; ClusterNetworkPolicies may deny it.
-   */
+  /** Addresses of a node's DNS cache: NetworkPolicies always allow port 53 there, ClusterNetworkPolicies may not. */
   readonly nodeLocalDNS: readonly Address[];
 }

@@ -22,9 +22,7 @@ export interface PolicyIndex {
 
 export interface PodEntry {
   readonly pod: Pod;
-  /**
-   * The pod as policies see it; undefined if it has finished, or is a host-network pod, which they treat as its node.
-   */
+  /** The pod as policies see it; undefined if it has finished, or is in the host network and so treated as its node. */
   readonly subject: Subject | undefined;
 }
 

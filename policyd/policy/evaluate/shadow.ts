@@ -9,8 +9,7 @@ import type { Decision, ShadowVerdict } from "./verdict.ts";
  * (POL-04): for pods that others isolate, policies in shadow could only allow more, so they would drop nothing there.
  *
  * @param decision the decision without them
- * @returns undefined if they would not be evaluated: none selects the end, none applies to the flow, or the Admin tier
- * decides
+ * @returns undefined if they would not be evaluated: they do not apply to the end or flow, or the Admin tier decides
  */
 export function askShadow(direction: Direction, question: Question, decision: Decision): ShadowVerdict | undefined {
   const { flow, traffic } = question;
