@@ -105,7 +105,7 @@ export class RealDirectory implements WatchedDirectory {
     this.#watcher = undefined;
   }
 
-  /** Whether the name stands for all files: the directory itself, or `..data`, the link that a mounted ConfigMap uses. */
+  /** Whether the name stands for all files: the directory itself, or `..data`, the link of a mounted ConfigMap. */
   #standsForAll(fileName: string): boolean {
     return fileName.startsWith("..") || fileName === path.basename(this.#path);
   }
