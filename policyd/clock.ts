@@ -1,31 +1,30 @@
-/** Cancels what was to happen later; nothing when it has happened. */
+/** Cancels a scheduled action; does nothing after the action has run. */
 export type Cancel = () => void;
 
-/** Time, so that a test need not wait for it. */
+/** A source of time, replaceable in tests. */
 export interface Clock {
-  /**
-   * Milliseconds by a clock that is never set: only differences mean anything, and only within this process. Not whole ones.
-   */
+  /** Fractional milliseconds of a monotonic clock: only differences are meaningful, and only within this process. */
   now(): number;
   /**
-   * Whole milliseconds since the epoch, by the wall clock, for what is told to others and for the times of files: it may be set
-   * on or back at any moment.
+   * Whole milliseconds since the epoch by the wall clock, for reports and file times. It may be set forward or back at
+   * any moment.
    */
   time(): number;
-  /** Runs an action later, once; after 0 in the next turn, behind what has come by then. Waiting keeps no process alive. */
+  /** Runs an action once, later; for 0 ms in the next turn, after pending events. A wait keeps no process alive. */
   after(milliseconds: number, action: () => void): Cancel;
 }
 
-/** The longest that a timer of Node takes, 24 days: it takes a longer time for a millisecond. */
+/** The longest time of a Node timer, 24 days; a longer one would fire after a millisecond. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** The real clock. What is to wait for longer than 24 days comes after these: nothing is lost by it, as it is a period that long. */
+/** The real clock. Longer waits end after 24 days, which is harmless, as only periods are that long. */
 export const realClock: Clock = Object.freeze({
   now: () => performance.now(),
   time: () => Date.now(),
   after: (milliseconds: number, action: () => void): Cancel => {
     if (milliseconds <= 0) {
-      // A timer takes a millisecond at least. One that is unreferenced would wait for whatever else wakes the loop.
+      // A timer takes at least a millisecond, and an unreferenced immediate would wait until something else wakes the
+      // loop.
       const turn = setImmediate(action);
       return () => {
         clearImmediate(turn);
@@ -38,10 +37,10 @@ export const realClock: Clock = Object.freeze({
   },
 });
 
-/** A clock that stands still until it is moved on. */
+/** A clock for tests that stands still until it is moved on. */
 export class FakeClock implements Clock {
   #now = 1_000_000;
-  /** By how much the wall clock is ahead of the other: years, so that nobody takes one for the other unnoticed. */
+  /** Offset of the wall clock from the other: years, so that a mix-up of the two is noticed. */
   #ahead = Date.UTC(2026, 10, 22);
   #left: { readonly at: number; readonly action: () => void }[] = [];
 
@@ -53,7 +52,7 @@ export class FakeClock implements Clock {
     return this.#ahead + this.#now;
   }
 
-  /** Sets the wall clock on, or back by a negative number. */
+  /** Sets the wall clock forward, or back for a negative number. */
   set(milliseconds: number): void {
     this.#ahead += milliseconds;
   }
@@ -66,17 +65,17 @@ export class FakeClock implements Clock {
     };
   }
 
-  /** How many actions wait for their time. */
+  /** Number of actions that wait for their time. */
   get pending(): number {
     return this.#left.length;
   }
 
-  /** An action takes this long: time moves on, and nothing else runs meanwhile. */
+  /** Moves time on as if an action took this long; no other action runs. */
   spend(milliseconds: number): void {
     this.#now += milliseconds;
   }
 
-  /** Moves time on and runs what is due, in order; also what that asks for within the time. */
+  /** Moves time on and runs due actions in order, including those scheduled meanwhile within the time. */
   pass(milliseconds: number): void {
     const end = this.#now + milliseconds;
     for (;;) {

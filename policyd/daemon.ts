@@ -16,31 +16,31 @@ import type { RequestHandlers } from "./socket/handlers.ts";
 import { isTemporary } from "./socket/handlers.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "./source/object_source.ts";
 
-/** A status goes into one message of 64 KiB, in which a printable character takes at most three bytes. */
+/** A status must fit into one message of 64 KiB, in which a printable character takes at most three bytes. */
 const MOST_PROBLEMS = 20;
 const LONGEST_PROBLEM = 400;
 
-/** Milliseconds a refusal is sent at most before its client stops waiting for it: it may wait its turn as long. */
+/** Milliseconds, at most, that a refusal is sent before the client's deadline, since it may wait for its turn. */
 const LONGEST_MARGIN = 1000;
 
-/** What a daemon is made of. */
+/** The parts of a daemon. */
 export interface DaemonParts {
   readonly version: string;
   readonly nodeName: string;
   readonly source: ObjectSource;
   readonly attachments: AttachmentRegistry;
-  /** Every part of the kernel that is programmed; each is told everything. */
+  /** Every part that programs the kernel; each receives all changes and attachments. */
   readonly dataplanes: readonly Dataplane[];
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly clock: Clock;
   /** Undefined where flows are not recorded. */
   readonly flows?: Pick<FlowLedger, "write"> | undefined;
-  /** Which policies are in force. */
+  /** Reports which policies are in force. */
   readonly policyReport?: ((after: string | undefined) => Promise<ReportPage>) | undefined;
 }
 
-/** The daemon: objects from a source and attachments from the socket, passed on to the dataplanes. */
+/** The daemon: it passes objects from a source and attachments from the socket on to the dataplanes. */
 export class Daemon implements ObjectSink, RequestHandlers {
   readonly #parts: DaemonParts;
   readonly #objectProblems = new Map<string, number>([...KINDS, "other"].map((kind) => [kind, 0]));
@@ -57,7 +57,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.source.start(this);
   }
 
-  /** Stops following objects and lets go of the kernel; what is in force stays. */
+  /** Stops following objects and closes the dataplanes; the rules in force stay. */
   async stop(): Promise<void> {
     this.#parts.source.stop();
     await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.stop()));
@@ -92,7 +92,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.events.tell({ regarding, reason: "NotUsedAsItIs", note: message });
   }
 
-  /** What is not in force by the end of `wait` goes on, as the attachment's record does, until it is unregistered. */
+  /** Registers an attachment. After `wait` this fails, but the attachment stays desired until it is unregistered. */
   async register(attachment: AttachmentRecord, wait?: number): Promise<void> {
     const { attachments, dataplanes } = this.#parts;
     const earlier = attachments.get(attachment);
@@ -101,7 +101,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
       const registered = Promise.all(dataplanes.map((dataplane) => dataplane.register(attachment)));
       await (wait === undefined ? registered : this.#inTime(registered, attachment, wait));
     } catch (error) {
-      // What is tried again goes on to be wanted until it is unregistered; what is refused for good never was.
+      // A temporary failure leaves the attachment desired until it is unregistered; a permanent one withdraws it.
       const isRefused = error instanceof DrawbridgeError && !isTemporary(error);
       if (isRefused && attachments.get(attachment) === attachment) {
         if (earlier === undefined) attachments.remove(attachment);
@@ -112,7 +112,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.logger.info("attachment registered", fieldsOf(attachment));
   }
 
-  /** @throws DrawbridgeError ERR_UNAVAILABLE shortly before who asked stops waiting, with what keeps it waiting */
+  /** @throws DrawbridgeError ERR_UNAVAILABLE shortly before the caller gives up, with the reason for the delay */
   async #inTime(registered: Promise<unknown>, attachment: AttachmentRecord, wait: number): Promise<void> {
     const { clock, dataplanes } = this.#parts;
     let cancel: Cancel = () => {};
@@ -135,18 +135,18 @@ export class Daemon implements ObjectSink, RequestHandlers {
     const known = attachments.get(attachment);
     await Promise.all(dataplanes.map((dataplane) => dataplane.unregister(attachment)));
     if (known === undefined) return false;
-    // One that has registered under its names meanwhile stays.
+    // An attachment that has registered under the same names meanwhile stays.
     if (attachments.get(attachment) === known) attachments.remove(attachment);
     logger.info("attachment removed", fieldsOf(known));
     return true;
   }
 
-  /** How many problems the source has told since the start, by the kind of the object; "other" for files. */
+  /** Number of problems that the source has reported since the start, by object kind; "other" for files. */
   objectProblems(): ReadonlyMap<string, number> {
     return this.#objectProblems;
   }
 
-  /** For how many seconds what is known of each resource may have been old; empty where the source cannot tell. */
+  /** Seconds for which the known objects of each resource may have been outdated; empty where that is unknown. */
   staleness(): ReadonlyMap<string, number> {
     return this.#parts.source.staleness?.() ?? new Map();
   }
@@ -186,7 +186,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
     return (await this.#parts.policyReport?.(after)) ?? { lines: "", next: undefined };
   }
 
-  /** How many objects there are of each kind. */
+  /** Returns the number of objects of each kind. */
   #counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(KINDS.map((kind) => [kind, this.#parts.source.count(kind)]));
   }

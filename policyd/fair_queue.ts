@@ -1,14 +1,14 @@
 /**
- * A queue of which each group gets its turn: the next item is the first of the group whose turn was longest ago. Where more than the
- * most wait, the oldest of the group with the most items makes room, so no group takes the place of others.
+ * A queue in which groups take turns: the next item is the first of the group whose turn was longest ago. When the
+ * queue is full, the oldest item of the largest group makes room, so no group displaces another's items.
  */
 export class FairQueue<T> {
   readonly #most: number;
-  /** By group, those whose turn comes first first; none is empty. */
+  /** The items by group, in the order of turns; no group is empty. */
   readonly #groups = new Map<string, T[]>();
   #size = 0;
 
-  /** @param most items that wait at once */
+  /** @param most the number of items that may wait */
   constructor(most: number) {
     this.#most = most;
   }
@@ -17,7 +17,7 @@ export class FairQueue<T> {
     return this.#size;
   }
 
-  /** @returns the item that made room, if one had to */
+  /** @returns the item that had to make room, if any */
   add(group: string, item: T): T | undefined {
     const items = this.#groups.get(group);
     if (items === undefined) this.#groups.set(group, [item]);
@@ -27,9 +27,9 @@ export class FairQueue<T> {
   }
 
   /**
-   * Takes the next item, and gives its group the last turn.
+   * Takes the next item, and moves its group to the end of the turns.
    *
-   * @param isReady whether a group may have a turn; asked of one after the other until one may
+   * @param isReady whether a group may have a turn; called for one group after the other until one may
    */
   take(isReady: (group: string) => boolean = () => true): T | undefined {
     const first = this.#firstOf(isReady);

@@ -2,19 +2,19 @@ import type { EventListener, KernelEvents, Subscription } from "../kernel/events
 import type { EventSource } from "../kernel/events/source.ts";
 import type { Cancel, Clock } from "./clock.ts";
 
-/** What is subscribed to, and who is told how that goes. */
+/** The parts that {@link KeptSubscription} needs. */
 export interface KeptSubscriptionParts {
   readonly clock: Clock;
   readonly source: EventSource;
   readonly listener: Pick<EventListener, "onMessages" | "onOverrun">;
-  /** After so many milliseconds one that was refused or has ended is tried again. */
+  /** Milliseconds until a refused or ended subscription is retried. */
   readonly retryMilliseconds: number;
-  /** Is called once, however often it is refused until it is open again. */
+  /** Called once per series of refusals, until the subscription is open again. */
   readonly onRefused: (reason: string) => void;
   readonly onOpen: (wasRefused: boolean) => void;
 }
 
-/** A subscription that is tried again, for as long as it takes, when the kernel refuses it or has ended it. */
+/** A subscription that is retried indefinitely when the kernel refuses or ends it. */
 export class KeptSubscription {
   readonly #parts: KeptSubscriptionParts;
   #subscription: Subscription | undefined;
@@ -26,12 +26,12 @@ export class KeptSubscription {
     this.#parts = parts;
   }
 
-  /** Why nothing is told; undefined while it is, or nobody has asked yet. */
+  /** Why no notifications arrive; undefined while they do, and before the start. */
   get refusal(): string | undefined {
     return this.#refusal;
   }
 
-  /** Settles when all is told from here on, or it is known that it is not: then it is tried again by itself. */
+  /** Resolves when notifications arrive from here on, or the kernel has refused them, which is then retried. */
   async start(events: KernelEvents): Promise<void> {
     const { source, listener, onOpen } = this.#parts;
     const onFailure = (error: Error): void => this.#refused(events, error.message);

@@ -21,9 +21,9 @@ import { isLocked } from "./socket/listener.ts";
 import { VERSION } from "./version.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
-/** All problems of a configuration are one line: a dozen of them are longer than a value in the log. */
+/** All problems of a configuration are one line, and a dozen are longer than a value in the log may be. */
 const LONGEST_REFUSAL = 64 * 1024;
-/** Stopping is a matter of milliseconds; whatever does not end by then is ended with us. */
+/** Stopping takes milliseconds; after this time the process ends in any case. */
 const STOP_MILLISECONDS = 800;
 
 const syscalls = nodeSyscalls();
@@ -31,15 +31,15 @@ const syscalls = nodeSyscalls();
 let running: Running | undefined;
 
 /**
- * Starts the daemon. Pods of a node that has lost its tables are closed before anything else happens; the larger part of the
- * program is only read after that, since reading it takes longer than to close them.
+ * Starts the daemon. On a node that has lost its tables, pods are closed before anything else happens. The larger part
+ * of the program is loaded only after that, since loading it takes longer than closing them.
  *
- * @throws DrawbridgeError for whatever keeps it from starting, CommanderError for its command line and after the help
+ * @throws DrawbridgeError if the daemon cannot start, CommanderError for its command line and after the help
  */
 async function begin(args: readonly string[]): Promise<Running> {
   const { config, networkNamespace, flags } = readCommandLine(args, VERSION, (text) => process.stdout.write(text));
   const configuration = readConfiguration(config === undefined ? undefined : configurationFile(config), flags);
-  // Before anything opens a socket of the kernel or starts a thread: both belong to the namespace of this thread.
+  // Must come before any kernel socket or thread, since both belong to the namespace of this thread.
   if (networkNamespace !== undefined) enterNamespace(syscalls, openNamespace(syscalls, networkNamespace));
   const bootId = readBootId(syscalls);
   const files = systemFileSystem(syscalls);
@@ -59,7 +59,7 @@ function closed(
   const kernel = new NftablesSocket(syscalls);
   try {
     const isOtherRunning = (): boolean => isLocked(socketPath, syscalls);
-    // Pods of another plugin on the bridge keep their network until it is taken over (FOREIGN-02).
+    // Pods of another plugin on the bridge keep their network until the bridge is taken over (FOREIGN-02).
     const hasPods = (): boolean => hasRecords(stateDirectory, files) || hasForeignPorts(syscalls, bridge);
     return closeEarly({ kernel, bridge, isEnforcing: policies, mark, hasPods, isOtherRunning });
   } finally {

@@ -1,15 +1,15 @@
-/** One value by itself or a list of several: a node has tens of thousands of them, and nearly all are one. */
+/** One value by itself or a list of several: a node has tens of thousands of these, and nearly all have one value. */
 export type OneOrMore<T> = T | readonly T[];
 
 const NONE: readonly never[] = [];
 
-/** The values as a list; none for undefined. */
+/** Returns the values as a list; an empty one for undefined. */
 export function listOf<T extends object | string>(values: OneOrMore<T> | undefined): readonly T[] {
   if (values === undefined) return NONE;
   return isList(values) ? values : [values];
 }
 
-/** Keeps the values of a key; without any, nothing. */
+/** Stores the values of a key; an empty list removes the key. */
 export function putList<K, T extends object | string>(map: Map<K, OneOrMore<T>>, key: K, values: readonly T[]): void {
   const [first] = values;
   if (first === undefined) map.delete(key);

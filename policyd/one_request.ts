@@ -2,10 +2,11 @@ import type { RequestListener } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * Answers one request of a connection at a time, and cuts a connection on which another comes before the answer.
+ * Returns a listener that answers one request of a connection at a time, and closes a connection on which another
+ * request comes before the answer.
  *
- * Node takes all requests that stand behind each other in one read, thousands in 64 KiB, and begins with each before anything else
- * gets a turn. Clients that do so (pipelining, RFC 9112, section 9.3.2) have to expect that they are cut and ask again.
+ * Node parses all pipelined requests of one read, thousands in 64 KiB, and starts each before anything else gets a
+ * turn. Clients that pipeline must be prepared for a closed connection and retry (RFC 9112, section 9.3.2).
  */
 export function oneRequestAtATime(answer: RequestListener): RequestListener {
   const busy = new WeakSet<Socket>();

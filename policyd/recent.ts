@@ -1,4 +1,4 @@
-/** A map that holds so many entries at most: the one that was set first goes first. */
+/** A map with a maximum number of entries: the entry set longest ago is removed first. */
 export class Recent<V> {
   readonly #most: number;
   readonly #entries = new Map<string, V>();

@@ -27,30 +27,31 @@ import { serveSocket } from "./socket/server.ts";
 import { openSource } from "./source/open.ts";
 import { VERSION } from "./version.ts";
 
-/** The daemon that is running. */
+/** The running daemon. */
 export interface Running {
   readonly logger: Logger;
   stop(): Promise<void>;
 }
 
-/** The state that the daemon has begun with (main.ts). */
+/** The state in which main.ts starts the daemon. */
 export interface Beginning {
   readonly configuration: Configuration;
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
-  /** Of this boot. */
+  /** The id of this boot. */
   readonly bootId: string;
   readonly closing: Closing;
   readonly mark: EnforcedMark;
-  /** Since the process began, when pods were closed. */
+  /** Milliseconds from the process's start until pods were closed. */
   readonly milliseconds: number;
-  /** Ends the process at once. */
+  /** Ends the process immediately. */
   readonly end: () => never;
 }
 
 /**
  * Starts all parts of the daemon.
  *
- * @throws DrawbridgeError as {@link serveSocket} and {@link openSource}, ERR_STORE when the attachment records cannot be listed
+ * @throws DrawbridgeError as {@link serveSocket} and {@link openSource}, ERR_STORE when attachment records cannot be
+ * listed
  */
 export async function start(beginning: Beginning): Promise<Running> {
   const { configuration, closing, milliseconds, end } = beginning;
@@ -120,7 +121,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   };
   const daemon = new Daemon(parts);
   node.ended.forgetBy((attachment) => daemon.unregister(attachment));
-  // The socket is first: a second daemon is refused before it has read or changed anything.
+  // The socket comes first, so that a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
@@ -184,7 +185,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   };
 }
 
-/** By the mark the next daemon knows that what it does not find was lost. @returns whether it was set */
+/** Sets the mark by which the next daemon knows that missing tables were lost. @returns whether it was set */
 function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): () => boolean {
   let isMarked = false;
   ruleset.follow(() => {
@@ -200,7 +201,7 @@ function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, l
   return () => isMarked;
 }
 
-/** A daemon with a bug in it must not go on as if nothing had happened: the next one begins from the kernel's state. */
+/** Ends a daemon that has hit a bug, which must not continue: the next one starts from the kernel's state. */
 function endHalfAlive(logger: Logger, error: unknown, end: () => never): never {
   const [message, stack] = error instanceof Error ? [error.message, error.stack] : [String(error), undefined];
   logger.error("unexpected error, policyd ends: please report this as a bug of Drawbridge", { reason: message, stack });

@@ -1,16 +1,16 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * Work that may be put aside wherever it yields, so that a thread does other things in between; what comes out at its end.
+ * Work in slices: a thread can do other things wherever it yields, and the generator returns the result.
  *
- * Between two yields there is a millisecond of work or less.
+ * Between two yields there is at most a millisecond of work.
  */
 export type Slices<T> = Generator<undefined, T, void>;
 
-/** How many of a list's values are looked at between two yields. */
+/** Number of values processed between two yields. */
 const AT_ONCE = 64;
 
-/** Does work without putting it aside. @returns, @throws as it does */
+/** Does all slices of work without interruption. @returns its result @throws what it throws */
 export function atOnce<T>(work: Slices<T>): T {
   for (;;) {
     const step = work.next();
@@ -21,7 +21,7 @@ export function atOnce<T>(work: Slices<T>): T {
 /**
  * Works until a time is up.
  *
- * @param step does a piece of the work, and returns whether there is more
+ * @param step does a part of the work, and returns whether there is more
  * @returns whether all of it is done
  */
 export function workFor(milliseconds: number, clock: Pick<Clock, "now">, step: () => boolean): boolean {
@@ -32,7 +32,7 @@ export function workFor(milliseconds: number, clock: Pick<Clock, "now">, step: (
   return true;
 }
 
-/** Does something with each value. */
+/** Calls the action for each value, in slices. */
 export function* each<T>(values: Iterable<T>, action: (value: T) => void): Slices<void> {
   let left = AT_ONCE;
   for (const value of values) {

@@ -1,27 +1,27 @@
-/** How often something may happen: so often at once, and then once in each period. */
+/** A rate: a burst at once, and then one in each period. */
 export interface Rate {
   readonly burst: number;
-  /** In milliseconds. */
+  /** Milliseconds. */
   readonly period: number;
 }
 
-/** Counts what happens against a {@link Rate}. */
+/** Limits events to a {@link Rate}. */
 export class TokenBucket {
   readonly #rate: Rate;
-  /** When it is full again, in milliseconds: each token taken puts it off by a period. */
+  /** When the bucket is full again, in milliseconds: each token taken delays this by a period. */
   #fullAt = 0;
 
   constructor(rate: Rate) {
     this.#rate = rate;
   }
 
-  /** Milliseconds until there is a token; 0 where there is one. @param now milliseconds, of a clock that is never set */
+  /** Milliseconds until a token is available; 0 where one is. @param now milliseconds of a monotonic clock */
   wait(now: number): number {
     const { burst, period } = this.#rate;
     return Math.max(0, this.#fullAt - now - (burst - 1) * period);
   }
 
-  /** Takes a token, if there is one. */
+  /** Takes a token. @returns whether there was one */
   take(now: number): boolean {
     if (this.wait(now) > 0) return false;
     this.#fullAt = Math.max(this.#fullAt, now) + this.#rate.period;

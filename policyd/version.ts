@@ -1,4 +1,4 @@
 import packageJson from "../package.json" with { type: "json" };
 
-/** The release of Drawbridge this is. */
+/** The release of Drawbridge. */
 export const VERSION: string = packageJson.version;
