@@ -1,5 +1,5 @@
 #!/bin/sh
-# The step of action.yml. Its inputs come as variables of the environment, so that none of them is read as shell.
+# Runs the step of action.yml. Its inputs are environment variables, so that the shell does not interpret them.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 summary=${GITHUB_STEP_SUMMARY:-/dev/null}

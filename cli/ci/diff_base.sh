@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compares what is in the working tree with a commit of its Git repository: diff_base.sh BASE PATH [OPTION of policy diff …]. With
-# DRAWBRIDGE_FAIL_ON_CHANGE=1 a difference ends with 1, else only an error does.
+# Compares the working tree with a commit of its Git repository: diff_base.sh BASE PATH [OPTION of policy diff …].
+# With DRAWBRIDGE_FAIL_ON_CHANGE=1 a difference exits with 1, otherwise with 0.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 base=${1:?a commit to compare with}

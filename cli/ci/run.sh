@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the command line from a checkout of its sources: the pre-commit hooks and the GitHub Action call it. The packages it needs come
-# into the checkout at the first call. It needs Node 24.12 or later and npm.
+# Runs the command line from a checkout of its sources, for the pre-commit hooks and the GitHub Action. The first call
+# installs the packages into the checkout. It needs Node 24.12 or later and npm.
 set -eu
 project=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 if ! node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 24 || (major === 24 && minor >= 12) ? 0 : 1)'; then

@@ -11,7 +11,7 @@ import { oversizedServices } from "./service_size.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 
-/** How nodes serve Services, by policyd's configuration. */
+/** The settings by which nodes serve Services, from policyd's configuration. */
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
   /** False where another program serves them. */
   readonly isServing: boolean;

@@ -21,7 +21,7 @@ export interface ProgramBounds {
   readonly bytes: number;
 }
 
-/** How a program ended. */
+/** The result of running a program. */
 export type ProgramResult =
   | { readonly type: "printed"; readonly output: string }
   /** PATH has no such program. */

@@ -5,7 +5,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 /** The kinds of things that ended sandboxes may leave, in the order in which they are listed. */
 export const LEAK_KINDS = ["record", "address", "link", "element", "host port"] as const;
 
-/** How a leak is repaired. */
+/** The repair of a leak. */
 export type Repair =
   /** Like DEL: link, rules, addresses, neighbours, record. */
   | { readonly kind: "detach"; readonly record: AttachmentRecord }

@@ -7,7 +7,7 @@ import { formatSvg } from "../svg.ts";
 import { PAGE_SCRIPT } from "./script.ts";
 import { PAGE_STYLE } from "./style.ts";
 
-/** How a cell of a heat map looks. */
+/** The state of a cell, which decides its look. */
 export type CellState = "all" | "ports" | "part" | "none" | "opens" | "closes" | "both";
 
 /** A cell that is not empty. */

@@ -36,7 +36,7 @@ export interface Observation {
   readonly workloads: ReadonlyMap<string, readonly Pod[]>;
   /** The pairs to which no policy applies yet: each needs a rule. */
   readonly pairs: readonly Pair[];
-  /** The connections that concern the namespace. */
+  /** The number of connections that concern the namespace. */
   readonly concerned: number;
   /** The number of connections that policies deny already. */
   readonly denied: number;

@@ -1,7 +1,7 @@
 import { seen } from "../diagnose.ts";
 import type { Check, Remark } from "../finding.ts";
 
-/** The oldest kernel whose nftables the tests cover (DESIGN section 9). */
+/** The oldest kernel whose nftables the tests cover (docs/limits.md). */
 const OLDEST = [5, 15] as const;
 
 /** The kernel option for each instruction (net/netfilter/Kconfig). */
