@@ -13,7 +13,7 @@ import { availablePatch } from "./patch.ts";
 
 const LONGEST_REASON = 200;
 const CONTESTED =
-  "another program keeps setting the condition NetworkUnavailable, so policyd clears it only rarely now: let one of the two " +
+  "another program sets the condition NetworkUnavailable again and again, so policyd now clears it only rarely: let one of the two " +
   "manage it, such as by --configure-cloud-routes=false of the cloud controller manager";
 const OVERLAY = "manifests/overlays/network-unavailable";
 
