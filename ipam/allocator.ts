@@ -173,8 +173,7 @@ function unavailable(message: string): DrawbridgeError {
 }
 
 /**
- * Returns an address as an allocation, with its range's gateway and prefix length. @throws RangeError if no range has
- * it
+ * Returns an address as an allocation, with its range's gateway and prefix length. @throws RangeError if none has it
  */
 export function allocationOf(set: RangeSet, index: number, address: Address): Allocation {
   const range = rangeFor(set, address);

@@ -7,7 +7,7 @@ export interface OriginalSetting {
   /** As {@link Sysctl} has it: `net/ipv4/ip_forward`. */
   readonly key: string;
   readonly original: string;
-  /** Our values: the one last written, and while another is being written both. Any other is another program's. */
+  /** Our values: the one last written, and while another is being written both. No other program wrote these. */
   readonly ours: readonly string[];
 }
 

@@ -7,7 +7,7 @@ export interface Owner {
 }
 
 /**
- * The longest container id and network name, in bytes: with an ifname (15) and our suffixes, a file name fits (255).
+ * The longest container id and network name, in bytes; with an ifname (15) and our suffixes they fit a file name (255).
  */
 export const MAX_NAME_LENGTH = 200;
 

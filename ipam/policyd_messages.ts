@@ -23,7 +23,10 @@ export interface AttachmentName {
 }
 
 export type PolicydRequest =
-  /** A pod is being attached: answered when its policies are in force. `wait`: milliseconds the client stays for that. */
+  /**
+   * A pod is being attached: answered when its policies are in force. `wait`: milliseconds that the client waits for
+   * it.
+   */
   | { readonly type: "register"; readonly attachment: AttachmentRecord; readonly wait?: number }
   /** A pod is being detached: answered when nothing of it is left. An unknown pod is not an error. */
   | { readonly type: "unregister"; readonly attachment: AttachmentName }

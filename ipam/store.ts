@@ -80,7 +80,7 @@ export class AddressStore {
    * @param isForeign whether anything outside this network has an address, which is then skipped
    * @returns one allocation per set, in order
    * @throws DrawbridgeError ERR_RANGE_EXHAUSTED, ERR_ADDRESS_UNAVAILABLE, ERR_DUPLICATE in host-local's words;
-   * ERR_STORE when a file operation failed; ERR_LOCK_TIMEOUT
+   *   ERR_STORE when a file operation failed; ERR_LOCK_TIMEOUT
    */
   allocate(
     sets: readonly RangeSet[],

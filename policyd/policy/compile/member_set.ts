@@ -18,7 +18,7 @@ export interface MemberSet {
 }
 
 export interface MemberSource {
-  /** Undefined is every pod. */
+  /** Undefined means every pod. */
   readonly group: PodGroup | NodeGroup | undefined;
   /** The fields after the address in the elements' keys. */
   readonly ports:

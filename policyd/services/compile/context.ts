@@ -8,7 +8,7 @@ export interface ServiceRules {
   readonly masqueradeBit: number;
   /** TCP connections to Services without endpoints are refused by a reset instead of an ICMP error. */
   readonly tcpReset: boolean;
-  /** Packets that connection tracking calls invalid are dropped where they concern Services or come from local pods. */
+  /** Packets that connection tracking calls invalid are dropped if they are for Services or come from local pods. */
   readonly dropInvalid: boolean;
 }
 

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { addressFromValue, addressToBytes, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 
-/** Where an endpoint listens. */
+/** The address and port where an endpoint listens. */
 export interface SocketAddress {
   readonly address: Address;
   readonly port: number;

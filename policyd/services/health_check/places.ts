@@ -6,7 +6,7 @@ import type { RuleFamily } from "../compile/frontend_space.ts";
 import { servesNodePorts } from "../node_port_addresses.ts";
 import type { HealthCheck } from "./health_check.ts";
 
-/** Where a server listens. */
+/** The address and port where a server listens. */
 export interface Place {
   readonly family: RuleFamily;
   readonly address: Address;

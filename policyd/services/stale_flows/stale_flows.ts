@@ -42,9 +42,7 @@ export interface StaleFlowsStatus {
   readonly lastError: string | undefined;
 }
 
-/**
- * The least time between two passes in a burst of changes: the kernel's table sometimes has some ten thousand flows.
- */
+/** The least time between two passes in a burst of changes: the kernel's table sometimes has ten thousand flows. */
 const LEAST_MILLISECONDS = 1000;
 
 /**

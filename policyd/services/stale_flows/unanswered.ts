@@ -67,7 +67,7 @@ export class UnansweredConnections {
   #fresh: Lost = new Map();
   /** Those that were lost before it, which the next walk checks. */
   #waiting: Lost = new Map();
-  /** Whether all rules were written since the last walk, and before it. */
+  /** Whether all rules were written since the last walk (fresh), and before it (waiting). */
   #isAllFresh = false;
   #isAllWaiting = false;
   /** The frontends that are new since the last walk. */
