@@ -58,7 +58,7 @@ export class BesideDataplane implements Dataplane {
       retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (error) => {
         this.#isOpen = false;
-        parts.logger.error("changes of addresses are not told; it is tried again", { error });
+        parts.logger.error("the kernel does not report changes of addresses; policyd retries", { error });
         lookSoon();
       },
       onOpen: () => {

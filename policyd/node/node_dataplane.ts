@@ -282,7 +282,7 @@ export class NodeDataplane implements Dataplane {
       this.#forget(gone);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#parts.logger.error("what a forgotten pod sends is taken for another's", {
+      this.#parts.logger.error("packets of a forgotten pod may be taken for another pod's", {
         pod: nameOf(gone),
         error: error.message,
       });
@@ -298,7 +298,9 @@ export class NodeDataplane implements Dataplane {
   #forget(gone: AttachmentRecord): void {
     const { logger, endBypass } = this.#parts;
     endBypass(gone);
-    logger.warn("a pod that is gone is forgotten: its address or its port is another's now", { pod: nameOf(gone) });
+    logger.warn("a pod that is gone is forgotten: its address or host port belongs to another pod now", {
+      pod: nameOf(gone),
+    });
     this.#withdraw(gone, "unknown");
   }
 
