@@ -9,7 +9,7 @@ import type { ByNode, JudgeOptions, Problems } from "./node_verdict.ts";
 import { tell } from "./node_verdict.ts";
 import { PrefixIndex } from "./prefix_index.ts";
 
-/** The InternalIPs that are believed of each node (judgeNodes). @param podCidrs that are believed */
+/** Returns the InternalIPs that are believed of each node (judgeNodes). @param podCidrs the believed pod CIDRs */
 export function believedAddresses(
   sorted: readonly Node[],
   podCidrs: ByNode<Cidr>,

@@ -8,7 +8,7 @@ import { doOverlap, internalAddresses, isSameCidr, unfitForPods } from "./node_c
 import type { ByNode, JudgeOptions, Problems } from "./node_verdict.ts";
 import { tell } from "./node_verdict.ts";
 
-/** How well a claim is founded: none is refused for one that is founded worse. */
+/** The rank of a claim: it is not refused because of a claim with a lower rank. */
 const RANK = { new: 0, earlier: 1, own: 2 } as const;
 
 interface Claimant {
@@ -16,7 +16,7 @@ interface Claimant {
   readonly rank: number;
 }
 
-/** All that claim one prefix, the best founded first. */
+/** All claims to one prefix; once sorted, the highest rank comes first. */
 interface Claimed {
   readonly cidr: Cidr;
   readonly first: Address;
@@ -24,7 +24,7 @@ interface Claimed {
   readonly claimants: Claimant[];
 }
 
-/** The pod CIDRs that are believed of each node (judgeNodes). */
+/** Returns the pod CIDRs that are believed of each node (judgeNodes). */
 export function believedCidrs(
   sorted: readonly Node[],
   ownAddresses: readonly Address[],
@@ -85,7 +85,7 @@ interface Reached {
   readonly address: Address;
 }
 
-/** Those that the tunnel and routes went to before, of nodes that still have them. */
+/** Returns each node's first address of the earlier verdict, which tunnel and routes used, if it is still its own. */
 function firstAddresses(nodes: readonly Node[], earlier: JudgeOptions["earlier"]): ByAddress<Reached> {
   const reached = new ByAddress<Reached>(({ address }) => address);
   for (const node of nodes) {
@@ -95,10 +95,10 @@ function firstAddresses(nodes: readonly Node[], earlier: JudgeOptions["earlier"]
   return reached;
 }
 
-/** The first one in a prefix that is not a node's own. */
+/** Returns the first address in a prefix that belongs to another node. */
 function firstIn(reached: ByAddress<Reached>, cidr: Cidr, node: string): Reached | undefined {
   const place = reached.placeOf(networkAddress(cidr));
-  // No two nodes have one, so at most one of two is its own.
+  // No two nodes share an address, so at most one of two is the node's own.
   return [reached.at(place), reached.at(place + 1)].find(
     (one) => one !== undefined && one.node !== node && cidrContains(cidr, one.address),
   );
@@ -110,10 +110,10 @@ function refusedClaims(
   refuse: (node: string, cidr: Cidr, why: string) => void,
 ): ReadonlySet<string> {
   const refused = new Set<string>();
-  /** Refuses what of one prefix is founded no better than another node's claim to the other, which overlaps. */
+  /** Refuses each claim to one prefix that does not rank higher than another node's claim to an overlapping prefix. */
   const compare = (one: Claimed, other: Claimed): void => {
     for (const { node, rank } of one.claimants) {
-      // The first two are enough: at most one of them is the same node's.
+      // The first two are enough: at most one of them is of the same node.
       const rival = other.claimants.slice(0, 2).find((claimant) => claimant.node !== node);
       const key = `${node} ${formatCidr(one.cidr)}`;
       if (rival === undefined || rival.rank < rank || refused.has(key)) continue;
@@ -123,7 +123,7 @@ function refusedClaims(
   };
   for (const { claimants } of claimed) claimants.sort((a, b) => b.rank - a.rank);
   const sorted = [...claimed].sort((a, b) => compareAddresses(a.first, b.first) || compareAddresses(b.last, a.last));
-  /** Those that hold the one before, each inside of that before it: of two prefixes that overlap one holds the other. */
+  /** The prefixes around the last one, each inside the one before: of two that overlap one holds the other. */
   const open: Claimed[] = [];
   for (const one of sorted) {
     for (

@@ -1,12 +1,12 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { compareAddresses } from "../../kernel/ip/address.ts";
 
-/** Values in the order of an address that each has, IPv4 first; several may have the same. */
+/** A list of values sorted by an address of each, IPv4 first; several may have the same address. */
 export class ByAddress<T extends object> {
   readonly #values: T[] = [];
   readonly #addressOf: (value: T) => Address;
 
-  /** @param addressOf says the same of a value each time */
+  /** @param addressOf always returns the same address for a value */
   constructor(addressOf: (value: T) => Address) {
     this.#addressOf = addressOf;
   }
@@ -15,18 +15,18 @@ export class ByAddress<T extends object> {
     this.#values.splice(this.placeOf(this.#addressOf(value)), 0, value);
   }
 
-  /** Takes out this value, and not another with its address; nothing where it is not there. */
+  /** Removes this value, and no other with its address; does nothing if it is missing. */
   delete(value: T): void {
     const place = this.#values.indexOf(value, this.placeOf(this.#addressOf(value)));
     if (place >= 0) this.#values.splice(place, 1);
   }
 
-  /** The value at a place of the order, from 0 on; undefined behind the last. */
+  /** Returns the value at a place of the order, from 0 on; undefined after the last. */
   at(place: number): T | undefined {
     return this.#values[place];
   }
 
-  /** The first place whose value has this address or one behind it. */
+  /** Returns the first place whose value has this address or a later one. */
   placeOf(address: Address): number {
     let [low, high] = [0, this.#values.length];
     while (low < high) {
@@ -38,7 +38,7 @@ export class ByAddress<T extends object> {
     return low;
   }
 
-  /** The values from an address up to another one. */
+  /** Returns the values from one address to another, inclusive. */
   between(first: Address, last: Address): readonly T[] {
     const found: T[] = [];
     for (let place = this.placeOf(first); ; place++) {

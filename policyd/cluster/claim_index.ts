@@ -3,17 +3,17 @@ import { networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Prefixed } from "./overlap_index.ts";
 import { OverlapIndex } from "./overlap_index.ts";
 
-/** One prefix that a node claims, an address as one of full length. */
+/** A prefix that a node claims; an address is a prefix of full length. */
 interface Claim extends Prefixed {
   readonly node: string;
 }
 
-/** The prefixes that nodes claim, so that those of a change find all nodes that they concern without a look at the rest. */
+/** An index of the prefixes that nodes claim. It finds all nodes that a change concerns without checking the others. */
 export class ClaimIndex {
   readonly #claims = new Map<string, readonly Claim[]>();
   readonly #index = new OverlapIndex<Claim>();
 
-  /** Sets what a node claims; an empty list forgets it. */
+  /** Sets a node's claims; an empty list removes them. */
   set(node: string, cidrs: readonly Cidr[]): void {
     const claims = cidrs.map((cidr) => ({ node, cidr, first: networkAddress(cidr) }));
     for (const claim of this.#claims.get(node) ?? []) this.#index.delete(claim);
@@ -22,7 +22,7 @@ export class ClaimIndex {
     else this.#claims.set(node, claims);
   }
 
-  /** The nodes with a prefix that overlaps one of a node, itself among them if it has any. */
+  /** Returns the nodes with a prefix that overlaps one of a node's; includes the node itself if it has any. */
   touching(node: string): ReadonlySet<string> {
     const found = new Set<string>();
     for (const claim of this.#claims.get(node) ?? []) {
@@ -33,14 +33,14 @@ export class ClaimIndex {
   }
 
   /**
-   * Some nodes, and those with prefixes that overlap theirs, and those with prefixes that overlap these, and so on: what is
-   * believed of them depends on nobody else.
+   * Returns some nodes, the nodes whose prefixes overlap theirs, the nodes whose prefixes overlap those, and so on. The
+   * verdict on them depends on no other node.
    *
-   * @returns undefined where they are more than `most`
+   * @returns undefined for more than `most` nodes
    */
   together(nodes: Iterable<string>, most: number): ReadonlySet<string> | undefined {
     const found = new Set(nodes);
-    // A Set tells whoever goes through it of what is added meanwhile, too.
+    // The iteration of a Set also visits the values added during it.
     for (const node of found) {
       if (found.size > most) return undefined;
       for (const other of this.touching(node)) found.add(other);

@@ -12,19 +12,19 @@ import type { ClusterObject, Kind } from "./model.ts";
 import { ProblemList } from "./problem_list.ts";
 import { Reader } from "./reader.ts";
 
-/** What the gate made of one value. */
+/** The gate's result for one value. */
 export type Verdict =
-  /** An object to use, with what was left out of it. */
+  /** A usable object, and a problem for each part that was left out. */
   | { readonly type: "accepted"; readonly object: ClusterObject; readonly problems: readonly string[] }
-  /** One of our kinds, which cannot be used. `id` where it says which it is: an older version of it stays in force. */
+  /** An unusable object of our kinds. If its `id` is known, an older version of it stays in force. */
   | {
       readonly type: "refused";
       readonly id: ObjectId | undefined;
-      /** Undefined where even that cannot be told. */
+      /** Undefined where even the kind is unknown. */
       readonly kind: Kind | undefined;
       readonly problem: string;
     }
-  /** None of our kinds. */
+  /** An object of another kind. */
   | { readonly type: "ignored" };
 
 export interface ObjectId {
@@ -36,7 +36,7 @@ interface Gate {
   readonly kind: Kind;
   /** Group and version; the empty group for the core. */
   readonly group: string;
-  /** The newest first; all have the same schema. */
+  /** The versions, the newest first; all have the same schema. */
   readonly versions: readonly string[];
   readonly isNamespaced: boolean;
   readonly read: (object: Reader) => ClusterObject;
@@ -65,10 +65,12 @@ const GATES: readonly Gate[] = [
 ];
 
 /**
- * Turns one value of unknown JSON into an object of the model: the only way into it, for files and the API alike.
+ * Turns one value of unknown JSON into an object of the model. It is the only way into the model, for files and the
+ * API.
  *
- * What is used is judged strictly, what is not is ignored. An invalid part is left out where the rest does not depend on
- * it and nothing opens by its absence; otherwise the object is refused. Every message begins with kind and key.
+ * Fields that are used are checked strictly, and others are ignored. An invalid part is left out where the rest does
+ * not depend on it and its absence opens nothing; otherwise the object is refused. Every message begins with kind and
+ * key.
  */
 export function judge(value: unknown): Verdict {
   const problems = new ProblemList();
@@ -96,24 +98,24 @@ export function judge(value: unknown): Verdict {
   }
 }
 
-/** Whether objects of this kind are policies of other engines, or of an API that is gone: no gate reads them. */
+/** Whether objects of this kind are policies of another engine or of a removed API: no gate reads them. */
 export function isForeignPolicy(apiVersion: string, kind: string): boolean {
   const group = groupOf(apiVersion);
   const isOurs = GATES.some((gate) => gate.group === group && gate.kind === kind);
   return !isOurs && (group === CLUSTER_POLICIES || kind.endsWith("NetworkPolicy"));
 }
 
-/** How people call an object: `Pod default/web-0`. */
+/** Returns an object's name for people, such as `Pod default/web-0`. */
 export function nameOf(id: ObjectId): string {
   return `${id.kind} ${id.key}`;
 }
 
-/** @throws DrawbridgeError ERR_OBJECT for a version or a policy that must not be passed over in silence */
+/** @throws DrawbridgeError ERR_OBJECT for a version or a policy that must not be ignored in silence */
 function findGate(apiVersion: string, kind: string): Gate | undefined {
   const group = groupOf(apiVersion);
   const version = apiVersion.slice(group === "" ? 0 : group.length + 1);
   const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
-  // A policy we do not know, of whichever group: leaving it out without a word would leave open what it closes.
+  // A policy of an unknown kind must be reported, whatever its group: what it closes stays open.
   if (isForeignPolicy(apiVersion, kind)) {
     const way =
       group === CLUSTER_POLICIES
@@ -129,7 +131,7 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
   return gate;
 }
 
-/** Of an `apiVersion`; empty for the core. */
+/** Returns the group of an `apiVersion`; empty for the core. */
 function groupOf(apiVersion: string): string {
   const slash = apiVersion.indexOf("/");
   return slash < 0 ? "" : apiVersion.slice(0, slash);

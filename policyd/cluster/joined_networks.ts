@@ -8,25 +8,25 @@ import { ByAddress } from "./by_address.ts";
 import type { Prefixed } from "./overlap_index.ts";
 import { OverlapIndex } from "./overlap_index.ts";
 
-/** Ranges that are no more, and new ones. */
+/** Ranges that no longer exist, and new ones. */
 export interface RangeDifference {
   readonly removed: readonly AddressRange[];
   readonly added: readonly AddressRange[];
 }
 
 /**
- * Networks that come and go by their owners, as ranges that neither overlap nor touch (joinedRanges). A network that comes or
- * goes costs what is beside it and in it, and no look at the rest.
+ * Joins the networks of several owners into ranges that neither overlap nor touch (joinedRanges). A network that comes
+ * or goes costs only the ranges beside it and in it.
  */
 export class JoinedNetworks {
   readonly #owned = new Map<string, readonly Prefixed[]>();
   readonly #networks = new OverlapIndex<Prefixed>();
   readonly #joined = new ByAddress<AddressRange>(({ first }) => first);
-  /** Since the last {@link difference}, by their texts. */
+  /** The changes since the last {@link difference}, by the ranges' texts. */
   readonly #removed = new Map<string, AddressRange>();
   readonly #added = new Map<string, AddressRange>();
 
-  /** Sets the networks of an owner; an empty list forgets it. */
+  /** Sets the networks of an owner; an empty list removes them. */
   set(owner: string, cidrs: readonly Cidr[]): void {
     for (const network of this.#owned.get(owner) ?? []) this.#leave(network);
     const networks = cidrs.map((cidr) => ({ cidr, first: networkAddress(cidr) }));
@@ -35,7 +35,7 @@ export class JoinedNetworks {
     else this.#owned.set(owner, networks);
   }
 
-  /** What has become of the ranges since the call before; at the first call all are new. */
+  /** Returns the changes of the ranges since the last call; at the first call all are new. */
   difference(): RangeDifference {
     const difference = { removed: [...this.#removed.values()], added: [...this.#added.values()] };
     this.#removed.clear();
@@ -57,16 +57,16 @@ export class JoinedNetworks {
     if (this.#networks.around(network).length > 0) return;
     const range = rangeOf(network.cidr);
     const left = unitedRanges(this.#networks.from(network).map(({ cidr }) => rangeOf(cidr)));
-    // What is beside it in the same range is there by others: of two networks that overlap one holds the other.
+    // The rest of the joined range is due to other networks: of two networks that overlap one holds the other.
     for (const one of this.#near(range).filter((joined) => isIn(range, joined))) {
       this.#remove(one);
       for (const rest of unitedRanges([...withoutRanges([one], [range]), ...left])) this.#add(rest);
     }
   }
 
-  /** The joined ranges that overlap or touch a range. */
+  /** Returns the joined ranges that overlap or touch a range. */
   #near({ first, last }: AddressRange): readonly AddressRange[] {
-    // They are apart: of those that begin before, the last one alone can reach so far.
+    // Joined ranges are apart, so of those that begin before it only the last one can reach it.
     const around = this.#joined.at(this.#joined.placeOf(first) - 1);
     const before = addressPlus(first, -1n);
     const isBeside = around !== undefined && before !== undefined && isInside(before, around);
@@ -90,12 +90,12 @@ function isIn(range: AddressRange, other: AddressRange): boolean {
   return isInside(range.first, other) && isInside(range.last, other);
 }
 
-/** Never across families: all of one are before all of the other. */
+/** Whether an address is in a range; never true across families, since all of one are before all of the other. */
 function isInside(address: Address, { first, last }: AddressRange): boolean {
   return compareAddresses(first, address) <= 0 && compareAddresses(address, last) <= 0;
 }
 
-/** Identifies a range. */
+/** Returns a text that identifies a range. */
 export function rangeText({ first, last }: AddressRange): string {
   return `${formatAddress(first)}-${formatAddress(last)}`;
 }

@@ -7,13 +7,14 @@ import { usableOf } from "./node_claims.ts";
 import type { JudgedNodes, JudgeOptions } from "./node_verdict.ts";
 
 /**
- * Judges the Nodes: which pod CIDRs and which InternalIPs are whose. All parts of the daemon that believe Nodes believe this.
+ * Decides which pod CIDRs and InternalIPs are believed of each Node. All parts of the daemon use this verdict.
  *
- * A kubelet writes its own addresses, a controller the pod CIDRs. So an address costs no other node what that has: one in a
- * node's pod CIDR, in a range of Services, or that this node has, is not used; a pod CIDR is refused only for a first address
- * that was in use before it. An address that two nodes claim stays with the one that had it, and is neither's where none had.
- * Of pod CIDRs that overlap none counts but the one that did before. What overlaps this node's own, or has its address, is
- * refused.
+ * A kubelet writes its own addresses, a controller the pod CIDRs. So an address must not take anything from another
+ * node. An address is not used if it is in a node's pod CIDR, in a range of Services, or an address of this node. A pod
+ * CIDR is refused for another node's address only if that is a first address that was in use before. An address that
+ * two nodes claim stays with the one that had it before, and is used for neither where none had it. Of pod CIDRs that
+ * overlap only one that was used before counts. A pod CIDR that overlaps this node's own, or has an address of this
+ * node, is refused.
  */
 export function judgeNodes(nodes: Iterable<Node>, options: JudgeOptions): JudgedNodes {
   const sorted = [...nodes].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -33,7 +34,7 @@ export function judgeNodes(nodes: Iterable<Node>, options: JudgeOptions): Judged
   return Object.freeze({ nodes: new Map(judged), problemsOf: problems });
 }
 
-/** The ranges of Services by which Nodes are judged. One with this node's own address is a mistake, and says nothing about others. */
+/** Returns the ranges of Services to check Nodes with, without a mistaken one that has this node's own address. */
 export function usableRanges(serviceCidrs: readonly Cidr[], own: Node | undefined): readonly Cidr[] {
   const addresses = usableOf(own);
   return serviceCidrs.filter((range) => !addresses.some((address) => cidrContains(range, address)));

@@ -2,9 +2,10 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 
 /**
- * What Drawbridge knows of a cluster: the fields it uses of eight kinds, defaults filled in, addresses and ports parsed.
+ * An object of the cluster: the fields of eight kinds that Drawbridge uses, with defaults filled in, and addresses and
+ * ports parsed.
  *
- * All values are frozen and made by the gates in `gate/` alone, wherever an object comes from. An absent field is
+ * All values are frozen, and only the gates in `gate/` make them, whatever the source of an object. An absent field is
  * undefined and never missing, so that two objects are equal when their values are.
  */
 export type ClusterObject =
@@ -30,14 +31,14 @@ export const KINDS: readonly Kind[] = [
   "ServiceCIDR",
 ];
 
-/** Labels or annotations. Without a prototype: a key such as "constructor" is absent unless it is there. */
+/** Labels or annotations. They have no prototype, so that a key such as "constructor" is absent unless it was set. */
 export type Labels = Readonly<Record<string, string>>;
 
 export type Protocol = "TCP" | "UDP" | "SCTP";
 
 interface Identified<K extends string> {
   readonly kind: K;
-  /** `namespace/name`, or the name alone of a kind without namespaces; unique among the objects of the kind. */
+  /** `namespace/name`, or only the name for a kind without namespaces; unique among the objects of the kind. */
   readonly key: string;
   readonly name: string;
 }
@@ -46,7 +47,7 @@ interface Namespaced<K extends string> extends Identified<K> {
   readonly namespace: string;
 }
 
-/** What is told from another object that had its name before. */
+/** An object whose uid distinguishes it from an earlier object of the same name. */
 interface WithUid {
   /** Empty where a file gives none. */
   readonly uid: string;
@@ -58,18 +59,18 @@ export interface Namespace extends Identified<"Namespace">, WithUid {
 }
 
 export interface Pod extends Namespaced<"Pod">, WithUid {
-  /** Of a Pod that mirrors a static pod: the uid by which its kubelet and the runtime know that one. */
+  /** The uid by which kubelet and runtime know a static pod; undefined for a Pod that does not mirror one. */
   readonly staticUid: string | undefined;
   readonly labels: Labels;
   readonly annotations: Labels;
-  /** What made it and replaces it, by its owner references; undefined for a pod that stands alone. */
+  /** The controller that replaces it, from its owner references; undefined for a pod without one. */
   readonly controller: Controller | undefined;
-  /** All of status.podIPs; those of the node for a pod of the host's network. */
+  /** All of status.podIPs; for a pod of the host's network, the node's addresses. */
   readonly addresses: readonly Address[];
   readonly nodeName: string | undefined;
   readonly hostNetwork: boolean;
   readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
-  /** Asked to end; it runs, and stays what policies make of it, until it is gone. */
+  /** Whether it was asked to end. Until it is gone it may run, and policies apply as before. */
   readonly isTerminating: boolean;
   /** The named ports of its containers and native sidecars. */
   readonly ports: readonly ContainerPort[];
@@ -88,12 +89,12 @@ export interface ContainerPort {
 
 export interface Node extends Identified<"Node"> {
   readonly labels: Labels;
-  /** Those that are IP addresses: names are left out. */
+  /** Only IP addresses, without host names. */
   readonly addresses: readonly NodeAddress[];
   readonly podCidrs: readonly Cidr[];
-  /** Being deleted, or about to be by the cluster autoscaler (its taint ToBeDeletedByClusterAutoscaler). */
+  /** Whether it is being deleted, or is about to be (the autoscaler's taint ToBeDeletedByClusterAutoscaler). */
   readonly isLeaving: boolean;
-  /** It has the condition NetworkUnavailable, and that is not False: nothing is scheduled on it. */
+  /** Whether it has the condition NetworkUnavailable and that is not False: no pod is scheduled on it. */
   readonly isNetworkUnavailable: boolean;
 }
 
@@ -102,7 +103,7 @@ export interface NodeAddress {
   readonly address: Address;
 }
 
-/** Who else than Drawbridge may look after a Service or a slice, by its labels. */
+/** The labels by which another proxy may serve a Service or a slice. */
 export interface ProxyLabels {
   /** Label `service.kubernetes.io/service-proxy-name`: another proxy serves it. */
   readonly proxyName: string | undefined;
@@ -111,7 +112,7 @@ export interface ProxyLabels {
 }
 
 export interface Service extends Namespaced<"Service">, ProxyLabels, WithUid {
-  /** When the API server made it, in milliseconds since 1970; infinite where that is not known, as in files. */
+  /** The time of its creation, in milliseconds since 1970; infinite where that is unknown, as in files. */
   readonly createdAt: number;
   readonly annotations: Labels;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
@@ -121,15 +122,15 @@ export interface Service extends Namespaced<"Service">, ProxyLabels, WithUid {
   readonly ports: readonly ServicePort[];
   readonly externalIps: readonly Address[];
   readonly loadBalancerIngress: readonly LoadBalancerIngress[];
-  /** Undefined lets everyone in; an empty list nobody: every entry of it was invalid. */
+  /** Undefined admits all clients. An empty list admits none: every entry of it was invalid. */
   readonly loadBalancerSourceRanges: readonly Cidr[] | undefined;
   readonly externalTrafficPolicy: "Cluster" | "Local";
   readonly internalTrafficPolicy: "Cluster" | "Local";
   readonly healthCheckNodePort: number | undefined;
-  /** How long a client stays with its endpoint, in seconds; undefined without session affinity. */
+  /** The seconds for which a client stays with its endpoint; undefined without session affinity. */
   readonly affinitySeconds: number | undefined;
   readonly publishNotReadyAddresses: boolean;
-  /** "PreferClose", "PreferSameZone", "PreferSameNode", or what a later API adds. */
+  /** "PreferClose", "PreferSameZone", "PreferSameNode", or a value of a later API. */
   readonly trafficDistribution: string | undefined;
 }
 
@@ -138,14 +139,14 @@ export interface ServicePort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** For people: where packets go is the port of the EndpointSlice (SVC-02). */
+  /** For people only: packets go to the port of the EndpointSlice (SVC-02). */
   readonly targetPort: number | string;
   readonly nodePort: number | undefined;
 }
 
 export interface LoadBalancerIngress {
   readonly address: Address;
-  /** VIP: packets arrive with this address. Proxy: the balancer sends to a node's address itself. */
+  /** VIP: packets arrive with this address. Proxy: the load balancer itself sends to a node's address. */
   readonly ipMode: "VIP" | "Proxy";
 }
 
@@ -154,7 +155,7 @@ export interface EndpointSlice extends Namespaced<"EndpointSlice">, ProxyLabels 
   readonly serviceName: string | undefined;
   readonly addressType: "IPv4" | "IPv6" | "FQDN";
   readonly ports: readonly EndpointPort[];
-  /** None for FQDN. */
+  /** Empty for FQDN. */
   readonly endpoints: readonly Endpoint[];
 }
 
@@ -166,22 +167,22 @@ export interface EndpointPort {
 }
 
 export interface Endpoint {
-  /** Of the slice's family: the first it has, as all stand for the same thing and the first is the one to use. */
+  /** The first address, of the slice's family. An endpoint's addresses are equivalent; the first is to be used. */
   readonly address: Address;
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
   readonly nodeName: string | undefined;
-  /** Names of zones, of nodes; undefined without such a hint. */
+  /** The names of zones, and below those of nodes; undefined without such a hint. */
   readonly zoneHints: readonly string[] | undefined;
   readonly nodeHints: readonly string[] | undefined;
-  /** `namespace/name` of the pod behind it. */
+  /** `namespace/name` of the endpoint's pod. */
   readonly podKey: string | undefined;
 }
 
 /** A policy whose changes are counted by the API server. */
 interface WithGeneration {
-  /** The number of the object's last change of its spec, from 1; 0 where a file gives none. */
+  /** The number of the last change of its spec, from 1; 0 where a file gives none. */
   readonly generation: number;
 }
 
@@ -197,15 +198,15 @@ export interface NetworkPolicy extends Namespaced<"NetworkPolicy">, WithUid, Wit
 export type PolicyType = "Ingress" | "Egress";
 
 export interface PolicyRule extends Indexed {
-  /** Undefined is everyone, inside the cluster and out; an empty list nobody: every peer of it was invalid. */
+  /** Undefined means everyone, inside the cluster and outside; an empty list nobody: every peer of it was invalid. */
   readonly peers: readonly PolicyPeer[] | undefined;
-  /** Undefined is every port of every protocol; an empty list none: every port of it was invalid. */
+  /** Undefined means every port of every protocol; an empty list none: every port of it was invalid. */
   readonly ports: readonly PolicyPort[] | undefined;
 }
 
 /** An element of a list: invalid ones are left out, and the others keep their places. */
 export interface Indexed {
-  /** Its place in the list of the object as it was written, from 0. */
+  /** Its place in the list of the original object, from 0. */
   readonly index: number;
 }
 
@@ -234,10 +235,10 @@ export interface PolicyPort extends Indexed {
   readonly endPort: number | undefined;
 }
 
-/** A policy.networking.k8s.io ClusterNetworkPolicy: of its rules for a flow the first that matches counts. */
+/** A policy.networking.k8s.io ClusterNetworkPolicy. Of its rules, the first that matches a flow counts. */
 export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy">, WithUid, WithGeneration {
   readonly tier: ClusterPolicyTier;
-  /** From 0 to 1000; of one tier the lowest comes first. */
+  /** From 0 to 1000; within a tier the lowest comes first. */
   readonly priority: number;
   readonly subject: NamespacedPods;
   readonly ingress: readonly ClusterPolicyRule[];
@@ -251,20 +252,20 @@ export type ClusterPolicyTier = "Admin" | "Baseline";
 export type ClusterPolicyAction = "Accept" | "Deny" | "Pass";
 
 export interface ClusterPolicyRule extends Indexed {
-  /** For people alone. */
+  /** For people only. */
   readonly name: string | undefined;
   readonly action: ClusterPolicyAction;
-  /** Undefined is everyone, an empty list nobody: only rules that could not be read have either. */
+  /** Undefined means everyone, an empty list nobody: only rules that could not be read have either. */
   readonly peers: readonly ClusterPolicyPeer[] | undefined;
-  /** Undefined is every port of every protocol. */
+  /** Undefined means every port of every protocol. */
   readonly ports: readonly ClusterPolicyPort[] | undefined;
-  /** Why it could not be read: it fails closed, so an Accept accepts nobody and the others are a Deny of everyone. */
+  /** Why it could not be read. It fails closed: an Accept accepts nobody, and others are a Deny of everyone. */
   readonly unreadable: string | undefined;
 }
 
 export type ClusterPolicyPeer = NamespacedPods | NodePeer | NetworkPeer;
 
-/** The pods that podSelector selects, all where it is undefined, in the namespaces that namespaceSelector selects. */
+/** The pods that podSelector selects (all if it is undefined) in the namespaces that namespaceSelector selects. */
 export interface NamespacedPods extends PodPeer {
   readonly namespaceSelector: LabelSelector;
 }
@@ -288,13 +289,13 @@ export interface ClusterPolicyPort extends Indexed {
   readonly endPort: number | undefined;
 }
 
-/** Ranges from which the API server takes ClusterIPs, beside those of other ServiceCIDRs. */
+/** Ranges from which the API server allocates ClusterIPs, in addition to those of other ServiceCIDRs. */
 export interface ServiceCidr extends Identified<"ServiceCIDR"> {
   /** Network addresses, host bits cleared. */
   readonly cidrs: readonly Cidr[];
 }
 
-/** Everything of it must hold; without a requirement it selects everything. */
+/** A selector, all of whose requirements must hold; without a requirement it selects everything. */
 export interface LabelSelector {
   readonly matchLabels: Labels;
   readonly matchExpressions: readonly LabelRequirement[];

@@ -10,7 +10,7 @@ export const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 const OUR_ANNOTATIONS = "drawbridge.dev/";
 
 /**
- * The name of an object: a DNS subdomain (RFC 1123), which every kind we read has at least to be.
+ * Returns the name of an object, which has to be a DNS subdomain (RFC 1123) for every kind we read.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -21,7 +21,7 @@ export function expectName(value: unknown, field: string): string {
 }
 
 /**
- * The name of a namespace, a Service or a zone's kin: a DNS label (RFC 1123).
+ * Returns a name that has to be a DNS label (RFC 1123), such as that of a namespace, a Service or a port.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -32,7 +32,8 @@ export function expectLabelName(value: unknown, field: string): string {
 }
 
 /**
- * The name of a container's port (IANA service name, RFC 6335): it has a letter, so it is never taken for a number.
+ * Returns the name of a container's port (IANA service name, RFC 6335). It has a letter, so it is not taken for a
+ * number.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -42,18 +43,18 @@ export function expectPortName(value: unknown, field: string): string {
   throw invalid(field, name, '1 to 15 of "a" to "z", digits and single "-", at least one letter');
 }
 
-/** A port number. @throws DrawbridgeError ERR_OBJECT */
+/** Returns a port number. @throws DrawbridgeError ERR_OBJECT */
 export function expectPort(value: unknown, field: string): number {
   return expectInteger(value, field, 1, 65_535);
 }
 
-/** A port by number or by a container port's name. @throws DrawbridgeError ERR_OBJECT */
+/** Returns a port number or a container port's name. @throws DrawbridgeError ERR_OBJECT */
 export function expectPortOrName(value: unknown, field: string): number | string {
   return typeof value === "string" ? expectPortName(value, field) : expectPort(value, field);
 }
 
 /**
- * The key of a label: a name of up to 63 characters, before it perhaps a DNS subdomain and "/".
+ * Returns the key of a label: a name of up to 63 characters, optionally after a DNS subdomain and "/".
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -65,7 +66,7 @@ export function expectLabelKey(value: unknown, field: string): string {
   throw invalid(field, key, 'a label key as in "app" or "example.org/tier"');
 }
 
-/** The value of a label, which may be empty. @throws DrawbridgeError ERR_OBJECT */
+/** Returns the value of a label, which may be empty. @throws DrawbridgeError ERR_OBJECT */
 export function expectLabelValue(value: unknown, field: string): string {
   const text = expectString(value, field, 63);
   if (/^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$/.test(text)) return text;
@@ -73,10 +74,10 @@ export function expectLabelValue(value: unknown, field: string): string {
 }
 
 /**
- * All labels below a key: none where it is absent. Null is the empty text, as Go reads it into a map of texts: a selector
- * without that label would select more.
+ * Returns all labels below a key; none where it is absent. Null is the empty text, as Go reads it into a map of texts:
+ * a selector without that label would select more.
  *
- * @throws DrawbridgeError ERR_OBJECT for an invalid one: without it a selector might match what it should not
+ * @throws DrawbridgeError ERR_OBJECT for an invalid label: without it a selector might match what it should not
  */
 export function readLabels(reader: Reader, key: string): Labels {
   const labels = reader.object(key);
@@ -90,12 +91,12 @@ export function readLabels(reader: Reader, key: string): Labels {
   );
 }
 
-/** What values mean something, of the annotations that do not take any text. */
+/** The values of those annotations that do not take any text. */
 const ANNOTATION_VALUES: Readonly<Record<string, readonly string[]>> = {
   [`${OUR_ANNOTATIONS}enforce-source-ranges`]: ["true", "false"],
 };
 
-/** The annotations that are ours; one with an invalid value is ignored and told. */
+/** Returns our own annotations; one with an invalid value is ignored and reported. */
 export function readAnnotations(metadata: Reader): Labels {
   const annotations = metadata.object("annotations");
   const ours: [string, string][] = [];
@@ -119,7 +120,7 @@ function expectAnnotation(name: string, value: unknown, field: string): string {
   throw invalid(field, text, values.map((one) => JSON.stringify(one)).join(" or "));
 }
 
-/** Labels of these entries, in the order of their keys. */
+/** Returns frozen labels, in the order of their keys. */
 export function frozenLabels(entries: readonly (readonly [string, string])[]): Labels {
   const labels: Record<string, string> = Object.fromEntries([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
   Object.setPrototypeOf(labels, null);
@@ -130,7 +131,7 @@ function isSubdomain(text: string): boolean {
   return text.length <= LONGEST_NAME && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
 }
 
-/** The labels of a namespace that is not among the objects: that of its name, which each has (POL-24). */
+/** Returns the labels of a namespace that is not among the objects: that of its name, which every one has (POL-24). */
 export function nameLabel(namespace: string): Labels {
   return frozenLabels([[NAMESPACE_NAME, namespace]]);
 }

@@ -5,9 +5,10 @@ import { cidrFamily, lastAddress, networkAddress, parseCidr } from "../../kernel
 import type { Node } from "./model.ts";
 
 /**
- * Returns the addresses at which a node itself takes packets, each as its Node object implies it: those it has there and, of each pod CIDR,
- * the bridge's own (POD-08), that of all hosts of the subnet (IPv4, RFC 919 section 7) and that of its router (IPv6, RFC 4291 section 2.6.1).
- * A policy about a node that knew only the first would be passed by all others.
+ * Returns the addresses at which a node itself takes packets, as its Node object implies them: its own addresses and,
+ * for each pod CIDR, the bridge's address (POD-08), the broadcast address (IPv4, RFC 919 section 7) and the
+ * subnet-router anycast address (IPv6, RFC 4291 section 2.6.1). A policy about a node that covered only its own
+ * addresses could be bypassed by the others.
  */
 export function addressesOfNode({ addresses, podCidrs }: Pick<Node, "addresses" | "podCidrs">): readonly Address[] {
   return [...new Set([...addresses.map(({ address }) => address), ...podCidrs.flatMap(addressesOfBridge)])];
@@ -15,7 +16,7 @@ export function addressesOfNode({ addresses, podCidrs }: Pick<Node, "addresses" 
 
 function addressesOfBridge(cidr: Cidr): readonly Address[] {
   const family = cidrFamily(cidr);
-  // Of less than four addresses none is the bridge's by itself.
+  // A range of less than four addresses has no address of its own for the bridge.
   if (bitsOf(family) - cidr.prefixLength < 2) return [];
   const network = networkAddress(cidr);
   const gateway = addressPlus(network, 1n);
@@ -23,8 +24,8 @@ function addressesOfBridge(cidr: Cidr): readonly Address[] {
 }
 
 /**
- * Destinations that a node takes packets to without having them: what is sent there from a pod arrives at its own node and nowhere
- * else. No object says so, and which node that is depends on who sends.
+ * Destinations whose packets a node takes although it does not have the addresses: what a pod sends there arrives at
+ * the pod's own node and nowhere else. No object states that, and the node depends on the sender.
  */
 export const LINK_DESTINATIONS: readonly Cidr[] = Object.freeze(
   ["224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8"].map((text) => parseCidr(text)),

@@ -3,7 +3,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains, cidrFamily, formatCidr, IPV4_MAPPED, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
 import type { Node } from "./model.ts";
 
-/** Where no node and no pod can be: what would take addresses away that the node itself needs. */
+/** Prefixes that no node and no pod can have, since the node itself needs their addresses. */
 const RESERVED = [
   ...["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8"].map((text) =>
     parseCidr(text),
@@ -11,7 +11,7 @@ const RESERVED = [
   IPV4_MAPPED,
 ];
 
-/** The networks of all pods of a cluster are smaller than a prefix of this length, so a node's are. */
+/** The shortest allowed prefix length: the pods of a whole cluster need less, so those of a node do. */
 const SHORTEST_PREFIX = { 4: 8, 6: 16 } as const;
 
 /** Whether no node can have an address, whatever its Node object says. */
@@ -19,7 +19,7 @@ export function isReserved(address: Address): boolean {
   return RESERVED.some((cidr) => cidrContains(cidr, address));
 }
 
-/** Why no node's pods can have their addresses from a prefix; undefined where they can. */
+/** Returns why no node's pods can have addresses from a prefix; undefined where they can. */
 export function unfitForPods(cidr: Cidr): string | undefined {
   const shortest = SHORTEST_PREFIX[cidrFamily(cidr)];
   if (cidr.prefixLength < shortest) return `is larger than a /${shortest}`;
@@ -35,12 +35,12 @@ export function isSameCidr(a: Cidr, b: Cidr): boolean {
   return a.address === b.address && a.prefixLength === b.prefixLength;
 }
 
-/** Each once. */
+/** Returns a node's InternalIPs, each once. */
 export function internalAddresses({ addresses }: Pick<Node, "addresses">): readonly Address[] {
   return [...new Set(addresses.flatMap(({ type, address }) => (type === "InternalIP" ? [address] : [])))];
 }
 
-/** Those that a node can have. */
+/** Returns a node's InternalIPs, without those that no node can have. */
 export function usableOf(node: Node | undefined): readonly Address[] {
   return node === undefined ? [] : internalAddresses(node).filter((address) => !isReserved(address));
 }

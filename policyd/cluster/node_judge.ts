@@ -9,17 +9,17 @@ import type { Node, ServiceCidr } from "./model.ts";
 import { internalAddresses, isSameCidr, unfitForPods, usableOf } from "./node_claims.ts";
 import type { JudgedNode, JudgedNodes, JudgeOptions } from "./node_verdict.ts";
 
-/** Tells the names of nodes of which something else is believed, or not, than at the call before; at first all names. */
+/** Returns the names of the nodes whose verdict has changed since the last call; the first call returns all names. */
 export type VerdictReader = () => ReadonlySet<string>;
 
-/** Where more nodes than this depend on each other, judging all is no more work than finding out which. */
+/** If more nodes than this depend on each other, all nodes are judged: finding out which ones costs as much. */
 const MOST_TOGETHER = 256;
 
 /**
- * The Nodes as they come and go, judged when somebody asks and something that counts has changed.
+ * Keeps the verdict on all Nodes. It is computed when it is read and something relevant has changed since.
  *
- * Judged again are the nodes that have changed and those whose claims touched theirs before or do now. What comes out is what
- * judgeNodes says of all nodes at once. One judge serves the whole daemon: each part passes on to it what it is told itself.
+ * Only changed nodes, and those whose claims overlap or overlapped theirs, are judged again. The result is the same as
+ * that of judgeNodes for all nodes. One judge serves the whole daemon: each part passes its object changes on to it.
  */
 export class NodeJudge {
   readonly #options: Omit<JudgeOptions, "earlier">;
@@ -29,23 +29,23 @@ export class NodeJudge {
   readonly #claims = new ClaimIndex();
   readonly #nodes = new Map<string, JudgedNode>();
   readonly #problemsOf = new Map<string, readonly string[]>();
-  /** Who may be judged otherwise now: by objects that changed, or by the last verdict, in which he has another part. */
+  /** The nodes whose verdict may change, because their objects or the last verdict on them changed. */
   #concerned: ReadonlySet<string> = new Set();
   readonly #unread: Set<string>[] = [];
-  /** The ranges of Services at the last verdict, as a text. */
+  /** The text of the Services' ranges at the last verdict. */
   #ranges = "";
   #isWhole = true;
   #isCurrent = false;
   #isSettled = false;
 
-  /** @param options with the ranges of Services that are none of ServiceCIDR objects */
+  /** @param options has the ranges of Services that do not come from ServiceCIDR objects */
   constructor(options: Omit<JudgeOptions, "earlier">) {
     this.#options = options;
     this.#serviceCidrs = this.#allServiceCidrs();
     this.#setClaims(options.nodeName);
   }
 
-  /** Takes over changes. Those it has already change nothing: several parts of the daemon tell it of each. */
+  /** Applies changes. Several parts of the daemon pass on the same change, and a repeated one has no effect. */
   apply(changes: readonly ObjectChange[]): void {
     const names: string[] = [];
     for (const change of changes) {
@@ -58,13 +58,16 @@ export class NodeJudge {
     this.#isCurrent = false;
     const concerned = new Set([...this.#concerned, ...names]);
     if (concerned.size > MOST_TOGETHER) this.#isWhole = true;
-    // Whom they touch by what they claimed before; by what they claim now is found out when they are judged.
+    // These nodes overlap the earlier claims; those that overlap the new ones are found when the verdict is computed.
     const touching = this.#isWhole ? [] : names.flatMap((name) => [...this.#claims.touching(name)]);
     this.#concerned = new Set([...concerned, ...touching]);
     for (const name of names) this.#setClaims(name);
   }
 
-  /** All objects have been read: what is believed from now on stays with whom it is. Before, the order of reading would decide. */
+  /**
+   * Notes that all objects have been read. From now on earlier claims win against new ones; before, the order of
+   * reading would decide.
+   */
   synced(): void {
     if (this.#isSettled) return;
     this.#judge();
@@ -73,18 +76,18 @@ export class NodeJudge {
     this.#isCurrent = false;
   }
 
-  /** Of Services, each once: the same list until an object changes them. */
+  /** The ranges of Services, each once. The list is the same object until a change of a ServiceCIDR. */
   get serviceCidrs(): readonly Cidr[] {
     return this.#serviceCidrs;
   }
 
-  /** The verdict, which is another one after changes: the maps are the judge's own. */
+  /** The current verdict. Its maps are the judge's own and change with later verdicts. */
   get judged(): JudgedNodes {
     this.#judge();
     return { nodes: this.#nodes, problemsOf: this.#problemsOf };
   }
 
-  /** For somebody who keeps what follows from the verdict. */
+  /** Returns a reader of changes, for a part that keeps state derived from the verdict. */
   reader(): VerdictReader {
     const unread = new Set(this.#nodes.keys());
     this.#unread.push(unread);
@@ -96,7 +99,7 @@ export class NodeJudge {
     };
   }
 
-  /** @returns whether something that counts is another one */
+  /** @returns whether something relevant has changed */
   #setNode(name: string, node: Node | undefined): boolean {
     const before = this.#objects.get(name);
     if (node === undefined) this.#objects.delete(name);
@@ -120,7 +123,7 @@ export class NodeJudge {
     return [...new Map(ranges.map((cidr) => [formatCidr(cidr), cidr])).values()];
   }
 
-  /** What nobody can have touches nobody. */
+  /** Sets a node's claims, without those that no node can have: they affect no other node. */
   #setClaims(name: string): void {
     const node = this.#objects.get(name);
     const { nodeName, ownCidrs = [] } = this.#options;
@@ -167,12 +170,12 @@ export class NodeJudge {
       else this.#problemsOf.set(name, problems);
     }
     for (const unread of this.#unread) for (const name of changed) unread.add(name);
-    // Without an earlier verdict the next one does not depend on this.
+    // Before all objects have been read, a verdict does not depend on the one before.
     this.#concerned = this.#isSettled ? changed : new Set();
   }
 }
 
-/** A judge by what the configuration says of this node and of Services. */
+/** Returns a judge with the configuration's ranges of this node and of Services. */
 export function openNodeJudge({
   nodeName,
   podCIDRs,
@@ -181,7 +184,7 @@ export function openNodeJudge({
   return new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: serviceCIDRs });
 }
 
-/** All that counts of a node: it changes every few seconds in other ways. */
+/** Returns the relevant part of a Node as a text, to compare: other fields change every few seconds. */
 function textOf(node: Node | undefined): string {
   if (node === undefined) return "";
   const addresses = internalAddresses(node).map(formatAddress);

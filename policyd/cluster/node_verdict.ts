@@ -1,42 +1,42 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 
-/** What of a Node object is believed. */
+/** The part of a Node object that is believed. */
 export interface JudgedNode {
   readonly name: string;
-  /** Its InternalIPs, in its order; no two nodes have one. */
+  /** The believed InternalIPs, in the Node's order; no two nodes share one. */
   readonly addresses: readonly Address[];
-  /** No two nodes' overlap. */
+  /** The believed pod CIDRs; those of two nodes do not overlap. */
   readonly podCidrs: readonly Cidr[];
 }
 
 export interface JudgedNodes {
-  /** By name; where this node has no Node object, it is not among them. */
+  /** The nodes by name; this node is missing if it has no Node object. */
   readonly nodes: ReadonlyMap<string, JudgedNode>;
-  /** What of the Node objects is not used, in words, by their names; of this node also what of its configuration is not. */
+  /** The unused parts of Node objects, in words, by their names; for this node also those of its configuration. */
   readonly problemsOf: ReadonlyMap<string, readonly string[]>;
 }
 
 export interface JudgeOptions {
-  /** This node: what is its own nobody takes away. */
+  /** This node, whose own addresses and ranges no other node can take. */
   readonly nodeName: string;
   /** This node's pod CIDRs where its Node has none. */
   readonly ownCidrs?: readonly Cidr[];
-  /** Where Services have their addresses: no node and no pod has one of these. */
+  /** The ranges of Services; no node and no pod can have an address in them. */
   readonly serviceCidrs?: readonly Cidr[];
-  /** An earlier verdict: what a node had in it stays its own, whoever claims it since. */
+  /** The earlier verdict: what a node had in it stays its own, whichever node claims it since. */
   readonly earlier?: Pick<JudgedNodes, "nodes"> | undefined;
 }
 
-/** What of the Node objects is not used, of one after the other. */
+/** Returns the problems of all Node objects, ordered by name. */
 export function problemsIn({ problemsOf }: Pick<JudgedNodes, "problemsOf">): readonly string[] {
   return [...problemsOf].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
 }
 
-/** What is believed of each node, by its name. */
+/** Believed values of each node, by its name. */
 export type ByNode<T> = ReadonlyMap<string, readonly T[]>;
 
-/** {@link JudgedNodes.problemsOf} as it is written. */
+/** {@link JudgedNodes.problemsOf} while it is filled. */
 export type Problems = Map<string, string[]>;
 
 export function tell(problems: Problems, node: string, problem: string): void {

@@ -3,17 +3,20 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 
-/** Something that has a prefix. */
+/** A value with a prefix. */
 export interface Prefixed {
   readonly cidr: Cidr;
-  /** Its network address. */
+  /** The prefix's network address. */
   readonly first: Address;
 }
 
-/** Things by their prefixes, several of which may be the same: of two prefixes that overlap one holds the other. */
+/**
+ * An index of values by prefix, which finds overlapping prefixes. Several values may have the same prefix. Of two
+ * prefixes that overlap one holds the other.
+ */
 export class OverlapIndex<T extends Prefixed> {
   readonly #sorted = new ByAddress<T>(({ first }) => first);
-  /** How many there are of each prefix length. */
+  /** The number of values with each prefix length. */
   readonly #lengths = { 4: new Map<number, number>(), 6: new Map<number, number>() } as const;
 
   add(value: T): void {
@@ -21,18 +24,18 @@ export class OverlapIndex<T extends Prefixed> {
     this.#count(value.cidr, 1);
   }
 
-  /** Takes out a value that was added. */
+  /** Removes a value that was added. */
   delete(value: T): void {
     this.#sorted.delete(value);
     this.#count(value.cidr, -1);
   }
 
-  /** Those whose first address is in a prefix: all that it holds, and those that hold it from the same address on. */
+  /** Returns the values whose first address is in a prefix: inside it, or larger with the same first address. */
   from({ cidr, first }: Prefixed): readonly T[] {
     return this.#sorted.between(first, lastAddress(cidr));
   }
 
-  /** Those that hold a prefix and are larger. */
+  /** Returns the values with a larger prefix that holds the given one. */
   around({ cidr, first }: Prefixed): readonly T[] {
     const shorter = [...this.#lengths[cidrFamily(cidr)].keys()].filter((length) => length < cidr.prefixLength);
     return shorter.flatMap((prefixLength) => {

@@ -4,7 +4,7 @@ import { addressKey } from "../../kernel/ip/address_key.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
 
-/** Values by prefix, found by an address in it: as many steps as there are prefix lengths. */
+/** An index of values by prefix. A search by an address takes one step for each prefix length. */
 export class PrefixIndex<T> {
   readonly #byLength: Readonly<Record<Family, Map<number, Map<number | bigint, T>>>> = { 4: new Map(), 6: new Map() };
 
@@ -14,7 +14,7 @@ export class PrefixIndex<T> {
     lengths.set(cidr.prefixLength, ofLength.set(addressKey(networkAddress(cidr)), value));
   }
 
-  /** The value of one of the prefixes that an address is in; undefined where it is in none. */
+  /** Returns the value of one of the prefixes that an address is in; undefined where it is in none. */
   find(address: Address): T | undefined {
     for (const [prefixLength, values] of this.#byLength[familyOf(address)]) {
       const found = values.get(addressKey(networkAddress({ address, prefixLength })));

@@ -1,7 +1,7 @@
-/** A person mends an object long before this many are read; a hostile one holds a problem in every few bytes. */
+/** The largest number of problems kept of an object. People need fewer; a hostile object has one in every few bytes. */
 export const MOST_PROBLEMS = 100;
 
-/** What is wrong with one object, in words: the first {@link MOST_PROBLEMS}, and how many others there are. */
+/** The problems of one object, in words: the first {@link MOST_PROBLEMS}, and the number of the others. */
 export class ProblemList {
   readonly #first: string[] = [];
   #others = 0;
@@ -12,9 +12,9 @@ export class ProblemList {
   }
 
   /**
-   * In the order in which they were told; the last says how many others there are, if there are any.
+   * Returns the problems in the order in which they were added; if there are more, the last text gives their number.
    *
-   * @param object what that one begins with, where the others name the object, too
+   * @param object the object's name, with which the last text begins if the other texts begin with it
    */
   all(object?: string): readonly string[] {
     if (this.#others === 0) return this.#first;

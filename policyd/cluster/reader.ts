@@ -1,25 +1,26 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { ProblemList } from "./problem_list.ts";
 
-/** More elements than any real list has: the API server keeps an object below 1.5 MiB. */
+/** More elements than any real list has: the API server limits an object to 1.5 MiB. */
 const MOST_ELEMENTS = 65_536;
 const LONGEST_STRING = 4096;
 const LONGEST_SHOWN = 80;
 
 /**
- * The fields of one object of unknown JSON, read by name and type.
+ * Reads the fields of one object of unknown JSON by name and type.
  *
- * A null counts as absent, as it does for the API server. What nobody asks for is ignored. Only own members are seen.
+ * A null counts as absent, as it does for the API server. Fields that are not read are ignored. Only own members count.
  */
 export class Reader {
-  /** Where this object is, as `spec.ports[0]`; empty for the whole. */
+  /** The path of this object, such as `spec.ports[0]`; empty for the whole. */
   readonly field: string;
   readonly #members: ReadonlyMap<string, unknown>;
   readonly #problems: ProblemList;
 
   /**
-   * @param problems gets a message for each element that {@link each} leaves out; nobody's where none may be
-   * @throws DrawbridgeError ERR_OBJECT when the value is no object
+   * @param problems receives a message for each element that {@link each} leaves out; by default the messages are
+   *   dropped
+   * @throws DrawbridgeError ERR_OBJECT when the value is not an object
    */
   constructor(value: unknown, field: string, problems = new ProblemList()) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -34,7 +35,7 @@ export class Reader {
     return this.field === "" ? key : `${this.field}.${key}`;
   }
 
-  /** The value of a key as it is; undefined for null. */
+  /** Returns the raw value of a key; undefined for null. */
   get(key: string): unknown {
     return this.#members.get(key) ?? undefined;
   }
@@ -43,7 +44,7 @@ export class Reader {
     return [...this.#members];
   }
 
-  /** @throws DrawbridgeError ERR_OBJECT as all that follow, naming field, value and expectation */
+  /** @throws DrawbridgeError ERR_OBJECT naming field, value and expectation, as do all methods below */
   string(key: string): string {
     const value = this.optionalString(key);
     if (value === undefined) throw invalid(this.path(key), value, "a string");
@@ -72,7 +73,7 @@ export class Reader {
     return value === undefined ? undefined : expectInteger(value, this.path(key), least, most);
   }
 
-  /** One of the given words; `absent` where there is none. */
+  /** Returns one of the given words; `absent` for an absent field. */
   oneOf<const T extends string>(key: string, words: readonly T[], absent: T): T {
     const value = this.get(key) ?? absent;
     const word = words.find((candidate) => candidate === value);
@@ -81,14 +82,14 @@ export class Reader {
   }
 
   /**
-   * As {@link oneOf}, for a field that Go's API types do not make a pointer: there the API server takes an empty text for one that is
-   * absent.
+   * Returns the same as {@link oneOf}, for a field that is not a pointer in Go's API types: there the API server takes
+   * an empty text for an absent one.
    */
   oneOfOrEmpty<const T extends string>(key: string, words: readonly T[], absent: T): T {
     return this.get(key) === "" ? absent : this.oneOf(key, words, absent);
   }
 
-  /** A nested object; one without members where there is none. */
+  /** Returns a nested object; one without members for an absent field. */
   object(key: string): Reader {
     return new Reader(this.get(key) ?? {}, this.path(key), this.#problems);
   }
@@ -97,7 +98,7 @@ export class Reader {
     return this.get(key) === undefined ? undefined : this.object(key);
   }
 
-  /** The elements of a list; undefined where there is none. */
+  /** Returns the elements of a list; undefined for an absent field. */
   optionalList(key: string, most: number = MOST_ELEMENTS): readonly unknown[] | undefined {
     const value = this.get(key);
     if (value === undefined) return undefined;
@@ -109,9 +110,9 @@ export class Reader {
   }
 
   /**
-   * Every element of a list through `decode`; none for an absent list.
+   * Decodes every element of a list; none for an absent list.
    *
-   * @throws DrawbridgeError what `decode` throws, so one bad element makes the whole list bad
+   * @throws DrawbridgeError that of `decode`, so one invalid element makes the whole list invalid
    */
   all<T>(key: string, decode: (value: unknown, field: string, index: number) => T, most?: number): readonly T[] {
     const elements = this.optionalList(key, most) ?? [];
@@ -119,8 +120,8 @@ export class Reader {
   }
 
   /**
-   * The elements of a list that pass `decode`. One that does not is left out and told as a problem: the rest does not
-   * depend on it.
+   * Decodes the elements of a list, and leaves out those for which `decode` throws. They are reported as problems: the
+   * rest does not depend on them.
    */
   each<T>(
     key: string,
@@ -135,12 +136,12 @@ export class Reader {
     return Object.freeze(passed);
   }
 
-  /** As {@link each} for elements that are objects. A null is one without members, as Go reads it into a list of structures. */
+  /** Does the same as {@link each} for objects. A null is an object without members, as in Go's lists of structures. */
   eachObject<T>(key: string, decode: (element: Reader, index: number) => T | undefined, most?: number): readonly T[] {
     return this.each(key, (value, field, index) => decode(new Reader(value ?? {}, field, this.#problems), index), most);
   }
 
-  /** What `decode` returns, or undefined with the problem told: for a field whose loss leaves the rest usable. */
+  /** Returns the result of `decode`, or reports its error and returns undefined where the rest stays usable. */
   attempt<T>(decode: () => T): T | undefined {
     try {
       return decode();
@@ -151,7 +152,7 @@ export class Reader {
     }
   }
 
-  /** Tells of a problem that leaves the object usable. */
+  /** Reports a problem that leaves the object usable. */
   tell(problem: string): void {
     this.#problems.tell(problem);
   }
@@ -170,7 +171,7 @@ export function expectInteger(value: unknown, field: string, least: number, most
   throw invalid(field, value, `an integer from ${least} to ${most}`);
 }
 
-/** The refusal of a field: `spec.ports[0].port: 70000; expected an integer from 1 to 65535`. */
+/** Returns the error for a field: `spec.ports[0].port: 70000; expected an integer from 1 to 65535`. */
 export function invalid(field: string, value: unknown, expectation: string): DrawbridgeError {
   return new DrawbridgeError("ERR_OBJECT", `${field}: ${show(value)}; expected ${expectation}`);
 }

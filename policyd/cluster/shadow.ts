@@ -1,21 +1,21 @@
 import type { ClusterObject, NetworkPolicy } from "./model.ts";
 
-/** On a NetworkPolicy: "true" has it counted and logged, and not enforced. */
+/** The annotation of a NetworkPolicy that with "true" is counted and logged, and not enforced. */
 export const SHADOW_ANNOTATION = "drawbridge.dev/shadow";
 
-/** Whether a policy is only to be tried out. Any other value than "true" leaves it in force: a typo must not open pods. */
+/** Whether a policy is in shadow. Any other value than "true" leaves it in force: a typo must not open pods. */
 export function isShadow({ annotations }: Pick<NetworkPolicy, "annotations">): boolean {
   return annotations[SHADOW_ANNOTATION] === "true";
 }
 
-/** The object as it would be without the annotation; any other as it is. */
+/** Returns a policy without the annotation, and any other object unchanged. */
 export function inForce(object: ClusterObject): ClusterObject {
   if (object.kind !== "NetworkPolicy" || !isShadow(object)) return object;
   const { [SHADOW_ANNOTATION]: _, ...annotations } = object.annotations;
   return Object.freeze({ ...object, annotations: Object.freeze(annotations) });
 }
 
-/** Why the annotation has no effect, in a sentence; undefined where it has one, and where there is none. */
+/** Returns why the annotation has no effect, in words; undefined where it has one or is absent. */
 export function shadowProblem({ annotations }: Pick<NetworkPolicy, "annotations">): string | undefined {
   const value = annotations[SHADOW_ANNOTATION];
   if (value === undefined || value === "true" || value === "false") return undefined;
