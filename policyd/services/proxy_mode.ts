@@ -20,8 +20,8 @@ export interface ProxyModeParts {
 
 /**
  * Answers `/proxyMode` as kube-proxy does in its mode nftables (installProxyModeHandler of cmd/kube-proxy/app), once
- * the rules of Services are in force: upstream tests and tools that inspect a node learn there which proxy serves
- * Services, and how.
+ * the rules of Services are in force: upstream tests and tools that inspect a node learn there who serves Services, and
+ * how.
  *
  * A port that another program has is left to it and tried again without a message, since kube-proxy may still be
  * running. The same applies to an address that the kernel does not have.

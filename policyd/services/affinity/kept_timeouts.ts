@@ -21,7 +21,7 @@ export function usedTimeout({
  * Returns the timeouts that clients can stay for, ascending: all that are in use, up to {@link MOST_TIMEOUTS} (SA-02).
  * Of more than that it retains the shortest one, so that each of the others has a shorter one, then whole hours, whole
  * minutes and the rest, always the shorter first. So a tenant who uses many odd timeouts does not shorten the usual
- * ones of other tenants.
+ * ones of others.
  *
  * The result depends only on which timeouts are in use: all nodes retain the same ones, before and after a restart.
  */

@@ -34,8 +34,7 @@ export function affinityElements(
     const remembered = rememberedNumber(endpoint);
     for (const scope of SCOPES) {
       if (!members[scope].has(socketText(endpoint))) continue;
-      // If two endpoints have the same hash (one pair in four thousand million), the clients of the second move to the
-      // first.
+      // If two endpoints share a hash (one pair in four thousand million), clients of the second move to the first.
       const id = `${scope} ${remembered}`;
       if (known.has(id)) continue;
       known.add(id);

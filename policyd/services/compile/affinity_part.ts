@@ -77,9 +77,8 @@ export function affinityRule(kind: FrontendKind, scope: Scope): Rule {
  *
  * A client's entry is stored under its address and the number of the Service's port, and holds a hash of the endpoint
  * it was sent to. It is written after the NAT hook, when the packet carries the endpoint's address, and read before.
- * The hash of an endpoint that can no longer be used is unknown: the entry is deleted, and the packet is treated as a
- * client's first one. So a change programs only the Service's own elements and does not affect clients of other
- * endpoints.
+ * The hash of an unusable endpoint is unknown: the entry is deleted, and the packet is treated as a client's first one.
+ * So a change programs only the Service's own elements and affects no clients of other endpoints.
  */
 export function affinity(): TablePart {
   const clients = FAMILIES.map((family): SetDefinition => ({
@@ -164,8 +163,7 @@ function admitChain(seconds: number): Chain {
 
 /**
  * Returns the chain that writes a client's entry or restarts its timeout; the kernel does not change the data of an
- * existing entry. The key omits the timeout's number, so a client stays with its endpoint when the timeout of the
- * Service changes.
+ * existing entry. The key omits the timeout's number, so clients keep their endpoints when the timeout changes.
  *
  * @param seconds how long an entry lasts
  */

@@ -37,9 +37,8 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
 
 /**
  * Decides which Service gets a frontend that several claim: by {@link Rank}, then the older one, then the Service whose
- * `namespace/name` sorts first. So all elements of a frontend come from one Service, and no Service can use an
- * externalIP to take over what another one has: a cluster IP, a load balancer's address, a node port or an externalIP
- * (CLAIM-05).
+ * `namespace/name` sorts first. So all elements of a frontend come from one Service, and no externalIP takes over what
+ * another Service has: a cluster IP, a load balancer's address, a node port or an externalIP (CLAIM-05).
  *
  * The cost of a change depends only on the frontends of the Service that changed and the claims to them.
  */

@@ -100,8 +100,7 @@ export const sourceHooks: readonly Chain[] = (["prerouting", "output"] as const)
 }));
 
 /**
- * Drops packets with a loopback address that come from outside. The kernel does so itself, unless `route_localnet` is
- * set.
+ * Drops packets with a loopback address that come from outside. The kernel does so itself, without `route_localnet`.
  *
  * The first packet of a flow is checked before NAT changes its destination. Packets that are translated or invalid are
  * checked after destination NAT: by their source, which has not changed yet. Translated ones are also checked by the
@@ -115,7 +114,7 @@ function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
 }
 
 function outside(field: "ip saddr" | "ip daddr" | "ct original ip daddr"): readonly Match[] {
-  return [inPrefix(field, parseCidr("127.0.0.0/8")), not(equals("iifname", "lo"))];
+  return [inPrefix(field, LOOPBACK[4]), not(equals("iifname", "lo"))];
 }
 
 function toUnserved(hook: "input" | "forward" | "output"): readonly Rule[] {
@@ -146,8 +145,7 @@ function answerChain(kind: FrontendKind): Chain {
 }
 
 /**
- * Returns the chain for packets that found no endpoint. A forwarded packet is not for an address of the node and so not
- * for a NodePort.
+ * Returns the chain for packets that found no endpoint. Forwarded packets are never for the node or its NodePorts.
  *
  * Ports that a Service's own address does not have are refused too, since no machine has the address; never by a TCP
  * reset, which would reveal that a Service exists.

@@ -73,7 +73,7 @@ interface Destinations {
 
 /**
  * Computes the elements of one Service on one node: a pure function of the Service, its slices and the facts of the
- * node in the context, whose cost depends only on the size of this Service. The order of slices and of their contents
+ * node in the context, whose cost only depends on the size of this Service. The order of slices and of their contents
  * does not matter.
  *
  * @param slices those of the Service; others are ignored

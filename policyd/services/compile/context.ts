@@ -25,8 +25,5 @@ export interface CompileContext {
   readonly protection?: FrontendRefusals;
 }
 
-/**
- * The addresses of the node that serve NodePorts; an empty list means all. "primary" stands for
- * {@link CompileContext.primaryAddresses}.
- */
+/** The addresses that serve NodePorts; none means all. "primary": {@link CompileContext.primaryAddresses}. */
 export type NodePortAddresses = readonly (Cidr | "primary")[];

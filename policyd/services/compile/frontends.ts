@@ -40,8 +40,7 @@ export interface RefusedFrontend {
 }
 
 /**
- * Returns a port's frontends in one family, each address once; the Service's own address comes first, then the load
- * balancer's.
+ * Returns a port's frontends in one family, each address once; its own address first, then the load balancer's.
  *
  * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01, LB-09), except
  * those that are refused (CLAIM-01, CLAIM-02).

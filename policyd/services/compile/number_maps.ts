@@ -4,10 +4,7 @@ import type { TablePart } from "../../node/table_part.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { byAddress, FRONTEND_KINDS, frontendKey, frontendParts, nameOf } from "./frontend_space.ts";
 
-/**
- * The map from a Service's own address without affinity to the number of its port. Most packets are for such an address
- * and need no further check.
- */
+/** The map from a Service's own address without affinity to its port's number, all that most packets need. */
 export function plainMap(family: RuleFamily): string {
   return nameOf("plain", byAddress(family));
 }

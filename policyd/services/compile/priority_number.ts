@@ -9,14 +9,11 @@ import { socketBytes } from "./socket_address.ts";
 
 /**
  * The bits that mark a packet's priority as ours: other programs' traffic classes have small major numbers. Services
- * keep a number in the priority of a connection's first packet from the choice of its endpoint until it is counted and
- * remembered, and clear it then.
+ * keep a number in the priority of a connection's first packet until its endpoint is counted and remembered, and then
+ * clear it.
  */
 export const OURS = 0xc000_0000;
-/**
- * The bits of a Service port's number that hold the number of its timeout; zero if clients do not stay.
- * {@link MOST_TIMEOUTS} has all these bits.
- */
+/** The bits of a port's number for its timeout, all of which {@link MOST_TIMEOUTS} has; zero if clients do not stay. */
 export const DURATION_BITS = MOST_TIMEOUTS;
 const IDENTITY_STEP = DURATION_BITS + 1;
 /** The number of identities for ports of Services, or for endpoints of one port: the bits in between. */

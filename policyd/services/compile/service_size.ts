@@ -10,8 +10,8 @@ import { isRestricted } from "./source_ranges.ts";
 
 /**
  * The largest number of pairs of a port and an address, multiplied by source ranges where those apply, that a Service
- * may have. It bounds the elements and the time they take: a small object could ask for millions, as the API server
- * does not bound these lists.
+ * may have. It bounds the elements and the time they take: a small object could ask for millions, and the API server
+ * bounds none of these lists.
  */
 export const MOST_FRONTENDS = 16_384;
 

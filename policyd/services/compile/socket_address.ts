@@ -15,10 +15,7 @@ export function socketOf(address: Scalar | undefined, port: Scalar | undefined):
   return parsed === undefined ? undefined : { address: parsed, port };
 }
 
-/**
- * Returns the same text for the same address and port, as a key of maps. `join` makes a flat string, of which tens of
- * thousands are retained.
- */
+/** Returns a socket as a key of maps; `join` makes a flat string, and tens of thousands are retained. */
 export function socketText({ address, port }: SocketAddress): string {
   return [formatAddress(address), port].join(" ");
 }

@@ -19,8 +19,7 @@ export interface Claimed {
 }
 
 /**
- * Returns why a Service does not get an address and a port that it claims; undefined if it may have them (CLAIM-01,
- * CLAIM-02).
+ * Returns why a Service does not get a socket that it claims; undefined if it may have it (CLAIM-01, CLAIM-02).
  *
  * - A socket that nodes depend on can only belong to `default/kubernetes`, at whichever of its addresses.
  * - No Service gets a protected port as a node port, or at an address of a Node.

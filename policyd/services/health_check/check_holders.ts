@@ -2,8 +2,7 @@ import type { HealthCheck } from "./health_check.ts";
 
 /**
  * Decides which Service gets a health check's port number that several claim: the one whose `namespace/name` sorts
- * first, whatever the order in which they arrived (DP-04). The API server gives each number to one Service; files may
- * not.
+ * first, whatever the order in which they arrived (DP-04). Only the API server ensures unique numbers, files do not.
  *
  * The cost of a change depends only on the claims to the numbers it affects.
  */

@@ -14,8 +14,6 @@ export interface Place {
 }
 
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
-/** Listening at these addresses needs the name of the link as well. */
-const LINK_LOCAL = parseCidr("fe80::/10");
 
 /**
  * Returns the addresses at which the node answers health checks: all, or those of its own that serve NodePorts.
@@ -31,7 +29,8 @@ export function answeringAddresses(
 ): readonly Address[] {
   if (configured.length === 0) return ANY;
   return [...new Set(present)].filter(
-    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL, address),
+    // Listening at a link-local address of IPv6 needs the name of the link as well.
+    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL[6], address),
   );
 }
 

@@ -25,8 +25,8 @@ export interface Judgement {
  *
  * - If the Service has the flow's endpoint, or had it when the round began, the flow is valid, even while the endpoint
  *   terminates (TERM-04). The next round checks endpoints lost since then.
- * - A flow to no endpoint was created when the frontend had none or did not exist: it is stale as soon as the frontend
- *   has one.
+ * - A flow to no endpoint was created when the frontend had none or did not exist: it is stale once the frontend has
+ *   one.
  * - A flow that was translated to anything else is stale. If the frontend is gone, it is stale only if it went to one
  *   of the frontend's endpoints: another program's translations are not ours.
  */

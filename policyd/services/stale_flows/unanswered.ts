@@ -26,8 +26,8 @@ export interface UnansweredConnectionsParts {
 
 /**
  * The least time between two walks through the kernel's flows, in milliseconds. A walk checks endpoints whose rules
- * were removed one to two periods earlier, so that a server which has answered by then keeps its connections. New
- * frontends do not wait.
+ * were removed one to two periods earlier, so a server that has answered by then keeps its connections. New frontends
+ * do not wait.
  */
 const PERIOD = 3000;
 
@@ -45,10 +45,7 @@ interface Subject {
   readonly lost: Lost;
   /** Connections to addresses and ports that are frontends now, and were not when the connections began. */
   readonly begun: New;
-  /**
-   * Whether to find connections of any frontend to addresses that its Service lacks: losses before a start were not
-   * seen.
-   */
+  /** Whether to find connections of any frontend to addresses its Service lacks: losses before a start were missed. */
   readonly isAboutAll: boolean;
 }
 
