@@ -4,16 +4,17 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { cidrContains, IPV4_MAPPED, networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { expectString, invalid } from "../reader.ts";
 
-/** An IP address. @throws DrawbridgeError ERR_OBJECT for another type, ERR_ADDRESS for another text */
+/** Returns an IP address. @throws DrawbridgeError ERR_OBJECT for another type, ERR_ADDRESS for another text */
 export function expectAddress(value: unknown, field: string): Address {
   return parseAddress(expectString(value, field), field);
 }
 
 /**
- * The network a prefix stands for. Host bits are cleared, as the API server and every engine read it. One of IPv4-mapped
- * addresses is refused: some read it as IPv4, as IPv6 it has no packets, and a Deny of it would deny nothing.
+ * Returns the network of a prefix, with host bits cleared, as the API server and every engine read it. A prefix of
+ * IPv4-mapped addresses is refused: some read it as IPv4, as IPv6 it has no packets, and a Deny of it would deny
+ * nothing.
  *
- * @throws DrawbridgeError ERR_OBJECT for another type and a mapped one, ERR_ADDRESS for another text
+ * @throws DrawbridgeError ERR_OBJECT for another type or mapped addresses, ERR_ADDRESS for another text
  */
 export function expectNetwork(value: unknown, field: string): Cidr {
   const cidr = parseCidr(expectString(value, field), field);

@@ -16,7 +16,7 @@ import { readGeneration, readMetadata, readUid } from "./metadata.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
 
-/** The CRD's own limits; that on elements holds for rules of a direction, peers, protocols and networks. */
+/** The CRD's own limits; that on elements applies to the rules of a direction, to peers, protocols and networks. */
 const MOST_ELEMENTS = 25;
 const LONGEST_RULE_NAME = 100;
 const HIGHEST_PRIORITY = 1000;
@@ -26,10 +26,11 @@ const PROTOCOL_MEMBERS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 type PeersKey = "from" | "_from" | "to";
 
 /**
- * A policy.networking.k8s.io ClusterNetworkPolicy of v1beta1 or v1alpha2, which have the same schema, judged as its CRD judges it.
+ * Reads a policy.networking.k8s.io ClusterNetworkPolicy of v1beta1 or v1alpha2, which have the same schema, and checks
+ * it as its CRD does.
  *
- * A rule that cannot be read whole, of a later API or with `domainNames`, is told and fails closed as the API asks for:
- * an Accept accepts nobody, the others deny everyone. Whom a policy is for, and when, must be readable.
+ * A rule that cannot be read as a whole, of a later API or with `domainNames`, is reported and fails closed as the API
+ * requires: an Accept accepts nobody, the others deny everyone. Subject, tier and priority must be readable.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -138,7 +139,7 @@ function readPeer(peer: Reader, index: number, key: PeersKey): ClusterPolicyPeer
   return Object.freeze({ type: "networks", index, cidrs });
 }
 
-/** `namespaces` is a selector itself; `pods` has two, and without the first it selects all namespaces. */
+/** Reads a selection of pods. `namespaces` is a selector; `pods` has two, and its namespaceSelector defaults to all. */
 function readPods(reader: Reader, member: "namespaces" | "pods", index: number): NamespacedPods {
   const isPods = member === "pods";
   if (isPods && reader.get("podSelector") === undefined) {
@@ -181,7 +182,7 @@ function readPort(entry: Reader, index: number): ClusterPolicyPort {
   return Object.freeze({ index, protocol, port, endPort });
 }
 
-/** Only pods have names for their ports. */
+/** Refuses port names beside peers that are not pods: only pods have names for their ports. */
 function expectPodsForNames(
   rule: Reader,
   peers: readonly ClusterPolicyPeer[],

@@ -17,7 +17,7 @@ const MOST_PORTS = 20_000;
 const MOST_HINTS = 8;
 
 /**
- * A discovery.k8s.io/v1 EndpointSlice. An endpoint or a port that is invalid is left out and told.
+ * Reads a discovery.k8s.io/v1 EndpointSlice. An invalid endpoint or port is left out and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -26,7 +26,7 @@ export function readEndpointSlice(object: Reader): EndpointSlice {
   const labels = reader.object("labels");
   const serviceName = labels.get(SERVICE_NAME_LABEL);
   const addressType = readAddressType(object);
-  // Each field by its name: there are thousands, and what is spread into an object takes a list of its own beside it.
+  // Fields are copied by name: there are thousands of slices, and spreading into an object costs memory for each.
   const { proxyName, hasHeadlessLabel } = readProxyLabels(reader);
   return Object.freeze({
     kind: "EndpointSlice",
@@ -61,7 +61,7 @@ function readPort(entry: Reader): EndpointPort {
   });
 }
 
-/** Absent conditions mean ready, serving and not terminating (EPS-05). */
+/** Reads an endpoint. Absent conditions mean ready, serving and not terminating (EPS-05). */
 function readEndpoint(entry: Reader, addressType: "IPv4" | "IPv6"): Endpoint {
   const conditions = entry.object("conditions");
   const hints = entry.object("hints");
@@ -74,12 +74,12 @@ function readEndpoint(entry: Reader, addressType: "IPv4" | "IPv6"): Endpoint {
     nodeName: nodeName === undefined || nodeName === "" ? undefined : expectName(nodeName, entry.path("nodeName")),
     zoneHints: readHints(hints, "forZones", expectLabelValue),
     nodeHints: readHints(hints, "forNodes", expectName),
-    // It is for people: nothing is routed by it.
+    // It only informs people; no packet is routed by it.
     podKey: entry.attempt(() => readPodKey(entry.optionalObject("targetRef"))),
   });
 }
 
-/** All of them are looked at. */
+/** Returns the first address, after checking all of them. */
 function readAddress(entry: Reader, addressType: "IPv4" | "IPv6"): Address {
   const family = addressType === "IPv4" ? 4 : 6;
   const decode = (value: unknown, field: string): Address => {

@@ -2,8 +2,8 @@ import type { Reader } from "../reader.ts";
 import { invalid } from "../reader.ts";
 
 /**
- * Which of these members an object has, being allowed one and no other: another is of a later API, and what it would
- * mean for the one we know is not ours to guess.
+ * Returns the name of an object's only member, which must be one of the given names. A second member is of a later API,
+ * and what it means for the known one is not ours to guess.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

@@ -1,7 +1,7 @@
 import { expectLabelName, expectName } from "../name.ts";
 import type { Reader } from "../reader.ts";
 
-/** `metadata` of an object, its names judged. */
+/** The `metadata` of an object, with checked names. */
 export interface Metadata {
   readonly reader: Reader;
   readonly name: string;
@@ -14,7 +14,7 @@ export interface NamespacedMetadata extends Metadata {
 }
 
 /**
- * The metadata of an object without a namespace, whose key is its name.
+ * Returns the metadata of an object without a namespace, whose key is its name.
  *
  * @throws DrawbridgeError ERR_OBJECT for a missing or invalid name
  */
@@ -27,10 +27,10 @@ export function readMetadata(object: Reader): Metadata {
   };
 }
 
-/** The API server's are UUIDs. */
+/** The longest uid; those of the API server are UUIDs. */
 export const LONGEST_UID = 128;
 
-/** The uid of an object of which it serves people alone: empty where there is none, or one that is none. */
+/** Returns the uid of an object for which it only informs people; empty without a valid one. */
 export function readUid(metadata: Reader): string {
   return metadata.attempt(() => metadata.optionalString("uid", LONGEST_UID)) ?? "";
 }
@@ -42,18 +42,18 @@ export function readGeneration(metadata: Reader): number {
   return metadata.attempt(() => metadata.optionalInteger("generation", 0, LARGEST_GENERATION)) ?? 0;
 }
 
-/** When the API server made an object, in milliseconds since 1970: infinite where it does not say so, or not as a time. */
+/** Returns the time of an object's creation, in milliseconds since 1970; infinite without a valid one. */
 export function readCreation(metadata: Reader): number {
   const text = metadata.attempt(() => metadata.optionalString("creationTimestamp", LONGEST_TIME)) ?? "";
   const time = Date.parse(text);
   return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
 }
 
-/** In the form of RFC 3339, with nanoseconds. */
+/** The longest text of a time: RFC 3339, with nanoseconds. */
 const LONGEST_TIME = 64;
 
 /**
- * The metadata of an object in a namespace: "default" where a file names none, as kubectl has it.
+ * Returns the metadata of an object in a namespace, which is "default" where a file names none, as for kubectl.
  *
  * @throws DrawbridgeError ERR_OBJECT for a missing or invalid name
  */
@@ -62,6 +62,6 @@ export function readNamespacedMetadata(object: Reader): NamespacedMetadata {
   const given = metadata.reader.get("namespace");
   const isAbsent = given === undefined || given === "";
   const namespace = expectLabelName(isAbsent ? "default" : given, metadata.reader.path("namespace"));
-  // Joined, it is one piece of memory; a template would keep its parts, for each object of a cluster.
+  // A joined text is one piece of memory; a template would retain its parts, for each object of a cluster.
   return { ...metadata, namespace, key: [namespace, metadata.name].join("/") };
 }

@@ -4,7 +4,7 @@ import type { Reader } from "../reader.ts";
 import { readMetadata, readUid } from "./metadata.ts";
 
 /**
- * A v1 Namespace. The label that every namespace of a cluster has is there even if a file leaves it out.
+ * Reads a v1 Namespace, and adds the name's label, which every namespace of a cluster has, if a file leaves it out.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

@@ -10,18 +10,18 @@ import { PROTOCOLS } from "./protocol.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
 
-/** The API server's own limit; it takes one type twice. */
+/** The API server's own limit; it accepts the same type twice. */
 const MOST_POLICY_TYPES = 2;
 const BOTH: readonly PolicyType[] = Object.freeze(["Egress", "Ingress"]);
-/** Sixteen times what a policy may come to (POL-73); the API server takes as many as fit into an object. */
+/** Sixteen times the size that a policy may have (POL-73); the API server accepts what fits into an object. */
 const MOST_RULES = 65_536;
 
 /**
- * A networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
+ * Reads a networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
  *
- * A peer, port or rule that is invalid is left out and told: the policy goes on isolating what it selects and allows
- * less than was meant, never more. So it does where rules or directions are no lists, and in both directions where those it
- * names cannot be told. What it selects must be readable.
+ * An invalid peer, port or rule is left out and reported: the policy still isolates the pods that it selects, and allows
+ * less than intended, never more. The same holds for rules that are not a list. If the policy types cannot be read, it
+ * isolates in both directions. The pod selector must be readable.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -43,7 +43,7 @@ export function readNetworkPolicy(object: Reader): NetworkPolicy {
   });
 }
 
-/** Without the field: Ingress always, Egress if there is an egress rule. */
+/** Returns the policy types. Without the field: Ingress always, Egress if there is an egress rule. */
 function readPolicyTypes(spec: Reader): readonly PolicyType[] {
   const decode = (value: unknown, field: string): PolicyType => {
     if (value === "Ingress" || value === "Egress") return value;
@@ -57,13 +57,13 @@ function readPolicyTypes(spec: Reader): readonly PolicyType[] {
   return hasRules(spec, "egress") ? BOTH : Object.freeze(["Ingress"]);
 }
 
-/** Whether there is anything in a direction's field, readable or not. */
+/** Whether a direction's field is not empty, readable or not. */
 function hasRules(spec: Reader, key: "ingress" | "egress"): boolean {
   const rules = spec.get(key);
   return rules !== undefined && !(Array.isArray(rules) && rules.length === 0);
 }
 
-/** What can be read; otherwise a value that allows nothing, and that is told. */
+/** Returns the result of `read`, or reports its error and returns a value that allows nothing. */
 function orClosed<T>(spec: Reader, read: () => T, closed: { readonly value: T; readonly consequence: string }): T {
   try {
     return read();
@@ -74,7 +74,7 @@ function orClosed<T>(spec: Reader, read: () => T, closed: { readonly value: T; r
   }
 }
 
-/** Of too many none is read: to refuse the policy for them would leave open what it isolates. */
+/** Reads the rules of a direction, or none of too many: to refuse the policy would leave open what it isolates. */
 function readRules(
   spec: Reader,
   key: "ingress" | "egress",
@@ -101,7 +101,7 @@ function readRule(rule: Reader, index: number, peers: "from" | "_from" | "to"): 
   });
 }
 
-/** Absent, null and without elements are the same for the API: no restriction. */
+/** Whether a list does not restrict anything: absent, null and empty are the same for the API. */
 function isEmpty(rule: Reader, key: string): boolean {
   return (rule.optionalList(key) ?? []).length === 0;
 }
@@ -115,7 +115,7 @@ function readPeer(peer: Reader, index: number): PolicyPeer {
     throw invalid(
       peer.field,
       hasSelector ? "ipBlock beside a selector" : "neither a selector nor ipBlock",
-      "podSelector, namespaceSelector or both, or ipBlock alone",
+      "podSelector, namespaceSelector or both, or only ipBlock",
     );
   }
   if (ipBlock !== undefined) return readIpBlock(ipBlock, index);
@@ -127,7 +127,7 @@ function readPeer(peer: Reader, index: number): PolicyPeer {
   });
 }
 
-/** @throws DrawbridgeError ERR_OBJECT also for one bad exception: without it the block would allow more */
+/** @throws DrawbridgeError ERR_OBJECT also for one invalid exception: without it the block would allow more */
 function readIpBlock(ipBlock: Reader, index: number): IpBlockPeer {
   const cidr = expectNetwork(ipBlock.get("cidr"), ipBlock.path("cidr"));
   const except = ipBlock.all("except", (value, field) => {

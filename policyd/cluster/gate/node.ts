@@ -7,14 +7,14 @@ import { expectString } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
 import { readMetadata } from "./metadata.ts";
 
-/** One of each family; the API server takes no more. */
+/** One for each family; the API server accepts no more. */
 const MOST_POD_CIDRS = 2;
-/** More than any node has that is reached by them; each may cost every other node an entry. */
+/** More addresses than any real node needs; each may cost every other node an entry. */
 const MOST_ADDRESSES = 16;
 
 /**
- * A v1 Node. An address or a pod CIDR that is invalid is left out and told; more pod CIDRs than two are none, more
- * addresses than 16 are left out.
+ * Reads a v1 Node. An invalid address or pod CIDR is left out and reported. Of more than two pod CIDRs none is used,
+ * and addresses after the first 16 are left out.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -34,12 +34,12 @@ export function readNode(object: Reader): Node {
   });
 }
 
-/** Whatever its effect (kube-proxy's ToBeDeletedTaint). */
+/** Whether the autoscaler is about to delete the node, whatever the taint's effect (kube-proxy's ToBeDeletedTaint). */
 function isToBeDeleted(taint: Reader): boolean {
   return taint.optionalString("key") === "ToBeDeletedByClusterAutoscaler";
 }
 
-/** Of all conditions the one that cloud providers set and whoever makes the routes clears. */
+/** Whether the node has the condition that cloud providers set, and that the program that adds the routes clears. */
 function isNetworkUnavailable(status: Reader): boolean {
   const isUnavailable = (condition: Reader): boolean =>
     condition.get("type") === "NetworkUnavailable" && condition.string("status") !== "False";
@@ -62,7 +62,7 @@ function readAddress(entry: Reader): NodeAddress | undefined {
   return Object.freeze({ type, address: parseAddress(entry.string("address"), entry.path("address")) });
 }
 
-/** `podCIDRs`, or the older `podCIDR` where a file has only that. */
+/** Reads `podCIDRs`, or the older `podCIDR` where a file has only that. */
 function readPodCidrs(spec: Reader): readonly Cidr[] {
   const decode = (value: unknown, field: string): Cidr => expectNetwork(expectString(value, field), field);
   if (spec.get("podCIDRs") !== undefined) {

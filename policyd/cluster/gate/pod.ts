@@ -8,11 +8,11 @@ import { PROTOCOLS } from "./protocol.ts";
 
 const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const;
 
-/** What a kubelet writes to the Pod by which it shows a static pod (kubernetes pkg/kubelet/types/pod_update.go). */
+/** The kubelet's annotation of the Pod that mirrors a static pod (kubernetes pkg/kubelet/types/pod_update.go). */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /**
- * A v1 Pod. An address or a port that is invalid is left out and told.
+ * Reads a v1 Pod. An invalid address or port is left out and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -39,7 +39,7 @@ export function readPod(object: Reader): Pod {
   });
 }
 
-/** The one owner that says it is the controller. */
+/** Returns the owner that is marked as the controller. */
 function readController(metadata: Reader): Controller | undefined {
   const [controller] = metadata.eachObject("ownerReferences", (owner) =>
     owner.boolean("controller", false)
@@ -49,7 +49,7 @@ function readController(metadata: Reader): Controller | undefined {
   return controller;
 }
 
-/** `podIPs`, or the older `podIP` where a file has only that. */
+/** Reads `podIPs`, or the older `podIP` where a file has only that. */
 function readAddresses(status: Reader): readonly Address[] {
   if (status.get("podIPs") !== undefined) {
     return status.eachObject("podIPs", (entry) => expectAddress(entry.get("ip"), entry.path("ip")));
@@ -60,7 +60,7 @@ function readAddresses(status: Reader): readonly Address[] {
   return Object.freeze(address === undefined ? [] : [address]);
 }
 
-/** Init containers that are restarted run beside the others (native sidecars); the rest are done before traffic. */
+/** Reads the named ports. Of the init containers only native sidecars count; the others end before there is traffic. */
 function readPorts(spec: Reader): readonly ContainerPort[] {
   const sidecars = spec.eachObject("initContainers", (container) =>
     container.optionalString("restartPolicy") === "Always" ? readNamedPorts(container) : undefined,
@@ -73,7 +73,7 @@ function readNamedPorts(container: Reader): readonly ContainerPort[] {
     const protocol = port.oneOfOrEmpty("protocol", PROTOCOLS, "TCP");
     const number = expectPort(port.get("containerPort"), port.path("containerPort"));
     const name = port.get("name");
-    // Policies and Services know the others by their numbers.
+    // Policies and Services refer to ports without a name by number.
     if (name === undefined || name === "") return undefined;
     return Object.freeze({ name: expectPortName(name, port.path("name")), protocol, port: number });
   });

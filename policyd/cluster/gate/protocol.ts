@@ -1,2 +1,2 @@
-/** The protocols of a Service, an endpoint and a policy; TCP where none is given. */
+/** The protocols of a Service, an endpoint and a policy; the default is TCP. */
 export const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;

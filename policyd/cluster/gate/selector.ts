@@ -5,8 +5,8 @@ import { invalid, Reader } from "../reader.ts";
 const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
 
 /**
- * A label selector; an absent or empty one selects everything. One that could not be read whole is refused, since
- * what is left of it would select more.
+ * Reads a label selector; an absent or empty one selects everything. A selector that cannot be read as a whole is
+ * refused, since the rest of it would select more.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

@@ -14,14 +14,14 @@ const AFFINITY_SECONDS = 10_800;
 const LONGEST_AFFINITY_SECONDS = 86_400;
 
 /**
- * A v1 Service with the API server's defaults. An address, range or port that is invalid is left out and told.
+ * Reads a v1 Service with the API server's defaults. An invalid address, range or port is left out and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
 export function readService(object: Reader): Service {
   const { reader, namespace, name, key } = readNamespacedMetadata(object);
   const spec = object.object("spec");
-  // Each field by its name: there are thousands, and what is spread into an object takes a list of its own beside it.
+  // Fields are copied by name: there are thousands of Services, and spreading into an object costs memory for each.
   const { proxyName, hasHeadlessLabel } = readProxyLabels(reader);
   const { clusterIps, isHeadless } = readClusterIps(spec);
   return Object.freeze({
@@ -51,7 +51,7 @@ export function readService(object: Reader): Service {
   });
 }
 
-/** `clusterIPs`, or the older `clusterIP` where a file has only that. "None", and only that, is headless (HL-01). */
+/** Reads `clusterIPs`, or the older `clusterIP` where a file has only that. Only "None" means headless (HL-01). */
 function readClusterIps(spec: Reader): { readonly clusterIps: readonly Address[]; readonly isHeadless: boolean } {
   const single = spec.optionalString("clusterIP") ?? "";
   const decode = (value: unknown, field: string): Address | undefined =>
@@ -77,7 +77,7 @@ function readPort(entry: Reader): ServicePort {
   });
 }
 
-/** An entry with a hostname alone is for DNS. `ipMode` is VIP unless said otherwise (KEP-1860). */
+/** Reads an ingress; one with only a hostname is for DNS and is left out. `ipMode` defaults to VIP (KEP-1860). */
 function readIngress(entry: Reader): LoadBalancerIngress | undefined {
   const ip = entry.get("ip");
   if (ip === undefined || ip === "") return undefined;
@@ -90,7 +90,7 @@ function readIngress(entry: Reader): LoadBalancerIngress | undefined {
 function readSourceRanges(spec: Reader): Service["loadBalancerSourceRanges"] {
   if ((spec.optionalList("loadBalancerSourceRanges") ?? []).length === 0) return undefined;
   return spec.each("loadBalancerSourceRanges", (value, field) =>
-    // The API server takes blanks around a range, which older manifests have.
+    // The API server accepts blanks around a range, which older manifests have.
     expectNetwork(typeof value === "string" ? value.trim() : value, field),
   );
 }

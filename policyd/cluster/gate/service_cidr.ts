@@ -4,11 +4,11 @@ import { expectString } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
 import { readMetadata } from "./metadata.ts";
 
-/** One of each family. */
+/** One for each family. */
 const MOST_CIDRS = 2;
 
 /**
- * A networking.k8s.io/v1 ServiceCIDR (KEP-1880). A range that is invalid is left out and told.
+ * Reads a networking.k8s.io/v1 ServiceCIDR (KEP-1880). An invalid range is left out and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

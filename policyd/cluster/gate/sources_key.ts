@@ -2,10 +2,10 @@ import type { Reader } from "../reader.ts";
 import { invalid } from "../reader.ts";
 
 /**
- * Where a rule for ingress has its peers: `from`, which client-node calls `_from` in its typed objects. Read as absent
- * it would be everyone.
+ * Returns the key of an ingress rule's peers: `from`, or `_from`, its name in client-node's typed objects. An
+ * overlooked key would mean everyone.
  *
- * @throws DrawbridgeError ERR_OBJECT where both are there
+ * @throws DrawbridgeError ERR_OBJECT where the rule has both
  */
 export function sourcesKey(rule: Reader): "from" | "_from" {
   const isRenamed = rule.get("_from") !== undefined;
