@@ -9,7 +9,7 @@ import { createLab } from "./lab.ts";
 import type { WiredNode } from "./topology.ts";
 import { twoNodes } from "./topology.ts";
 
-/** Prints where it runs and what it was told, as a plugin prints its result. */
+/** Prints where it runs and its input, in the form of a plugin's result. */
 const TELLTALE = `#!/bin/sh
 printf '{"links":"%s","command":"%s","netns":"%s","path":"%s","args":"%s","conf":%s}' \
   "$(ls /proc/self/net/dev_snmp6 | tr '\\n' ' ')" "$CNI_COMMAND" "$CNI_NETNS" "$CNI_PATH" "$CNI_ARGS" "$(cat)"

@@ -10,19 +10,20 @@ import { masked } from "./mask/mask.ts";
 import type { LabNamespace } from "./namespace.ts";
 import type { WiredNode } from "./topology.ts";
 
-/** The plugin as `npm run build` makes it, which the lab executes itself: each call begins cold. */
+/** The plugin from `npm run build`, which the lab executes directly, so that each call begins cold. */
 export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbridge-plugin", import.meta.url));
 
 /**
- * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge-plugin, so tests make one
- * for another directory (test/support/shim.ts).
+ * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge-plugin, so tests
+ * build one for another directory (test/support/shim.ts).
  */
 export const SHIM: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));
 
 /**
- * The plugin under one of its names, as without a shim: it answers by the name it is called by.
+ * Returns the path of the plugin under one of its names, as without a shim: it acts according to the name it is called
+ * by.
  *
- * @param directory in which the name is made, or is already
+ * @param directory in which the name is made, or exists already
  */
 export function pluginAs(name: "drawbridge" | "drawbridge-ipam" | "loopback", directory: string): string {
   const file = path.join(directory, name);
@@ -30,38 +31,38 @@ export function pluginAs(name: "drawbridge" | "drawbridge-ipam" | "loopback", di
   return file;
 }
 
-/** A network configuration as it goes to the plugin's standard input. */
+/** A network configuration for the plugin's standard input. */
 export type Configuration = Readonly<Record<string, unknown>>;
 
-/** What one call of a plugin is made of, beyond its configuration. */
+/** The parts of one call of a plugin. */
 export interface Call {
   readonly command: "ADD" | "DEL" | "CHECK" | "STATUS" | "GC" | "VERSION";
   readonly environment: Readonly<Record<string, string>>;
   readonly configuration: Configuration;
   /** The plugin; {@link DRAWBRIDGE} when absent. Its directory is the CNI_PATH. */
   readonly executable?: string;
-  /** Kernel features the plugin shall not find. */
+  /** Kernel features that are hidden from the plugin. */
   readonly without?: readonly MaskedFeature[];
-  /** A command line to which the plugin is appended, and which runs it. Not together with `without`. */
+  /** A command line that runs the plugin, which is appended to it. Not together with `without`. */
   readonly launcher?: readonly string[];
 }
 
-/** How a call of a plugin ended. */
+/** The outcome of a call of a plugin. */
 export interface CallOutcome {
   /** null when it was killed. */
   readonly exitCode: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** What it printed, when it exited with 0 and printed JSON. */
+  /** Its output, if it exited with 0 and printed JSON. */
   readonly result: Configuration | undefined;
-  /** The error object it printed, when it exited with anything else. */
+  /** The printed error object, if it exited with another code. */
   readonly error: { readonly code: number; readonly msg: string; readonly details?: string } | undefined;
-  /** From just before the process was made until it had ended. */
+  /** The time from just before the process was made until it had ended. */
   readonly milliseconds: number;
 }
 
-/** What may differ from one call to the next. */
+/** The options by which calls differ. */
 export interface CallOptions {
   readonly executable?: string;
   readonly containerId?: string;
@@ -70,19 +71,19 @@ export interface CallOptions {
   readonly netns?: string;
   readonly without?: readonly MaskedFeature[];
   readonly launcher?: readonly string[];
-  /** Of the pod; "default" when absent. */
+  /** The pod's namespace; "default" when absent. */
   readonly podNamespace?: string;
   /** Appended to the K8S_ pairs of CNI_ARGS ("IP=10.244.1.9"). */
   readonly arguments?: string;
 }
 
 /**
- * The bridge of the labs' pods, which configurations of plugin and daemon name: not the default, and by the name that most other
- * add-ons give their bridge.
+ * The bridge of the labs' pods, which the configurations of plugin and daemon name: not the default, but the name that
+ * most other add-ons give their bridge.
  */
 export const LAB_BRIDGE = "cni0";
 
-/** The configuration of a node; `overrides` replaces single keys. */
+/** Returns the configuration of a node; `overrides` replaces single keys. */
 export function configurationOf(wired: WiredNode, overrides: Configuration = {}): Configuration {
   return {
     cniVersion: "1.1.0",
@@ -102,17 +103,17 @@ export function configurationOf(wired: WiredNode, overrides: Configuration = {})
   };
 }
 
-/** Wires a pod. */
+/** Carries out ADD for a pod. */
 export function add(wired: WiredNode, pod: LabPod, overrides?: Configuration, options?: CallOptions): CallOutcome {
   return callPlugin(wired.node, podCall("ADD", wired, pod, overrides, options));
 }
 
-/** Takes a pod's wires away. */
+/** Carries out DEL for a pod. */
 export function del(wired: WiredNode, pod: LabPod, overrides?: Configuration, options?: CallOptions): CallOutcome {
   return callPlugin(wired.node, podCall("DEL", wired, pod, overrides, options));
 }
 
-/** Has a pod's wires verified, as CRI-O does after each ADD. @param prevResult what the ADD printed, or what a chain made of it */
+/** Carries out CHECK for a pod, as CRI-O does after each ADD. @param prevResult the output of the ADD, or of a chain */
 export function check(
   wired: WiredNode,
   pod: LabPod,
@@ -123,7 +124,7 @@ export function check(
   return callPlugin(wired.node, podCall("CHECK", wired, pod, { ...overrides, prevResult }, options));
 }
 
-/** Has the remains of attachments removed that are not in a runtime's list; without a list the key is left out. */
+/** Carries out GC with a runtime's list of valid attachments; without a list, the key is left out. */
 export function collectGarbage(
   wired: WiredNode,
   valid: readonly Configuration[] | undefined,
@@ -133,7 +134,7 @@ export function collectGarbage(
   return callPlugin(wired.node, garbageCall(wired, valid, overrides, executable));
 }
 
-/** The call of {@link collectGarbage}. */
+/** Returns the call of {@link collectGarbage}. */
 export function garbageCall(
   wired: WiredNode,
   valid: readonly Configuration[] | undefined,
@@ -151,7 +152,7 @@ export function garbageCall(
   };
 }
 
-/** Asks whether pods can be attached, as the kubelet does every few seconds by way of the runtime. */
+/** Carries out STATUS, as the kubelet does every few seconds through the runtime. */
 export function networkStatus(wired: WiredNode, overrides: Configuration = {}, executable?: string): CallOutcome {
   return callPlugin(wired.node, {
     command: "STATUS",
@@ -162,7 +163,7 @@ export function networkStatus(wired: WiredNode, overrides: Configuration = {}, e
   });
 }
 
-/** Asks for the versions the plugin speaks; libcni sends no more than this. */
+/** Asks for the versions that the plugin supports; libcni sends no more than this. */
 export function version(namespace: LabNamespace, executable = DRAWBRIDGE): CallOutcome {
   return callPlugin(namespace, {
     command: "VERSION",
@@ -172,7 +173,7 @@ export function version(namespace: LabNamespace, executable = DRAWBRIDGE): CallO
   });
 }
 
-/** The call a container runtime makes for a pod. */
+/** Returns the call that a container runtime makes for a pod. */
 export function podCall(
   command: "ADD" | "DEL" | "CHECK",
   wired: WiredNode,
@@ -210,12 +211,15 @@ export function callPlugin(namespace: LabNamespace, call: Call): CallOutcome {
   return outcomeOf({ exitCode: status, signal, stdout, stderr, milliseconds: performance.now() - start });
 }
 
-/** A program that ends without reading all of its standard input: its exit code and output say why, EPIPE nothing more. */
+/**
+ * Whether an error only says that a program ended without reading all of its standard input (EPIPE). Its exit code and
+ * output give the reason.
+ */
 export function isUnreadInput(error: Error): boolean {
   return "code" in error && error.code === "EPIPE";
 }
 
-/** A plugin under way. */
+/** A running plugin. */
 export interface RunningCall {
   readonly outcome: Promise<CallOutcome>;
   kill(signal: NodeJS.Signals): void;
@@ -224,8 +228,8 @@ export interface RunningCall {
 /**
  * Starts a plugin in a node's namespace, for calls in parallel.
  *
- * Only the start happens inside: libuv forks on the calling thread before spawn() returns, and the child is born into
- * that thread's namespace. Reading its output goes through descriptors and concerns no namespace.
+ * Only the start happens inside: libuv forks on the calling thread before spawn() returns, and the child starts in that
+ * thread's namespace. Its output is read through descriptors, independently of namespaces.
  */
 export function startPlugin(namespace: LabNamespace, call: Call): RunningCall {
   const { file, args, env, input } = prepare(call);
@@ -241,7 +245,7 @@ export function startPlugin(namespace: LabNamespace, call: Call): RunningCall {
     child.on("close", (exitCode, signal) => {
       resolve(outcomeOf({ exitCode, signal, ...texts, milliseconds: ended - start }));
     });
-    // A killed plugin reads no more: EPIPE says nothing its outcome does not.
+    // A killed plugin reads nothing more: EPIPE adds nothing to its outcome.
     child.stdin.on("error", () => {});
     child.stdin.end(input);
   });

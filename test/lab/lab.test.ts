@@ -19,7 +19,7 @@ import { twoNodes } from "./topology.ts";
 
 const LAB_MODULE = new URL("lab.ts", import.meta.url).href;
 
-/** A process of its own that makes a lab, says so, and then does what `rest` says. */
+/** Starts a separate process that makes a lab, reports that, and then does what `rest` says. */
 function processWithLab(rest: string): ChildProcess {
   const program = `
     import { createLab } from ${JSON.stringify(LAB_MODULE)};
@@ -34,7 +34,7 @@ async function untilMade(child: ChildProcess): Promise<void> {
   await once(child.stdout, "data");
 }
 
-/** The process whose ID the program prints behind "made". */
+/** Returns the process whose ID the program prints after "made". */
 async function startedBy(child: ChildProcess): Promise<Owner> {
   assert.ok(child.stdout !== null);
   for await (const line of createInterface({ input: child.stdout })) {

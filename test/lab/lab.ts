@@ -15,7 +15,7 @@ import { currentOwner, ownedName } from "./owner.ts";
 import { pinNewNamespace, unpin } from "./pin.ts";
 import { sweepDeadLabs } from "./sweep.ts";
 
-/** A namespace that stands for a node, with the directories its plugin keeps its files in. */
+/** A namespace that stands for a node, with the directories of its plugin's files. */
 export class LabNode extends LabNamespace {
   /** host-local's `dataDir`. */
   readonly dataDir: string;
@@ -29,7 +29,10 @@ export class LabNode extends LabNamespace {
   }
 }
 
-/** A namespace that stands for a pod's sandbox, as a runtime makes it: `lo` is down, and all else is the plugin's work. */
+/**
+ * A namespace that stands for a pod's sandbox, as a runtime makes it: `lo` is down, and the plugin does everything
+ * else.
+ */
 export class LabPod extends LabNamespace {
   readonly containerId: string;
 
@@ -43,10 +46,11 @@ const livingLabs = new Set<Lab>();
 const calls = labCalls();
 
 /**
- * Makes a lab, after removing what labs of dead processes have left.
+ * Makes a lab, after removing the remains of dead processes' labs.
  *
  * Dispose of it (`using lab = createLab("x")`, or {@link Lab.destroy} in an `after` hook). When the process ends by
- * itself, by an uncaught exception, SIGINT, SIGTERM or SIGHUP, its labs are destroyed; after SIGKILL the next lab does.
+ * itself, by an uncaught exception, SIGINT, SIGTERM or SIGHUP, its labs are destroyed; after SIGKILL the next lab
+ * destroys them.
  *
  * @param name letters, digits and dashes, part of the names in /run/netns
  * @throws SyscallError when the process may not make namespaces
@@ -70,7 +74,7 @@ export function createLab(name: string): Lab {
 export class Lab implements Disposable {
   readonly name: string;
   readonly calls: LabCalls;
-  /** A directory of this lab alone; removed with it. */
+  /** A directory that only this lab uses, and that is removed with it. */
   readonly scratch: string;
   readonly home: NetworkNamespace;
   readonly #owner: Owner;
@@ -87,7 +91,7 @@ export class Lab implements Disposable {
     this.scratch = mkdtempSync(path.join(os.tmpdir(), `${ownedName(this.#owner, name)}-`));
   }
 
-  /** Everything made so far, in that order. */
+  /** All namespaces made so far, in order. */
   get namespaces(): readonly LabNamespace[] {
     return [...this.#namespaces.values()];
   }
@@ -111,7 +115,7 @@ export class Lab implements Disposable {
   router(name = "router"): LabNamespace {
     const router = this.namespace(name);
     enableForwarding(router);
-    // Of many probes that meet a missing route each is told, not one per second.
+    // Without the limit of one per second, every probe without a route gets an ICMP error.
     router.writeSysctl("net/ipv4/icmp_ratelimit", "0");
     router.writeSysctl("net/ipv6/icmp/ratelimit", "0");
     return router;
@@ -121,12 +125,12 @@ export class Lab implements Disposable {
     return this.#make(name, (namespace) => new LabPod(namespace, this.home, `${this.name}-${name}`));
   }
 
-  /** Has something done first when the lab ends, in whatever way it does: for a process that would outlive it. */
+  /** Registers an action that runs first when the lab ends, for any reason: for a process that would outlive it. */
   atEnd(action: () => void): void {
     this.#endings.push(action);
   }
 
-  /** Removes one namespace, as when a pod's sandbox goes. */
+  /** Removes one namespace, as at the end of a pod's sandbox. */
   remove(namespace: LabNamespace): void {
     if (!this.#namespaces.delete(namespace.name)) return;
     deleteBridges(namespace);
@@ -164,9 +168,9 @@ export class Lab implements Disposable {
 }
 
 /**
- * Deletes a namespace's bridges while we wait. The kernel holds its one lock for all network configuration meanwhile
- * and waits for RCU callbacks (br_multicast_dev_del), at times for seconds: left to the namespace's own end, which
- * comes later, that would fall into whatever is tested or measured next.
+ * Deletes a namespace's bridges synchronously. The kernel holds its one lock for all network configuration meanwhile
+ * and waits for RCU callbacks (br_multicast_dev_del), at times for seconds. At the namespace's own end, which comes
+ * later, this would disturb the next test or measurement.
  */
 function deleteBridges(namespace: LabNamespace): void {
   try {
@@ -174,7 +178,7 @@ function deleteBridges(namespace: LabNamespace): void {
       if (kind === "bridge") namespace.route.request(deleteLink({ index }));
     }
   } catch (error) {
-    // The end of the namespace removes them all the same, and nothing may keep the lab from ending.
+    // The end of the namespace removes them anyway, and nothing may prevent the lab from ending.
     if (!(error instanceof DrawbridgeError)) throw error;
   }
 }
@@ -184,15 +188,15 @@ function withLoopback<T extends LabNamespace>(namespace: T): T {
   return namespace;
 }
 
-/** A node or router passes packets on (POD-24). */
+/** Turns on forwarding, for a node or router (POD-24). */
 export function enableForwarding(namespace: LabNamespace): void {
   namespace.writeSysctl("net/ipv4/ip_forward", "1");
   namespace.writeSysctl("net/ipv6/conf/all/forwarding", "1");
 }
 
 /**
- * Settings that a new namespace takes over from the machine's (net.core.devconf_inherit_init_net), where Docker and others
- * change them, as the kernel itself has them.
+ * The kernel's own values of settings that a new namespace inherits from the machine's
+ * (net.core.devconf_inherit_init_net), where Docker and other programs change them.
  */
 const KERNEL_SETTINGS = [
   ["net/ipv4/ip_forward", "0"],
@@ -210,7 +214,7 @@ function destroyAll(): void {
   for (const lab of livingLabs) lab.destroy();
 }
 
-/** Having a handler keeps Node from dying of the signal, so it is sent again once the handler is gone. */
+/** Sends the signal again after the handler is removed, since a handler keeps Node from dying of it. */
 function onSignal(signal: NodeJS.Signals): void {
   destroyAll();
   process.kill(process.pid, signal);

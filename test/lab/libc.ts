@@ -9,9 +9,9 @@ import { POLLFD_SIZE } from "../../kernel/syscall/poll_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /**
- * The system calls only the lab makes: namespaces and mounts, and sockets that carry test traffic.
+ * The system calls that only the lab makes: for namespaces and mounts, and for sockets that carry test traffic.
  *
- * As in {@link Syscalls} each returns zero or more on success and minus the errno on failure, and acts on the calling
+ * As in {@link Syscalls}, each returns zero or more on success and minus the errno on failure, and acts on the calling
  * thread.
  */
 export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCalls, BpfCalls {
@@ -22,16 +22,16 @@ export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCall
   listen(fd: number, backlog: number): number;
   /** Fills `peer`; returns the connection's descriptor. */
   accept4(fd: number, peer: Uint8Array, flags: number): number;
-  /** Waits on the calling thread; otherwise as `pollInBackground`. */
+  /** Blocks the calling thread; otherwise like `pollInBackground`. */
   poll(entries: Uint8Array, milliseconds: number): number;
   sendTo(fd: number, data: Uint8Array, flags: number, address: Uint8Array): number;
   getsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
-  /** Control of a device; `value` is what the request reads and writes. */
+  /** Controls a device; the request reads and writes `value`. */
   ioctl(fd: number, request: number, value: Uint8Array): number;
   prctl(option: number, value: number): number;
   /** Filters the system calls of this thread from now on; `program` is an array of `struct sock_filter`. */
   setSeccompFilter(program: Uint8Array): number;
-  /** Gives a signal its default action back. */
+  /** Restores a signal's default action. */
   resetSignal(signal: NodeJS.Signals): void;
 }
 
@@ -41,7 +41,7 @@ const SOCK_FILTER_SIZE = 8;
 const PR_SET_SECCOMP = 22;
 const SECCOMP_MODE_FILTER = 2;
 
-/** The calls through koffi. */
+/** Returns the calls through koffi. */
 export function labCalls(): LabCalls {
   const libc = koffi.load("libc.so.6");
   const wrap =

@@ -9,7 +9,7 @@ import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { LabCalls } from "./libc.ts";
 
-/** Bytes of a program's standard output: the listing of a thousand pods' rules has some megabytes. */
+/** The largest standard output of a program in bytes: the listing of a thousand pods' rules has some megabytes. */
 const LARGEST_OUTPUT = 64 * 1024 * 1024;
 
 /** A network namespace of a lab: a node, a router or a pod. */
@@ -28,7 +28,7 @@ export class LabNamespace {
     this.#home = home;
   }
 
-  /** The file it is mounted on: what CNI_NETNS says and what `ip netns exec` takes the last part of. */
+  /** The file it is mounted on: the value of CNI_NETNS, whose last part `ip netns exec` takes. */
   get path(): string {
     return this.handle.path;
   }
@@ -71,11 +71,11 @@ export class LabNamespace {
   }
 
   /**
-   * Runs a program in here, to its end.
+   * Runs a program in here to its end.
    *
    * @param file a program of the machine ("nft", "ip")
    * @returns its standard output
-   * @throws Error with what it printed, unless it exits with 0
+   * @throws Error with its output, unless it exits with 0
    */
   exec(file: string, args: readonly string[], input = ""): string {
     const { status, stdout, stderr, error } = this.inside((): SpawnSyncReturns<string> =>

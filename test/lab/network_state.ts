@@ -2,14 +2,14 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
-/** What a network namespace holds, in texts that only a change of configuration changes. */
+/** The state of a network namespace, in texts that change only with the configuration. */
 export interface NetworkState {
   readonly links: string;
   readonly addresses: string;
   readonly routes: string;
   /** The rules that choose a table of routes. */
   readonly rules: string;
-  /** Entries that somebody has set: those that the kernel learns come and go by themselves. */
+  /** Entries that a program has set, without those that the kernel learns and removes by itself. */
   readonly neighbours: string;
   readonly forwarding: string;
   readonly queueing: string;
@@ -19,13 +19,13 @@ export interface NetworkState {
 }
 
 const SETTINGS = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6", "/proc/sys/net/bridge"];
-/** All settings of the network. They include those of modules, which appear when any program of the machine loads one. */
+/** All settings of the network, including those of modules, which appear when any program of the machine loads one. */
 export const ALL_SETTINGS: readonly string[] = ["/proc/sys/net"];
 /** Counters are not settings. */
 const COUNTS = /\/nf_conntrack_count$/;
 
 /**
- * Reads the namespace this thread is in.
+ * Reads the state of the namespace this thread is in.
  *
  * @param settings the directories of the settings that count
  */

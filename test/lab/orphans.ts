@@ -4,21 +4,23 @@ import { endProcesses } from "../support/leftover.ts";
 import type { Owner } from "./owner.ts";
 import { isAlive, ownedName, ownerOfName } from "./owner.ts";
 
-/** The variable that names the lab's process to all that it starts, and to what these start in turn. */
+/** The variable that names the lab's process to all programs that it starts, and to their children. */
 const VARIABLE = "DRAWBRIDGE_LAB";
 
-/** Has every program that this process starts from now on carry the owner's name, so that a later lab can judge it. */
+/**
+ * Marks every program that this process starts from now on with the owner's name, by which a later lab identifies it.
+ */
 export function markChildren(owner: Owner): void {
   process.env[VARIABLE] = ownedName(owner, "child");
 }
 
 /**
- * Ends the programs that labs of dead processes have started and nobody has ended: they would keep their namespaces,
- * with devices and addresses, for as long as they run.
+ * Ends the programs that labs of dead processes have started and that still run: they would keep their namespaces, with
+ * devices and addresses, alive.
  *
- * /proc/PID/environ holds what a program was given when it was executed (proc(5)), so the process of a lab itself is
- * never found by the mark it has set for its children. Process IDs have their meaning within one PID namespace, which is
- * why processes of others, as in a container with labs of its own, stay.
+ * /proc/PID/environ contains the environment with which a program was executed (proc(5)), so the mark that a lab's
+ * process sets for its children never identifies that process itself. Process IDs are valid within one PID namespace,
+ * so processes of other ones, as of a container with its own labs, stay.
  */
 export function endOrphans(): void {
   const pids = readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name));
@@ -34,7 +36,7 @@ function isOrphan(pid: number): boolean {
     const owner = ownerOfName(mark.slice(VARIABLE.length + 1));
     return owner !== undefined && !isAlive(owner) && pidNamespaceOf(pid) === pidNamespaceOf("self");
   } catch {
-    // It has ended meanwhile, or belongs to another user, whose labs this process could not clean up either.
+    // It has ended meanwhile, or belongs to another user, whose labs this process could not clean up anyway.
     return false;
   }
 }

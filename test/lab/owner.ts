@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 
 /**
- * The process a lab belongs to. A process ID alone may have been given to another process since; with the start time
- * it names one process of this boot.
+ * The process a lab belongs to. The ID may belong to another process by now; together with the start time it identifies
+ * one process of this boot.
  */
 export interface Owner {
   readonly pid: number;
@@ -14,30 +14,33 @@ export interface Owner {
 const PREFIX = "dbl";
 const NAME = /^dbl-(?<pid>[1-9][0-9]*)-(?<startTime>[0-9]+)-/;
 
-/** This process. */
+/** Returns this process. */
 export function currentOwner(): Owner {
   return processAt(process.pid) ?? { pid: process.pid, startTime: "0" };
 }
 
-/** The process that runs with an ID now; undefined when there is none. */
+/** Returns the running process with an ID; undefined when there is none. */
 export function processAt(pid: number): Owner | undefined {
   const startTime = startTimeOf(pid);
   return startTime === undefined ? undefined : { pid, startTime };
 }
 
-/** `dbl-<pid>-<start time>-<rest>`: what every file the lab makes is called, so that a later lab can judge it. */
+/**
+ * Returns `dbl-<pid>-<start time>-<rest>`, the form of the names of all files of a lab, by which a later lab identifies
+ * them.
+ */
 export function ownedName(owner: Owner, rest: string): string {
   return `${PREFIX}-${owner.pid}-${owner.startTime}-${rest}`;
 }
 
-/** The owner a name carries, or undefined when no lab made it. */
+/** Returns the owner in a name, or undefined when no lab made it. */
 export function ownerOfName(name: string): Owner | undefined {
   const groups = NAME.exec(name)?.groups;
   const { pid, startTime } = groups ?? {};
   return pid === undefined || startTime === undefined ? undefined : { pid: Number(pid), startTime };
 }
 
-/** Whether the process still runs. One that is a zombie has ended: it will not clean up any more. */
+/** Whether the process still runs. A zombie has ended: it will not clean up any more. */
 export function isAlive(owner: Owner): boolean {
   return startTimeOf(owner.pid) === owner.startTime;
 }
@@ -49,7 +52,7 @@ function startTimeOf(pid: number): string | undefined {
   } catch {
     return undefined;
   }
-  // The command may contain blanks and parentheses; the fields behind it start after the last one, with the state.
+  // The command may contain blanks and parentheses; the other fields start after the last one, with the state.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
 }

@@ -6,7 +6,7 @@ import { Errno } from "../../kernel/syscall/errno.ts";
 import { check } from "../../kernel/syscall/syscalls.ts";
 import type { LabCalls } from "./libc.ts";
 
-/** Where `ip netns` looks for namespaces, so that people can enter those of the lab with it. */
+/** The directory in which `ip netns` looks for namespaces, so that people can enter those of the lab with it. */
 export const NAMESPACE_DIRECTORY = "/run/netns";
 
 const MS_BIND = 0x1000;
@@ -16,13 +16,14 @@ const MNT_DETACH = 2;
 const LOCK_EX = 2;
 
 /**
- * Makes a network namespace and keeps it by a bind mount on `/run/netns/<name>`.
+ * Makes a network namespace and keeps it alive by a bind mount on `/run/netns/<name>`.
  *
- * unshare and setns change the calling thread alone. On Node's main thread that is safe here, because nothing else can
- * run on it before the `finally` has brought it home: JavaScript, timers and I/O callbacks wait until this function
- * returns, and the calls in between are synchronous. The threads that exist (V8's workers, libuv's pool) keep their
+ * unshare and setns change only the calling thread. On Node's main thread that is safe here, because nothing else can
+ * run on it before the `finally` has brought it back: JavaScript, timers and I/O callbacks wait until this function
+ * returns, and the calls in between are synchronous. Existing threads (V8's workers, libuv's pool) keep their
  * namespace; a new one would inherit this thread's, but libuv starts its pool only for an asynchronous request, and
- * there is none in between. Should the way home fail, the process must not go on in the wrong namespace: it throws.
+ * there is none in between. If the thread cannot return, the process must not continue in the wrong namespace: this
+ * throws.
  *
  * @throws SyscallError when the kernel refuses; nothing is left then
  */
@@ -45,8 +46,8 @@ export function pinNewNamespace(calls: LabCalls, home: NetworkNamespace, name: s
 }
 
 /**
- * Makes the directory a shared mount of its own, as `ip netns add` does (iproute2, ip/ipnetns.c). Otherwise
- * somebody's `ip netns add` would mount it over itself with copies of all mounts, and the lab could no longer remove its files.
+ * Makes the directory a separate shared mount, as `ip netns add` does (iproute2, ip/ipnetns.c). Otherwise an `ip netns
+ * add` would mount it over itself with copies of all mounts, and the lab could not remove its files any more.
  *
  * The lock on the directory is the one that `ip netns add` takes.
  */
@@ -69,7 +70,8 @@ function shareDirectory(calls: LabCalls): void {
 }
 
 /**
- * Removes the mount and the file of a namespace. The file stays while it hides another mount. The kernel removes its links as soon as nobody is in it.
+ * Removes the mount and the file of a namespace. The file stays while it hides another mount. The kernel removes the
+ * namespace's links as soon as no process is in it.
  *
  * @throws SyscallError when it cannot be unmounted
  */
@@ -77,15 +79,15 @@ export function unpin(calls: LabCalls, name: string): void {
   const file = path.join(NAMESPACE_DIRECTORY, name);
   if (!existsSync(file)) return;
   const result = calls.umount2(file, MNT_DETACH);
-  // EINVAL: not a mount point, for whoever made the file died before mounting. ENOENT: another sweep was faster.
+  // EINVAL: not a mount point, since the process died before mounting. ENOENT: another sweep was faster.
   if (result !== -Errno.EINVAL && result !== -Errno.ENOENT) check(result, `unmount ${file}`);
   const removed = calls.unlink(file);
-  // EBUSY: somebody's `ip netns add` has mounted the directory over itself with copies of all mounts in it. The first ones
-  // are hidden, and only go with that mount; so does the file.
+  // EBUSY: an `ip netns add` has mounted the directory over itself with copies of all mounts in it. The original mounts
+  // are hidden and go only with that mount; so does the file.
   if (removed !== -Errno.ENOENT && removed !== -Errno.EBUSY) check(removed, `remove ${file}`);
 }
 
-/** The names of all pinned namespaces, the lab's and others'. */
+/** Returns the names of all pinned namespaces, including those of other programs. */
 export function pinnedNames(): readonly string[] {
   return existsSync(NAMESPACE_DIRECTORY) ? readdirSync(NAMESPACE_DIRECTORY) : [];
 }

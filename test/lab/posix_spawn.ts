@@ -3,7 +3,7 @@ import { Errno } from "../../kernel/syscall/errno.ts";
 import { SyscallError, check } from "../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "./namespace.ts";
 
-/** A program ready to be started: everything that could cost time is done before the clock runs. */
+/** A program ready to be started: all slow preparations are done before the clock runs. */
 export interface Program {
   readonly file: string;
   /** Without argument 0, which is the file. */
@@ -15,7 +15,7 @@ export interface Program {
   readonly stderr: string;
 }
 
-/** How a program ended. */
+/** The end of a program. */
 export interface Ended {
   /** null when a signal ended it. */
   readonly exitCode: number | null;
@@ -44,11 +44,11 @@ const posixSpawn = libc.func(
 const wait4 = libc.func("int wait4(int pid, _Out_ int *status, int options, _Out_ uint8_t *usage)");
 
 /**
- * Starts a program in a namespace and returns its process ID, once it has been executed.
+ * Starts a program in a namespace, and returns its process ID once it has been executed.
  *
- * node:child_process makes four pipes or sockets and tells of the end through the event loop, which costs more than
- * the plugins that are measured here. posix_spawn waits in the kernel (CLONE_VFORK) until the new program runs, so the
- * thread can leave the namespace again at once. The process must be waited for with {@link waitFor}.
+ * node:child_process makes four pipes or sockets and reports the end through the event loop, which costs more than the
+ * plugins that are measured here. posix_spawn waits in the kernel (CLONE_VFORK) until the new program runs, so the
+ * thread can leave the namespace at once. The caller must wait for the process with {@link waitFor}.
  *
  * @throws SyscallError when it cannot be executed
  */
@@ -78,7 +78,7 @@ export function waitFor(pid: number): Ended {
   return ended;
 }
 
-/** How a started program ended; undefined while it runs. */
+/** Returns the end of a started program; undefined while it runs. */
 export function pollEnd(pid: number): Ended | undefined {
   return collect(pid, WNOHANG);
 }

@@ -17,10 +17,10 @@ const HOP_LIMIT = 255;
 const ALL_NODES = parseAddress("ff02::1");
 
 /**
- * Sends one router advertisement (RFC 4861, section 4.2) without options to all nodes on a link, from the link-local
- * address of that link, which has to be up. The kernel fills in the checksum.
+ * Sends one router advertisement (RFC 4861, section 4.2) without options to all nodes on a link, from that link's
+ * link-local address; the link must be up. The kernel fills in the checksum.
  *
- * @param lifetime seconds for which the sender is a default router; 0 takes that back
+ * @param lifetime seconds for which the sender is a default router; 0 withdraws it
  * @throws SyscallError when it cannot be sent
  */
 export function advertiseRouter(router: LabNamespace, link: string, lifetime = 1800): void {

@@ -9,11 +9,11 @@ import type { LabNamespace } from "./namespace.ts";
 const PROGRAM = fileURLToPath(new URL("stream_main.ts", import.meta.url));
 const PORT = 5000;
 
-/** Bulk traffic between namespaces, by processes of their own: senders and receivers do not share a thread with a test. */
+/** Bulk traffic between namespaces, by separate processes: senders and receivers do not share a thread with a test. */
 export class Streams {
   readonly #children = new Set<ChildProcess>();
 
-  /** Has a namespace receive whatever comes. Resolves once it does. */
+  /** Starts a receiver of all traffic in a namespace. Resolves once it listens. */
   async serve(namespace: LabNamespace): Promise<void> {
     const child = this.#start(namespace, ["serve", String(PORT)]);
     await new Promise<void>((resolve, reject) => {
@@ -25,7 +25,7 @@ export class Streams {
   /**
    * Sends from a namespace to a receiver until the returned function is called.
    *
-   * @param bytesPerSecond of UDP; TCP sends what goes
+   * @param bytesPerSecond for UDP; TCP sends as fast as possible
    */
   send(from: LabNamespace, protocol: "tcp" | "udp", address: string, bytesPerSecond = 0): () => Promise<void> {
     const child = this.#start(from, ["send", protocol, address, String(PORT), String(bytesPerSecond)]);
@@ -53,7 +53,10 @@ export class Streams {
   }
 }
 
-/** The bytes an interface has received, by the kernel's count: whole frames, segments of one packet with one header. */
+/**
+ * Returns the bytes that an interface has received, as the kernel counts them: whole frames; segments that form one
+ * packet have one header.
+ */
 export function receivedBytes(namespace: LabNamespace, name: string): number {
   const text = namespace.inside(() => readFileSync("/proc/thread-self/net/dev", "latin1"));
   const line = text.split("\n").find((row) => row.trimStart().startsWith(`${name}:`));

@@ -3,14 +3,14 @@ import { connect, createServer, isIPv6 } from "node:net";
 import process from "node:process";
 
 /**
- * The program behind test/lab/stream.ts: `serve PORT` takes whatever comes by TCP and UDP, in both families, and says
- * "ready"; `send tcp|udp ADDRESS PORT BYTES_PER_SECOND` sends until it is killed, by TCP as much as goes.
+ * The program that test/lab/stream.ts starts: `serve PORT` receives everything by TCP and UDP, in both families, and
+ * prints "ready"; `send tcp|udp ADDRESS PORT BYTES_PER_SECOND` sends until it is killed, by TCP as fast as possible.
  */
 const CHUNK = new Uint8Array(256 * 1024);
 const DATAGRAM = new Uint8Array(1400);
-/** Datagrams handed to the kernel at most, so that a full send buffer slows the sender down. */
+/** The most datagrams in the kernel at once, so that a full send buffer slows the sender down. */
 const MOST_UNDER_WAY = 256;
-/** What a sender that was kept from running makes up for. */
+/** The time that a delayed sender makes up for. */
 const LONGEST_DEBT_SECONDS = 0.05;
 
 function serve(port: number): void {
@@ -42,7 +42,7 @@ function sendDatagrams(address: string, port: number, bytesPerSecond: number): v
     }
   };
   socket.on("connect", () => setInterval(fill, 1)).connect(port, address);
-  // A receiver that has ended is ECONNREFUSED; whoever measures sees that nothing arrives.
+  // ECONNREFUSED after the end of the receiver; the measurement then sees that nothing arrives.
   socket.on("error", () => {});
 }
 

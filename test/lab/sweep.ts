@@ -7,13 +7,13 @@ import type { Owner } from "./owner.ts";
 import { isAlive, ownerOfName } from "./owner.ts";
 import { NAMESPACE_DIRECTORY, pinnedNames, unpin } from "./pin.ts";
 
-/** What labs left, as paths. */
+/** The files of labs, as paths. */
 export interface Leftovers {
   readonly namespaces: readonly string[];
   readonly directories: readonly string[];
 }
 
-/** What exists of the labs whose owner `isWanted`, whether they are in use or left behind. */
+/** Returns the existing files of the labs whose owner `isWanted`, whether or not they are still in use. */
 export function findLabFiles(isWanted: (owner: Owner) => boolean): Leftovers {
   const select = (names: readonly string[], directory: string): readonly string[] =>
     names
@@ -29,9 +29,10 @@ export function findLabFiles(isWanted: (owner: Owner) => boolean): Leftovers {
 }
 
 /**
- * Removes what labs of dead processes left, programs that run on first; those of living ones, this one's included, stay.
+ * Removes the remains of dead processes' labs, running programs first; the labs of living processes, including this
+ * one, stay.
  *
- * Two processes may sweep at once: what the other has just removed is not an error.
+ * Two processes may sweep at once: it is not an error if the other one has just removed something.
  *
  * @returns the files found
  */

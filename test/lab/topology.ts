@@ -13,16 +13,16 @@ import type { Lab, LabNode } from "./lab.ts";
 import { enableForwarding } from "./lab.ts";
 import type { LabNamespace } from "./namespace.ts";
 
-/** How the nodes of a topology are set up. */
+/** The settings of a topology's node. */
 export interface NodeOptions {
   /**
-   * Whether bridged frames pass the IP hooks, by node in order; the setting is per network namespace (br_netfilter_hooks.c,
-   * brnf_net). The default is what the kernel gives a new namespace, where the module is loaded: true.
+   * Whether bridged frames pass the IP hooks; the setting is per network namespace (br_netfilter_hooks.c, brnf_net).
+   * The default is the kernel's for a new namespace: true if the module is loaded.
    */
   readonly bridgeNetfilter?: boolean;
   /** net.ipv4.conf.all.rp_filter: 0 off, 1 strict, 2 loose. */
   readonly reversePathFilter?: 0 | 1 | 2;
-  /** Bytes, of uplinks and, in the lab's plugin configuration, of pods; 0 is the kernel's 1500. */
+  /** Bytes, for uplinks and, in the lab's plugin configuration, for pods; 0 is the kernel's 1500. */
   readonly mtu?: number;
 }
 
@@ -34,7 +34,7 @@ export interface WiredNode {
   /** The router's addresses on this node's link. */
   readonly routerAddresses: readonly [Address, Address];
   readonly podCidrs: readonly [Cidr, Cidr];
-  /** The addresses pods reach their node at: the first of each pod range, on the bridge (POD-08). */
+  /** The addresses at which pods reach their node: the first of each pod range, on the bridge (POD-08). */
   readonly gateways: readonly [Address, Address];
   readonly mtu: number;
 }
@@ -51,10 +51,11 @@ export const UPLINK = "uplink";
 const RTPROT_STATIC = 4;
 
 /**
- * Two nodes and a router between them, dual-stack: what carries pods, without any pod.
+ * Makes two dual-stack nodes and a router between them, without any pod.
  *
- * Node n has 192.0.2.(8n+2)/29 and 2001:db8:0:n::2/64 (documentation prefixes), the router the address before, and
- * pods get 10.244.n.0/24 and fd00:244:n::/64. Nodes route everything else to the router, which knows both pod ranges.
+ * Node n has 192.0.2.(8n+2)/29 and 2001:db8:0:n::2/64 (documentation prefixes), the router has the address before each,
+ * and pods get 10.244.n.0/24 and fd00:244:n::/64. Nodes route everything else to the router, which has routes to both
+ * pod ranges.
  */
 export function twoNodes(lab: Lab, options: NodeOptions = {}, second: NodeOptions = options): TwoNodes {
   const router = lab.router();
@@ -92,7 +93,9 @@ function wireNode(lab: Lab, router: LabNamespace, number: number, options: NodeO
   return wired;
 }
 
-/** The route to a prefix, or the default route, through a gateway; marked as an administrator's, not as Drawbridge's. */
+/**
+ * Returns the route to a prefix, or the default route, by a gateway; marked as an administrator's, not as Drawbridge's.
+ */
 export function routeTo(destination: Cidr | undefined, gateway: Address): RouteSpec {
   const family = familyOf(gateway);
   return { family, destination, gateway, outputInterface: undefined, onLink: false, protocol: RTPROT_STATIC };
@@ -107,9 +110,9 @@ export interface CableEnd {
 }
 
 /**
- * Joins two namespaces by a veth pair made in place, with addresses that answer at once (nodad), both ends up.
+ * Joins two namespaces by a veth pair, with addresses that answer at once (nodad), both ends up.
  *
- * Returns when both ends carry packets and receive those for their addresses; what is sent before is lost.
+ * Returns when both ends carry packets and receive those for their addresses; earlier packets would be lost.
  */
 export function connect(a: CableEnd, b: CableEnd, mtu = 0): void {
   a.namespace.route.request(
@@ -137,13 +140,15 @@ export function connect(a: CableEnd, b: CableEnd, mtu = 0): void {
 
 const BRIDGE_NETFILTER = ["net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables"] as const;
 
-/** Whether this kernel can pass bridged frames to the IP hooks. The lab never loads the module: that is machine-wide. */
+/**
+ * Whether this kernel can pass bridged frames to the IP hooks. The lab never loads the module, which is machine-wide.
+ */
 export function hasBridgeNetfilter(namespace: LabNamespace): boolean {
   return BRIDGE_NETFILTER.every((key) => namespace.readSysctl(key) !== undefined);
 }
 
 /**
- * Sets whether frames a bridge of this namespace forwards pass the IP hooks.
+ * Sets whether frames that a bridge of this namespace forwards pass the IP hooks.
  *
  * @throws Error when they should and br_netfilter is not loaded
  */
@@ -164,7 +169,7 @@ function applyOptions(node: LabNode, options: NodeOptions): void {
   }
 }
 
-/** 02 marks a locally administered address; node and end make it unique in a lab. */
+/** Returns a MAC address: 02 marks it as locally administered; node and end make it unique in a lab. */
 function uplinkMac(node: number, end: number): MacAddress {
   return macFromBytes(Uint8Array.of(0x02, 0, 0, 0, node, end));
 }

@@ -18,34 +18,34 @@ const PORT = 6443;
 const TOKEN = "t0ken-of-policyd";
 /** Unauthorized, Forbidden, Method Not Allowed. */
 const REFUSALS = [401, 403, 405];
-/** The ranges of Services, which each cluster since 1.33 says itself. */
+/** The ranges of Services, which each cluster since 1.33 publishes. */
 export const SERVICE_CIDRS = ["10.96.0.0/16", "fd00:96::/112"];
 
-/** What somebody who creates a pod says. */
+/** The specification of a pod to create. */
 export interface PodSpec {
   readonly name: string;
   /** "default" when absent. */
   readonly namespace?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** As the scheduler would have it. */
+  /** The node that the scheduler would choose. */
   readonly node: string;
   readonly ports?: readonly { readonly name?: string; readonly containerPort: number; readonly hostPort?: number }[];
 }
 
-/** A pod that runs. */
+/** A running pod. */
 export interface ClusterPod extends EndpointPod {
   readonly sandbox: Sandbox;
   readonly pod: LabPod;
-  /** That its ADD took. */
+  /** The duration of its ADD. */
   readonly addMilliseconds: number;
 }
 
 /**
- * A cluster in a lab: the tests' API server, nodes with a policyd each, and what stands between them in a real one. The
- * kubelets, the scheduler, and the controllers of EndpointSlices and of nodes' pod CIDRs are this class, one step at a time:
- * when a call settles, the API has what they would have written.
+ * A cluster in a lab: the tests' API server, nodes with a policyd each, and the network between them. This class acts
+ * as the kubelets, the scheduler, and the controllers of EndpointSlices and of nodes' pod CIDRs, one step at a time:
+ * when a call settles, the API has the objects that they would have written.
  *
- * The daemons are told nothing but what is on their node and in the API; what they install there attaches the pods.
+ * The daemons know only what is on their node and in the API; the files that they install there attach the pods.
  */
 export class Cluster {
   readonly lab: Lab;
@@ -55,7 +55,7 @@ export class Cluster {
   readonly #nodes = new Map<string, ClusterNode>();
   readonly #pods = new Map<string, ClusterPod>();
   readonly #services = new Map<string, SelectingService>();
-  /** The slices there are, as text, by key. */
+  /** The existing slices, as text, by key. */
   readonly #slices = new Map<string, { readonly text: string; readonly object: RawObject }>();
   #ranges = 0;
   #sandboxes = 0;
@@ -66,7 +66,7 @@ export class Cluster {
     this.server = new ApiServerProcess(this.fabric.router);
   }
 
-  /** A cluster without nodes, whose API server asks for the daemons' token and grants what the manifest does. */
+  /** Starts a cluster without nodes, whose API server demands the daemons' token and grants what the manifest does. */
   static async start(name: string): Promise<Cluster> {
     const cluster = new Cluster(name);
     const { server, fabric } = cluster;
@@ -98,14 +98,14 @@ export class Cluster {
     return [...this.#pods.values()];
   }
 
-  /** @throws Error when there is none of this name */
+  /** Returns a node. @throws Error when there is none of this name */
   node(name: string): ClusterNode {
     const node = this.#nodes.get(name);
     if (node === undefined) throw new Error(`no node ${name}`);
     return node;
   }
 
-  /** A machine joins: its Node gets pod CIDRs that no other has had, and its daemon starts. */
+  /** Adds a machine: its Node gets new pod CIDRs, and its daemon starts. */
   async addNode(name: string, place: NodePlace = "lan"): Promise<ClusterNode> {
     const number = ++this.#ranges;
     const access = {
@@ -121,28 +121,28 @@ export class Cluster {
     return node;
   }
 
-  /** Waits for nodes to be ready, all without names, and says so in the API. */
+  /** Waits for nodes, or all without names, to be ready, and reports that in the API. */
   async untilReady(...names: readonly string[]): Promise<void> {
     const waited = names.length === 0 ? this.nodes : names.map((name) => this.node(name));
     await Promise.all(waited.map((node) => node.untilReady()));
     await this.server.apply(...waited.map((node) => node.object(true)));
   }
 
-  /** Waits until all daemons know what the API holds and have it in force; policies may take some turns longer. */
+  /** Waits until all daemons know the API's objects and have them in force; policies may take some turns longer. */
   async untilInForce(): Promise<void> {
     const kinds = Map.groupBy(await this.server.objects(), ({ kind }) => String(kind));
     const counts = new Map([...kinds].map(([kind, objects]) => [kind, objects.length]));
     await Promise.all(this.nodes.map((node) => node.untilInForce(counts)));
   }
 
-  /** No pod is put on a node any more, and those there are go. */
+  /** Drains a node: it gets no new pods, and its pods are deleted. */
   async drain(name: string): Promise<void> {
     await this.server.apply(this.node(name).object(false));
     const there = this.pods.filter(({ nodeName }) => nodeName === name);
     await Promise.all(there.map((pod) => this.deletePod(pod)));
   }
 
-  /** A drained machine leaves for good: its Node is deleted, its daemon ends and the machine is gone. */
+  /** Removes a drained machine: its Node is deleted, its daemon ends and the machine is gone. */
   async removeNode(name: string): Promise<void> {
     const node = this.node(name);
     await this.delete(node.object(false));
@@ -151,7 +151,7 @@ export class Cluster {
     this.lab.remove(node.namespace);
   }
 
-  /** What kubectl does; endpoints follow Services. */
+  /** Applies objects like kubectl; endpoints follow Services. */
   async apply(...objects: readonly RawObject[]): Promise<void> {
     for (const object of objects) if (isService(object)) this.#services.set(keyOf(object), object);
     await this.server.apply(...objects);
@@ -165,9 +165,9 @@ export class Cluster {
   }
 
   /**
-   * Creates a pod and has its node's kubelet run it.
+   * Creates a pod, which its node's kubelet then runs.
    *
-   * @throws Error as {@link ContainerRuntime.attach}; the pod stays pending then
+   * @throws Error as {@link ContainerRuntime.attach}; the pod then stays pending
    */
   async createPod(spec: PodSpec): Promise<ClusterPod> {
     const { name, namespace = "default", labels = {}, node } = spec;
@@ -194,7 +194,7 @@ export class Cluster {
     return running;
   }
 
-  /** A running pod as the API has it, with further labels. */
+  /** Returns the API's object of a running pod, with further labels. */
   podObject(
     { name, namespace, labels, nodeName, sandbox, addresses }: ClusterPod,
     further: Readonly<Record<string, string>>,
@@ -202,7 +202,7 @@ export class Cluster {
     return podObject({ name, namespace, labels: { ...labels, ...further }, node: nodeName }, sandbox.uid, addresses);
   }
 
-  /** Deletes a pod: it leaves its Services, its sandbox goes, and then its object. */
+  /** Deletes a pod: removes it from its Services, then its sandbox, and then its object. */
   async deletePod(pod: ClusterPod): Promise<void> {
     const { name, namespace, nodeName, sandbox } = pod;
     const key = `${namespace}/${name}`;
@@ -220,7 +220,7 @@ export class Cluster {
     await this.#reconcile();
   }
 
-  /** The requests so far that the API server has refused: whoever asked has not the right, or is nobody it knows. */
+  /** Returns the requests that the API server has refused so far, since the client has no permission or is unknown. */
   async refused(): Promise<readonly string[]> {
     const { asked = [] } = await this.server.tell({ type: "asked" });
     return asked.flatMap(({ verb, url, status = 200 }) =>
@@ -234,7 +234,7 @@ export class Cluster {
     this.lab.destroy();
   }
 
-  /** What the EndpointSlice controller does. */
+  /** Updates EndpointSlices like their controller. */
   async #reconcile(): Promise<void> {
     const wanted = new Map<string, { readonly text: string; readonly object: RawObject }>();
     for (const service of this.#services.values()) {
@@ -251,7 +251,7 @@ export class Cluster {
   }
 }
 
-/** A Namespace with the label every one has. */
+/** Returns a Namespace with the label that every Namespace has. */
 export function namespaceObject(name: string, labels: Readonly<Record<string, string>> = {}): RawObject {
   return {
     apiVersion: "v1",

@@ -50,7 +50,7 @@ export class ClusterNode {
     return this.machine.node;
   }
 
-  /** The address of a family at which pods reach the node: the first of their range (POD-08). */
+  /** Returns the address of a family at which pods reach the node: the first of their range (POD-08). */
   gateway(family: Family): Address {
     const range = this.podCidrs.map((text) => parseCidr(text)).find(({ address }) => familyOf(address) === family);
     const gateway = range && addressPlus(networkAddress(range), 1n);
@@ -58,16 +58,16 @@ export class ClusterNode {
     return gateway;
   }
 
-  /** The one that runs. @throws Error when none does */
+  /** The running daemon. @throws Error when none runs */
   get daemon(): DaemonProcess {
     if (this.#daemon === undefined) throw new Error(`${this.name}: no daemon`);
     return this.#daemon;
   }
 
-  /** Starts policyd in the node's namespace, bound as its container is; the one before has to have ended. */
+  /** Starts policyd in the node's namespace, with its container's restrictions; the previous one must have ended. */
   startDaemon(bundle: string = BUNDLE): void {
     const program = confined(this.files.confinement, process.execPath, [bundle, ...this.files.args(this.name)]);
-    // What the kubelet gives every container: the address that works only once Services do (SVC-25).
+    // The kubelet gives every container this environment; the address works only once Services do (SVC-25).
     const env = { NODE_NAME: this.name, KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" };
     const child = this.namespace.inside(() =>
       spawn(program.file, program.args, { cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] }),
@@ -76,7 +76,7 @@ export class ClusterNode {
     this.#daemon = followDaemon(child, this.files.socket);
   }
 
-  /** Waits until pods can be attached, which is the last thing a daemon does for a node. */
+  /** Waits until pods can be attached: the last thing that a daemon does for a node. */
   async untilReady(): Promise<void> {
     await this.daemon.statusWhen(
       ({ isSynced }) => isSynced && this.runtime.isNetworkReady,
@@ -85,7 +85,7 @@ export class ClusterNode {
     );
   }
 
-  /** Waits until the daemon knows so many objects of each kind, and the kernel has the elements that come of them. */
+  /** Waits until the daemon knows these numbers of objects of each kind, and the kernel has their elements. */
   async untilInForce(counts: ReadonlyMap<string, number>): Promise<void> {
     const knowsAll = ({ objects }: PolicydStatus): boolean =>
       Object.entries(objects).every(([kind, count]) => count === (counts.get(kind) ?? 0));
@@ -104,7 +104,7 @@ export class ClusterNode {
     this.#daemon = undefined;
   }
 
-  /** The Node as a kubelet and the controller manager write it. */
+  /** Returns the Node as a kubelet and the controller manager write it. */
   object(isSchedulable: boolean): RawObject {
     const { addresses } = this.machine;
     return {

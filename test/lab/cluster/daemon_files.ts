@@ -7,13 +7,13 @@ import { SECCOMP_PROFILE } from "../../support/podman.ts";
 import { pluginSource } from "../../support/shim.ts";
 import type { Confinement } from "../confined/confined.ts";
 
-/** Where the kubelet puts a service account's token, by a mount that no manifest has. */
+/** The directory of a service account's token, which the kubelet mounts without an entry in the manifest. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 const SETTINGS = "/proc/sys/net";
 
 type Container = PodTemplate["containers"][number];
 
-/** What a daemon needs to know of its cluster. */
+/** The access of a daemon to its cluster. */
 export interface ClusterAccess {
   readonly server: string;
   readonly token: string;
@@ -21,9 +21,9 @@ export interface ClusterAccess {
 }
 
 /**
- * A node's files as the DaemonSet's mounts have them, below a directory that stands for the node's root.
+ * A node's files as in the DaemonSet's mounts, below a directory that stands for the node's root.
  *
- * In the lab there is no image and no mount: the daemon is told these paths by its configuration instead.
+ * In the lab there is no image and no mount: instead, the daemon gets these paths by its configuration.
  */
 export class DaemonFiles {
   readonly #root: string;
@@ -36,7 +36,7 @@ export class DaemonFiles {
     this.#configuration = configurationIn(manifest);
   }
 
-  /** A path of the node. */
+  /** Returns the path of a place on the node. */
   at(place: string): string {
     return `${this.#root}${place}`;
   }
@@ -45,19 +45,19 @@ export class DaemonFiles {
     return this.at("/run/drawbridge/policyd.sock");
   }
 
-  /** Where the installed shim finds the node's plugin server. */
+  /** The directory in which the installed shim finds the node's plugin server. */
   get serverDirectory(): string {
     return this.at("/run/drawbridge-plugin");
   }
 
-  /** The arguments of the container. */
+  /** Returns the arguments of the container. */
   args(nodeName: string): readonly string[] {
     return this.#container.args.map((text) =>
       text.replace("$(NODE_NAME)", nodeName).replace("--config=", `--config=${this.#root}`),
     );
   }
 
-  /** What the container may do, and the places of the machine that are its mounts. */
+  /** The container's permissions, and the directories of the machine that are its mounts. */
   get confinement(): Confinement {
     const { capabilities, readOnlyRootFilesystem } = this.#container.securityContext;
     if (!readOnlyRootFilesystem) throw new Error("the DaemonSet's root is not read-only");
@@ -73,7 +73,10 @@ export class DaemonFiles {
     };
   }
 
-  /** Writes what is on a node before its daemon: the directories, the kubelet's kubeconfig, the account, the ConfigMap. */
+  /**
+   * Writes the files that exist on a node before its daemon: the directories, the kubelet's kubeconfig, the account,
+   * the ConfigMap.
+   */
   write({ server, token, authority }: ClusterAccess): void {
     for (const place of this.confinement.writable) if (place !== SETTINGS) mkdirSync(place, { recursive: true });
     for (const place of ["/etc/drawbridge", "/etc/kubernetes", ACCOUNT]) mkdirSync(this.at(place), { recursive: true });
@@ -94,7 +97,7 @@ export class DaemonFiles {
     writeFileSync(this.at("/etc/drawbridge/policyd.yaml"), JSON.stringify(fields));
   }
 
-  /** Made once: a daemon that is started again finds the files it was started with. */
+  /** Makes the directory once: a restarted daemon finds the same files. */
   #source(): string {
     const directory = this.at("/opt/drawbridge/cni");
     return existsSync(directory) ? directory : pluginSource(directory, this.serverDirectory);
@@ -107,7 +110,7 @@ export class DaemonFiles {
   }
 }
 
-/** What the ConfigMap of a manifest holds. */
+/** Returns the contents of a manifest's ConfigMap. */
 function configurationIn(manifest: string): Readonly<Record<string, unknown>> {
   const configMap = manifestObjects(manifest).find(({ kind }) => kind === "ConfigMap");
   const text = (configMap?.["data"] as Readonly<Record<string, string>> | undefined)?.["policyd.yaml"];

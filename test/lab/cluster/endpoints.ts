@@ -2,13 +2,13 @@ import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 
-/** Of a pod what its endpoints are made of. */
+/** The parts of a pod that its endpoints are made of. */
 export interface EndpointPod {
   readonly name: string;
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly nodeName: string;
-  /** None before it is attached: then it is no endpoint. */
+  /** Empty until it is attached: then the pod is not an endpoint. */
   readonly addresses: readonly Address[];
   readonly isTerminating: boolean;
 }
@@ -28,8 +28,8 @@ export interface SelectingService {
 }
 
 /**
- * The EndpointSlices of a Service as the EndpointSlice controller writes them: one for each family, with a pod that ends as
- * one that still serves; none for a Service without a selector, whose slices are somebody else's.
+ * Returns the EndpointSlices of a Service as their controller writes them: one for each family, with terminating pods
+ * as still serving; none for a Service without a selector, whose slices another program makes.
  */
 export function slicesOf({ metadata, spec }: SelectingService, pods: readonly EndpointPod[]): readonly RawObject[] {
   const { selector } = spec;

@@ -8,10 +8,10 @@ import { enableForwarding } from "../lab.ts";
 import type { LabNamespace } from "../namespace.ts";
 import { connect, setBridgeNetfilter, UPLINK } from "../topology.ts";
 
-/** Where a node is: on the network that most share, or on one of its own behind the router. */
+/** The place of a node: on the network that most nodes share, or on its own network behind the router. */
 export type NodePlace = "lan" | "behind";
 
-/** A node's namespace with its addresses; nothing of a cluster is in it yet. */
+/** A node's namespace with its addresses, not yet part of a cluster. */
 export interface Machine {
   readonly node: LabNode;
   readonly place: NodePlace;
@@ -23,12 +23,12 @@ const LAN = "lan";
 /**
  * The network between the nodes of a cluster: one link that most of them are on, and a router to the others.
  *
- * It knows no pods: the router has no route to them and counts and drops what carries their addresses, as the networks of
- * clouds do. Nodes have a default route of IPv4; of IPv6 they know the nodes' networks alone.
+ * It does not know pods: the router has no route to them, and counts and drops packets with their addresses, as cloud
+ * networks do. Nodes have a default route for IPv4; for IPv6 they have routes only to the nodes' networks.
  */
 export class Fabric {
   readonly router: LabNamespace;
-  /** The router's on the nodes' link, which every node reaches. */
+  /** The router's addresses on the nodes' link, which every node reaches. */
   readonly addresses: Readonly<Record<Family, Address>> = {
     4: parseAddress("192.0.2.254"),
     6: parseAddress("2001:db8:2::254"),
@@ -40,7 +40,7 @@ export class Fabric {
   constructor(lab: Lab) {
     this.#lab = lab;
     this.router = lab.router();
-    // What two nodes of the link send each other is not the router's business.
+    // Packets between two nodes of the link do not concern the router.
     setBridgeNetfilter(this.router, false);
     this.router.exec("ip", ["link", "add", LAN, "type", "bridge"]);
     this.router.exec("ip", ["address", "add", `${this.serverAddress}/24`, "dev", LAN]);
@@ -54,7 +54,7 @@ export class Fabric {
     const number = ++this.#machines;
     const node = this.#lab.node(name);
     enableForwarding(node);
-    // Strict, as some distributions have it: packets out of the tunnel would be dropped by it.
+    // Strict, as in some distributions: it would drop packets out of the tunnel.
     node.writeSysctl("net/ipv4/conf/all/rp_filter", "1");
     const isFar = place === "behind";
     const [v4, v6] = isFar ? [`198.18.${number}`, `2001:db8:${100 + number}:`] : ["192.0.2", "2001:db8:2:"];
@@ -72,7 +72,7 @@ export class Fabric {
     return { node, place, addresses: { 4: parseAddress(own[0]), 6: parseAddress(own[1]) } };
   }
 
-  /** Packets with pods' addresses that the router has dropped. */
+  /** Returns the number of packets with pods' addresses that the router has dropped. */
   droppedPackets(): number {
     const counters = this.router.exec("nft", ["list", "chain", "inet", "fabric", "forward"]).matchAll(/packets (\d+)/g);
     return [...counters].reduce((sum, [, digits]) => sum + Number(digits), 0);

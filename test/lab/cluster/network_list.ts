@@ -1,6 +1,6 @@
 import * as v from "valibot";
 
-/** A network configuration list as a runtime reads it: what it does not know of a plugin is the plugin's own. */
+/** A network configuration list as a runtime reads it: unknown fields of a plugin are for the plugin. */
 const listSchema = v.looseObject({
   cniVersion: v.string(),
   name: v.string(),
@@ -13,21 +13,21 @@ const listSchema = v.looseObject({
 export type NetworkList = v.InferOutput<typeof listSchema>;
 
 /**
- * The file of the network that a runtime attaches pods to: the first by name of those for configurations (libcni, ConfFiles);
- * undefined while there is none, which is when the kubelet calls the node's network not ready.
+ * Returns the file of the network that a runtime attaches pods to: the first by name of the configuration files
+ * (libcni, ConfFiles); undefined while there is none, when the kubelet reports the node's network as not ready.
  */
 export function networkFile(names: readonly string[]): string | undefined {
   return names.filter((name) => /\.(conf|conflist|json)$/.test(name)).sort()[0];
 }
 
-/** @throws ValiError for what is no network configuration list */
+/** Reads a network configuration list. @throws ValiError for anything else */
 export function parseNetwork(text: string): NetworkList {
   return v.parse(listSchema, JSON.parse(text));
 }
 
 /**
- * What a plugin of a list gets on its standard input (CNI specification, section 4): its part of the list with the list's
- * name and version, the result of the plugin before it, and of what the runtime offers that which it says it can do.
+ * Returns a plugin's standard input (CNI specification, section 4): its part of the list with the list's name and
+ * version, the result of the plugin before it, and those of the runtime's offers that it has the capability for.
  *
  * @param offered runtimeConfig by capability
  */

@@ -8,42 +8,42 @@ import type { LabNode, LabPod } from "../lab.ts";
 import type { NetworkList } from "./network_list.ts";
 import { networkFile, parseNetwork, pluginRequest } from "./network_list.ts";
 
-/** Whose sandbox it is, as the kubelet tells the runtime. */
+/** A sandbox and its pod, as the kubelet describes it to the runtime. */
 export interface Sandbox {
   readonly namespace: LabPod;
   readonly podNamespace: string;
   readonly podName: string;
   readonly uid: string;
-  /** By capability: `portMappings`, `bandwidth` and others. */
+  /** Values by capability: `portMappings`, `bandwidth` and others. */
   readonly runtimeConfig: Readonly<Record<string, unknown>>;
 }
 
-/** What a sandbox has of its network. */
+/** The result of attaching a sandbox. */
 export interface Attachment {
   readonly addresses: readonly Address[];
-  /** That the network's plugins took. */
+  /** The duration of the network's plugins. */
   readonly milliseconds: number;
 }
 
-/** Where the runtime of a node looks. */
+/** The directories that a node's runtime uses. */
 export interface RuntimeDirectories {
   readonly configurations: string;
   readonly binaries: string;
-  /** Of host-local's reservations, which on a machine of its own are below /var/lib/cni. */
+  /** The directory of host-local's reservations, which on a real machine is below /var/lib/cni. */
   readonly reservations: string;
 }
 
 const INTERFACE = "eth0";
-/** What containerd calls first, whatever the node's network is. */
+/** The network that containerd attaches first, whatever the node's network is. */
 const LOOPBACK: NetworkList = { cniVersion: "1.0.0", name: "cni-loopback", plugins: [{ type: "loopback" }] };
 
 const resultSchema = v.looseObject({ ips: v.array(v.looseObject({ address: v.string() })) });
 
-/** A part of a container runtime: it attaches sandboxes by what the node's directories hold at that moment. */
+/** A part of a container runtime: it attaches sandboxes with the current contents of the node's directories. */
 export class ContainerRuntime {
   readonly #node: LabNode;
   readonly #directories: RuntimeDirectories;
-  /** What each sandbox was attached by, which its end needs again (libcni's cache). */
+  /** The list and result of each sandbox, which its DEL needs again (libcni's cache). */
   readonly #attached = new Map<string, { readonly list: NetworkList; readonly result: unknown }>();
 
   constructor(node: LabNode, directories: RuntimeDirectories) {
@@ -60,7 +60,7 @@ export class ContainerRuntime {
   /**
    * Attaches a sandbox.
    *
-   * @throws Error while the network is not ready, and with a plugin's own words when it fails
+   * @throws Error while the network is not ready, and with a plugin's message when it fails
    */
   async attach(sandbox: Sandbox): Promise<Attachment> {
     const list = this.#network();
@@ -79,10 +79,10 @@ export class ContainerRuntime {
   }
 
   /**
-   * Detaches a sandbox by what it was attached by; nothing for one that is not.
+   * Detaches a sandbox with the list it was attached with; does nothing if it is not attached.
    *
    * @returns the milliseconds that the network's plugins took
-   * @throws Error with a plugin's own words when it fails
+   * @throws Error with a plugin's message when it fails
    */
   async detach(sandbox: Sandbox): Promise<number> {
     const { containerId } = sandbox.namespace;
@@ -134,7 +134,9 @@ export class ContainerRuntime {
     );
   }
 
-  /** All nodes of a lab have one file system: their reservations are kept apart, the rest is what was installed. */
+  /**
+   * Gives each node its own reservations, since all nodes of a lab share one file system; the rest stays as installed.
+   */
   #withReservations(request: Readonly<Record<string, unknown>>): Configuration {
     const { ipam } = request;
     if (typeof ipam !== "object" || ipam === null) return request;

@@ -7,9 +7,9 @@ const NAMES: readonly string[] = `
   .trim()
   .split(/\s+/);
 
-/** The numbers of all capabilities but some. @throws Error for a name the kernel does not have */
+/** Returns the numbers of all capabilities except some. @throws Error for a name that the kernel does not have */
 export function otherCapabilities(kept: readonly string[]): readonly number[] {
   const unknown = kept.find((name) => !NAMES.includes(name));
-  if (unknown !== undefined) throw new Error(`confined: ${unknown} is no capability; expected ${NAMES.join(", ")}`);
+  if (unknown !== undefined) throw new Error(`confined: ${unknown} is not a capability; expected ${NAMES.join(", ")}`);
   return NAMES.flatMap((name, number) => (kept.includes(name) ? [] : [number]));
 }

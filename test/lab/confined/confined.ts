@@ -3,23 +3,23 @@ import { fileURLToPath } from "node:url";
 
 const LAUNCHER = fileURLToPath(new URL("main.ts", import.meta.url));
 
-/** What a container of Kubernetes is given of its machine. */
+/** The parts of its machine that a container of Kubernetes may use. */
 export interface Confinement {
-  /** As Pod specs name them ("NET_ADMIN"); all others are dropped. */
+  /** The capabilities, as Pod specs name them ("NET_ADMIN"); all others are dropped. */
   readonly capabilities: readonly string[];
-  /** Everything else of the file system is read-only. */
+  /** The writable paths; the rest of the file system is read-only. */
   readonly writable: readonly string[];
   /** A file in the format of container runtimes; undefined for none. */
   readonly seccompProfile?: string;
 }
 
 /**
- * The command that runs a program as a container runtime would run it: a read-only root, few capabilities, no new
- * privileges, a seccomp profile. None of it can be taken off again, hence the process of its own.
+ * Returns the command that runs a program as a container runtime would: with a read-only root, few capabilities, no new
+ * privileges, and a seccomp profile. None of this can be undone, so the command starts a separate process.
  *
  * @param file absolute path of the program
  * @returns a file and arguments for spawn or {@link LabNamespace.exec}; descriptors, environment and network namespace
- *   pass on
+ *   are passed on
  */
 export function confined(
   confinement: Confinement,

@@ -8,9 +8,9 @@ import { makeReadOnly } from "./read_only.ts";
 import { loadProfile, parseProfile } from "./seccomp.ts";
 
 /**
- * The launcher behind {@link confined}: `main.ts <confinement as JSON> <program> [argument...]`.
+ * The launcher that {@link confined} starts: `main.ts <confinement as JSON> <program> [argument...]`.
  *
- * Mounts, capabilities and the filter are of this thread; execve ends all others.
+ * Mounts, capabilities and the filter apply to this thread; execve ends all others.
  */
 const PR_CAPBSET_DROP = 24;
 const PR_SET_NO_NEW_PRIVS = 38;
@@ -35,5 +35,5 @@ for (const signal of ["SIGPIPE", "SIGXFSZ"] as const) calls.resetSignal(signal);
 if (process.execve === undefined) throw new Error("confined: this Node has no process.execve; expected 24 or later");
 // Last: from here on only what the profile allows works.
 if (profile !== undefined) loadProfile(profile);
-// Of user 0 the kernel makes the permitted set from the bounding set (capabilities(7)).
+// For user 0, the kernel derives the permitted set from the bounding set (capabilities(7)).
 process.execve(file, [file, ...args], process.env);

@@ -13,7 +13,7 @@ const MOUNT_ATTR_RDONLY = 1n;
 const ATTRIBUTES = 4;
 
 /**
- * Gives this thread a mount namespace of its own in which nothing can be written but below some paths.
+ * Gives this thread its own mount namespace, in which only some paths are writable.
  *
  * @throws SyscallError, also when a path does not exist
  */

@@ -2,7 +2,7 @@ import os from "node:os";
 import koffi from "koffi";
 import * as v from "valibot";
 
-/** A seccomp profile in the format that container runtimes share, without what depends on the runtime. */
+/** A seccomp profile in the format that container runtimes share, without the parts that depend on the runtime. */
 const profileSchema = v.strictObject({
   defaultAction: v.string(),
   defaultErrnoRet: v.optional(v.number()),
@@ -47,16 +47,16 @@ const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "SCMP_ARCH_X86_64
 /** struct scmp_arg_cmp: two 32-bit and two 64-bit numbers. */
 const COMPARISON_SIZE = 24;
 
-/** @throws Error for what is no profile, or has parts we do not know */
+/** Reads a profile. @throws Error if it is not a profile, or has unknown parts */
 export function parseProfile(text: string): SeccompProfile {
   return v.parse(profileSchema, JSON.parse(text));
 }
 
 /**
- * Binds this thread, and what it becomes, to a profile, by the library that container runtimes use; apt needs it, so
- * every Debian has it.
+ * Applies a profile to this thread, and to the program it executes, with the library that container runtimes use; apt
+ * needs it, so every Debian has it.
  *
- * As in them, a call that this machine does not know is left out; the default holds for it.
+ * As in container runtimes, a call that this machine does not know is left out; the default applies to it.
  *
  * @throws Error when the profile is not for this processor or the library refuses it
  */

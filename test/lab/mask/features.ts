@@ -18,7 +18,10 @@ export const MASKED_FEATURES = {
   nftables: [{ call: "socket", arguments: { 0: AF_NETLINK, 2: NETLINK_NETFILTER }, errno: "EPROTONOSUPPORT" }],
   /** CONFIG_IPV6 is off (__sock_create). */
   ipv6: [{ call: "socket", arguments: { 0: AF_INET6 }, errno: "EAFNOSUPPORT" }],
-  /** CONFIG_IP_SCTP is off: other protocols have the first two types, nobody has the third, and raw sockets are all there (inet_create). */
+  /**
+   * CONFIG_IP_SCTP is off: other protocols have the first two types, none has the third, and raw sockets still work
+   * (inet_create).
+   */
   sctp: [
     { call: "socket", arguments: { 1: SOCK_STREAM, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "EPROTONOSUPPORT" },
     { call: "socket", arguments: { 1: SOCK_DGRAM, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "EPROTONOSUPPORT" },
@@ -33,9 +36,9 @@ export const MASKED_FEATURES = {
   ],
   /** CONFIG_BPF_SYSCALL is off. */
   bpf: [{ call: "bpf", errno: "ENOSYS" }],
-  /** Before Linux 6.6, or without CONFIG_NET_XGRESS, there is no such list of programs (bpf_prog_query). */
+  /** Before Linux 6.6, or without CONFIG_NET_XGRESS, there is no list of programs (bpf_prog_query). */
   linkPrograms: [{ call: "bpf", arguments: { 0: BPF_PROG_QUERY }, errno: "EINVAL" }],
-  /** A kernel that is locked down, or a process that may load no programs (bpf_prog_load). */
+  /** A kernel in lockdown, or a process that may not load programs (bpf_prog_load). */
   newPrograms: [{ call: "bpf", arguments: { 0: BPF_PROG_LOAD }, errno: "EPERM" }],
 } as const satisfies Readonly<Record<string, readonly MaskRule[]>>;
 

@@ -2,12 +2,14 @@ import os from "node:os";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 
-/** A system call that shall fail, and how. */
+/** A system call that shall fail, with its errno. */
 export interface MaskRule {
   readonly call: MaskedCall;
-  /** Argument values by position (0 to 5) that must all match; calls with others pass. Compared as 32-bit numbers. */
+  /**
+   * Argument values by position (0 to 5) that must all match; other calls pass. They are compared as 32-bit numbers.
+   */
   readonly arguments?: Readonly<Record<number, number>>;
-  /** Which bits of an argument are compared, by position; all when absent. */
+  /** The compared bits of an argument, by position; all when absent. */
   readonly bits?: Readonly<Record<number, number>>;
   readonly errno: keyof typeof Errno;
 }
@@ -20,7 +22,7 @@ const numbers = {
 
 export type MaskedCall = keyof (typeof numbers)["x64"];
 
-/** AUDIT_ARCH_* (linux/audit.h): the filter passes calls made by another convention, whose numbers differ. */
+/** AUDIT_ARCH_* (linux/audit.h): the filter lets calls by another convention pass, since their numbers differ. */
 const auditArch = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 
 /** struct seccomp_data: nr, arch, instruction pointer, six 64-bit arguments. */
@@ -37,7 +39,7 @@ const SECCOMP_RET_ERRNO = 0x0005_0000;
 
 const INSTRUCTION_SIZE = 8;
 
-/** One `struct sock_filter`: on a comparison `ifTrue` or `ifFalse` more instructions are skipped. */
+/** One `struct sock_filter`: a comparison skips `ifTrue` or `ifFalse` further instructions. */
 interface Instruction {
   readonly code: number;
   readonly ifTrue: number;
@@ -46,7 +48,8 @@ interface Instruction {
 }
 
 /**
- * The seccomp program that makes the rules' calls fail and lets all others pass; the first matching rule decides.
+ * Returns the seccomp program that makes the rules' calls fail and lets all others pass; the first matching rule
+ * decides.
  *
  * @param arch of the process it will filter
  * @throws Error on another processor than x64 and arm64
@@ -77,7 +80,7 @@ function ruleInstructions(rule: MaskRule, number: number): readonly Instruction[
       return { loads: bits === undefined ? [argument] : [argument, and(bits)], value };
     }),
   ];
-  // From the last condition to the first: a failed one skips all that follows it in the rule.
+  // From the last condition to the first: a failed one skips the rest of the rule.
   return conditions.reduceRight<readonly Instruction[]>(
     (rest, { loads, value }) => [...loads, jumpEqual(value, 0, rest.length), ...rest],
     [give(SECCOMP_RET_ERRNO | Errno[rule.errno])],

@@ -7,9 +7,9 @@ import type { MaskRule } from "./filter.ts";
 import { maskProgram } from "./filter.ts";
 
 /**
- * The launcher behind {@link masked}: `main.ts <feature,...> <program> [argument...]`.
+ * The launcher that {@link masked} starts: `main.ts <feature,...> <program> [argument...]`.
  *
- * A filter binds the thread that sets it and what that thread becomes; execve ends all others.
+ * A filter applies to the thread that sets it and to the program that it executes; execve ends all other threads.
  */
 const PR_SET_NO_NEW_PRIVS = 38;
 
@@ -25,7 +25,7 @@ const rules = list.split(",").flatMap((name): readonly MaskRule[] => {
 const calls = labCalls();
 check(calls.prctl(PR_SET_NO_NEW_PRIVS, 1), "set no_new_privs");
 check(calls.setSeccompFilter(maskProgram(rules)), "set the seccomp filter");
-// Node ignores these, and what is ignored stays so over execve.
+// Node ignores these signals, and an ignored signal stays ignored after execve.
 for (const signal of ["SIGPIPE", "SIGXFSZ"] as const) calls.resetSignal(signal);
 // Present on Linux, and typed as optional for the platforms without it.
 if (process.execve === undefined) throw new Error("mask: this Node has no process.execve; expected 24 or later");

@@ -23,7 +23,7 @@ function callsUnder(features: readonly MaskedFeature[], expressions: readonly st
   return results.map(Number);
 }
 
-// Without privileges: setting a filter needs no_new_privs alone.
+// Without privileges: setting a filter needs only no_new_privs.
 describe("the kernel feature mask", () => {
   it("hides nftables with EPROTONOSUPPORT, and not rtnetlink", () => {
     assert.deepEqual(callsUnder(["nftables"], ["calls.socket(16, 3, 12)", "calls.socket(16, 3, 0)"]), [-93, 0]);

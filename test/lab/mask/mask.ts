@@ -5,13 +5,15 @@ import type { MaskedFeature } from "./features.ts";
 const LAUNCHER = fileURLToPath(new URL("main.ts", import.meta.url));
 
 /**
- * The command that runs a program as if the kernel lacked features: the program and all it starts get the real errno.
+ * Returns the command that runs a program as if the kernel lacked features: the program and its children get the real
+ * errno.
  *
- * The filter sits at the system call entry, so what the mask hides is hidden from every library and runtime alike. It
- * cannot be taken off again, hence the process of its own.
+ * The filter works at the system call entry, so the features are hidden from every library and runtime. It cannot be
+ * removed, so the command starts a separate process.
  *
  * @param file absolute path of the program
- * @returns a file and arguments for spawn or {@link LabNamespace.exec}; descriptors, environment and namespace pass on
+ * @returns a file and arguments for spawn or {@link LabNamespace.exec}; descriptors, environment and namespace are
+ *   passed on
  */
 export function masked(
   features: readonly MaskedFeature[],

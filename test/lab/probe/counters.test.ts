@@ -15,8 +15,8 @@ import { redirectCounters, routeExceptions } from "./counters.ts";
 import { Prober } from "./prober.ts";
 
 /**
- * A sender whose router has to send its packets back out of the link they came in by, the one case in which routers
- * send redirects.
+ * Makes a sender whose router has to send its packets back out of the link they came in by: the only case in which
+ * routers send redirects.
  */
 function senderAndRouter(lab: Lab): { readonly sender: LabNamespace; readonly router: LabNamespace } {
   const sender = lab.namespace("sender");
@@ -49,7 +49,7 @@ function senderAndRouter(lab: Lab): { readonly sender: LabNamespace; readonly ro
   throughEth0(sender, undefined, linkLocal);
   throughEth0(router, "198.51.100.0/24", parseAddress("192.0.2.3"));
   throughEth0(router, "2001:db8:1::/64", parseAddress("fe80::3"));
-  // A sender follows a redirect only to a neighbour it knows.
+  // A sender follows a redirect only to a known neighbour.
   for (const text of ["192.0.2.3", "fe80::3"]) {
     sender.route.request(setNeighbour(sender.link("eth0").index, parseAddress(text), parseMac("02:00:00:00:00:03")));
   }
@@ -59,8 +59,9 @@ function senderAndRouter(lab: Lab): { readonly sender: LabNamespace; readonly ro
 }
 
 /**
- * UDP over IPv4. Over IPv6 a redirect concerns no UDP socket but one bound to a device (fib6_nh_redirect_match), and a
- * TCP connection only when it is not within a system call (tcp_v6_err), as when the SYN is repeated after a second.
+ * Sends UDP over IPv4, and TCP over IPv6. Over IPv6 a redirect applies only to UDP sockets that are bound to a device
+ * (fib6_nh_redirect_match), and to a TCP connection only when it is not within a system call (tcp_v6_err), as when the
+ * SYN is repeated after a second.
  */
 async function sendThrough(lab: Lab, from: LabNamespace, address: Address): Promise<void> {
   using prober = new Prober(lab.calls);

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { LabNamespace } from "../namespace.ts";
 
-/** What a namespace has counted of ICMP redirects since it was made, both families together. */
+/** A namespace's counters of ICMP redirects since it was made, for both families together. */
 export interface RedirectCounters {
   /** Redirects received, followed or not. */
   readonly received: number;
@@ -11,7 +11,7 @@ export interface RedirectCounters {
 /** Reads the redirect counters (RFC 2011 icmpInRedirects, RFC 2466 ipv6IfIcmpInRedirects). */
 export function redirectCounters(namespace: LabNamespace): RedirectCounters {
   const [v4, v6] = namespace.inside(() =>
-    // "thread-self": /proc/net is that of the process's main thread only by chance.
+    // "thread-self": /proc/net belongs to the process's main thread, which is this one only by chance.
     ["snmp", "snmp6"].map((file) => readFileSync(`/proc/thread-self/net/${file}`, "latin1")),
   );
   const icmp = parseSnmp(v4 ?? "", "Icmp");
@@ -23,7 +23,8 @@ export function redirectCounters(namespace: LabNamespace): RedirectCounters {
 }
 
 /**
- * The exceptions in a namespace's routing caches, as `ip route show cache` prints them: a followed redirect is one.
+ * Returns the exceptions in a namespace's routing caches, as `ip route show cache` prints them: a followed redirect is
+ * one.
  *
  * @returns one line each, without indented continuation lines; empty when there are none
  */
@@ -36,7 +37,9 @@ export function routeExceptions(namespace: LabNamespace): readonly string[] {
   );
 }
 
-/** The counters of one section of /proc/net/snmp: a line of names, then a line of values, both with its prefix. */
+/**
+ * Reads the counters of one section of /proc/net/snmp: a line of names, then a line of values, both with its prefix.
+ */
 export function parseSnmp(text: string, section: string): ReadonlyMap<string, number> {
   const [names = [], values = []] = text
     .split("\n")
@@ -45,7 +48,7 @@ export function parseSnmp(text: string, section: string): ReadonlyMap<string, nu
   return new Map(names.map((name, i) => [name, Number(values[i] ?? 0)]));
 }
 
-/** The counters of /proc/net/snmp6: a name and a value per line. */
+/** Reads the counters of /proc/net/snmp6: a name and a value per line. */
 export function parseSnmp6(text: string): ReadonlyMap<string, number> {
   return new Map(
     text

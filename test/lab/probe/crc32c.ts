@@ -7,7 +7,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value >>> 0;
 });
 
-/** The CRC-32C of some bytes ("123456789" gives 0xe3069283). */
+/** Returns the CRC-32C of some bytes ("123456789" gives 0xe3069283). */
 export function crc32c(bytes: Uint8Array): number {
   let crc = 0xffff_ffff;
   for (const byte of bytes) crc = (crc >>> 8) ^ (table[(crc ^ byte) & 0xff] ?? 0);

@@ -4,7 +4,7 @@ import { addressFromBytes, addressToBytes, familyOf } from "../../../kernel/ip/a
 export const AF_INET = 2;
 export const AF_INET6 = 10;
 
-/** An address and a port of the transport protocol; 0 where the protocol has none. */
+/** An address and a port of the transport protocol; 0 if the protocol has none. */
 export interface Endpoint {
   readonly address: Address;
   readonly port: number;
@@ -13,7 +13,7 @@ export interface Endpoint {
 const SOCKADDR_IN_SIZE = 16;
 const SOCKADDR_IN6_SIZE = 28;
 
-/** Room for either form. */
+/** The size of the larger form. */
 export const SOCKADDR_SIZE = SOCKADDR_IN6_SIZE;
 
 export function domainOf(family: Family): number {
@@ -21,15 +21,15 @@ export function domainOf(family: Family): number {
 }
 
 /**
- * `struct sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
+ * Encodes an endpoint as `struct sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
  *
- * @param port 0 for raw sockets: the kernel reads it as a protocol number there
+ * @param port 0 for raw sockets, where the kernel reads it as a protocol number
  */
 export function encodeEndpoint({ address, port }: Endpoint): Uint8Array {
   const isV4 = familyOf(address) === 4;
   const bytes = new Uint8Array(isV4 ? SOCKADDR_IN_SIZE : SOCKADDR_IN6_SIZE);
   const view = new DataView(bytes.buffer);
-  // sa_family is in host order; both families fit one byte, so writing it little-endian is a matter of where.
+  // sa_family is in host byte order.
   new Uint16Array(bytes.buffer, 0, 1)[0] = domainOf(familyOf(address));
   view.setUint16(2, port);
   bytes.set(addressToBytes(address), isV4 ? 4 : 8);

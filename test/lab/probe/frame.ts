@@ -4,7 +4,7 @@ import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import { macFromBytes, macToBytes } from "../../../kernel/ip/mac.ts";
 import { internetChecksum } from "./raw_packet.ts";
 
-/** What follows an Ethernet header (include/uapi/linux/if_ether.h). */
+/** The types of an Ethernet frame's contents (include/uapi/linux/if_ether.h). */
 export const EtherType = {
   IPV4: 0x0800,
   ARP: 0x0806,
@@ -21,7 +21,7 @@ export const IpProtocol = { HOP_BY_HOP: 0, TCP: 6, UDP: 17, ICMPV6: 58 } as cons
 
 export const BROADCAST_MAC = macFromBytes(new Uint8Array(6).fill(0xff));
 
-/** An Ethernet frame; with tags, each of their type and VLAN id, outermost first. */
+/** An Ethernet frame; with tags, each with type and VLAN id, outermost first. */
 export interface Frame {
   readonly to: MacAddress;
   readonly from: MacAddress;
@@ -30,7 +30,7 @@ export interface Frame {
   readonly payload: Uint8Array;
 }
 
-/** The frame as a packet socket sends it. */
+/** Returns the bytes of a frame for a packet socket. */
 export function encodeFrame({ to, from, tags = [], type, payload }: Frame): Uint8Array {
   const header = tags.flatMap((tag) => [...be16(tag.type), ...be16(tag.id)]);
   return Uint8Array.of(...macToBytes(to), ...macToBytes(from), ...header, ...be16(type), ...payload);
@@ -42,11 +42,11 @@ export interface IpPacket {
   readonly to: Address;
   readonly protocol: number;
   readonly payload: Uint8Array;
-  /** IPv6 alone: hop-by-hop options before the payload, a multiple of eight bytes with the two of their header. */
+  /** Only for IPv6: hop-by-hop options before the payload, a multiple of eight bytes with the two of their header. */
   readonly hopByHop?: Uint8Array;
 }
 
-/** The Ethernet type and the bytes of a packet; its hop limit is 255, as neighbour discovery demands. */
+/** Returns the Ethernet type and the bytes of a packet; its hop limit is 255, as neighbour discovery demands. */
 export function encodeIp({ from, to, protocol, payload, hopByHop }: IpPacket): Pick<Frame, "type" | "payload"> {
   const addresses = [...addressToBytes(from), ...addressToBytes(to)];
   if (familyOf(from) === 4) {
@@ -60,7 +60,7 @@ export function encodeIp({ from, to, protocol, payload, hopByHop }: IpPacket): P
   return { type: EtherType.IPV6, payload: Uint8Array.of(...header, ...options, ...payload) };
 }
 
-/** A UDP datagram, its checksum over the addresses it travels between. */
+/** Returns a UDP datagram; its checksum covers the addresses of its packet. */
 export function encodeUdp(from: Address, to: Address, port: number, data: Uint8Array): IpPacket {
   const length = 8 + data.length;
   const datagram = Uint8Array.of(...be16(port), ...be16(port), ...be16(length), 0, 0, ...data);
@@ -71,7 +71,7 @@ export function encodeUdp(from: Address, to: Address, port: number, data: Uint8A
 /** The control bits of a TCP header (RFC 9293 section 3.1). */
 export const TcpFlag = { FIN: 1, SYN: 2, RST: 4, PUSH: 8, ACK: 16 } as const;
 
-/** A TCP segment without options, of both sequence numbers one. */
+/** Returns a TCP segment without options; both sequence numbers are one. */
 export function encodeTcp(
   from: Address,
   to: Address,
@@ -97,7 +97,7 @@ export function encodeTcp(
   return { from, to, protocol: IpProtocol.TCP, payload: segment };
 }
 
-/** An ICMPv6 message; `body` is what follows the checksum. */
+/** Returns an ICMPv6 message; `body` follows the checksum. */
 export function encodeIcmpv6(from: Address, to: Address, type: number, body: readonly number[]): IpPacket {
   const message = Uint8Array.of(type, 0, 0, 0, ...body);
   message.set(be16(transportChecksum(from, to, IpProtocol.ICMPV6, message)), 2);
@@ -113,7 +113,7 @@ export interface Arp {
   readonly target: Address;
 }
 
-/** The Ethernet type and the bytes of an ARP packet for IPv4 on Ethernet, padded as a frame must be. */
+/** Returns the Ethernet type and the bytes of an ARP packet for IPv4 on Ethernet, padded to a frame's length. */
 export function encodeArp({ operation, senderMac, sender, targetMac, target }: Arp): Pick<Frame, "type" | "payload"> {
   const head = [0, 1, ...be16(EtherType.IPV4), 6, 4, ...be16(operation === "request" ? 1 : 2)];
   const ends = [
@@ -125,7 +125,7 @@ export function encodeArp({ operation, senderMac, sender, targetMac, target }: A
   return { type: EtherType.ARP, payload: Uint8Array.of(...head, ...ends) };
 }
 
-/** The Ethernet address of an IPv6 multicast group (RFC 2464 section 7). */
+/** Returns the Ethernet address of an IPv6 multicast group (RFC 2464 section 7). */
 export function multicastMac(group: Address): MacAddress {
   return macFromBytes(Uint8Array.of(0x33, 0x33, ...addressToBytes(group).subarray(-4)));
 }

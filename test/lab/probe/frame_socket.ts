@@ -20,9 +20,10 @@ const buffer = new Uint8Array(65_536);
 const source = new Uint8Array(SOCKADDR_LL_SIZE);
 
 /**
- * Frames of one link as they are on the wire: what a program with CAP_NET_RAW can send there, and what arrives.
+ * A socket for the frames of one link as they are on the wire: it sends what a program with CAP_NET_RAW can send, and
+ * receives what arrives.
  *
- * The kernel shows a packet socket a received frame without its outermost VLAN tag.
+ * The kernel passes a received frame to a packet socket without its outermost VLAN tag.
  */
 export class FrameSocket implements Disposable {
   readonly #fd: number;
@@ -41,12 +42,12 @@ export class FrameSocket implements Disposable {
     new Uint16Array(address.buffer, 0, 2).set([AF_PACKET, all]);
     new Int32Array(address.buffer, 4, 1)[0] = namespace.link(link).index;
     check(calls.bind(this.#fd, address), `${namespace.name}: packet socket on ${link}`);
-    // Until it is bound, the socket hears every link.
+    // Until it is bound, the socket receives the frames of every link.
     this.received();
   }
 
   /**
-   * From now on a header comes before each frame that is sent, by which the kernel takes it for one that it still has to cut
+   * From now on each sent frame has a header in front, which tells the kernel that it still has to segment the frame
    * (struct virtio_net_hdr; packet(7), PACKET_VNET_HDR).
    */
   setUncut(): void {
@@ -59,7 +60,7 @@ export class FrameSocket implements Disposable {
     check(this.#namespace.calls.send(this.#fd, frame, 0), `${this.#namespace.name}: send a frame`);
   }
 
-  /** The frames that have arrived since the last call; not those that left. */
+  /** Returns the frames that have arrived since the last call, without those that were sent. */
   received(): readonly Uint8Array[] {
     const frames: Uint8Array[] = [];
     for (;;) {
@@ -79,7 +80,7 @@ export class FrameSocket implements Disposable {
   }
 }
 
-/** A 16-bit number that lies in memory in network byte order. */
+/** Returns a 16-bit number that is in network byte order in memory. */
 function bigEndianNumber(value: number): number {
   return new Uint16Array(Uint8Array.of(value >> 8, value & 0xff).buffer)[0] ?? 0;
 }

@@ -11,7 +11,7 @@ const PROTOCOL = { 4: 1, 6: 58 } as const;
 const ECHO_REQUEST = { 4: 8, 6: 128 } as const;
 const ECHO_REPLY = { 4: 0, 6: 129 } as const;
 
-/** ICMP echo. The target's kernel answers; the responder only looks on, to see the source address that arrived. */
+/** ICMP echo. The target's kernel answers; the responder only watches, to see the source address of a request. */
 export const icmp: Protocol = {
   respond(poller, at, sighting) {
     const family = familyOf(at.address);
@@ -41,10 +41,10 @@ export const icmp: Protocol = {
 };
 
 /**
- * An echo request that carries the token (RFC 792, RFC 4443 section 4.1).
+ * Returns an echo request with the token (RFC 792, RFC 4443 section 4.1).
  *
- * The identifier is the token's first two bytes, so that connection tracking keeps attempts apart. The kernel fills in
- * the ICMPv6 checksum, which covers the addresses.
+ * The identifier is the token's first two bytes, so that connection tracking distinguishes attempts. The kernel fills
+ * in the ICMPv6 checksum, which covers the addresses.
  */
 export function echoRequest(family: Family, token: Token): Uint8Array {
   const packet = new Uint8Array(HEADER_SIZE + token.length);

@@ -9,10 +9,10 @@ const SOURCE_PORTS = 40_000;
 let attempts = 0;
 
 /**
- * Binds a sender to a source port that none has had: one that came up again within half a minute, as random ones do, would
- * go on with the flow that connection tracking and NAT still know of it, wherever that went.
+ * Binds a sender to an unused source port. A port that is used again within half a minute, as random ones may be, would
+ * continue the flow that connection tracking and NAT still have for it, wherever that went.
  *
- * @throws SyscallError when the address is not of this namespace
+ * @throws SyscallError when the address does not belong to this namespace
  */
 export function bindToNew(socket: ProbeSocket, family: Family, source: Address | undefined): void {
   for (let left = 100; ; left--) {

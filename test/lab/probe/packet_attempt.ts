@@ -4,7 +4,7 @@ import type { Poller } from "./poller.ts";
 import type { Attempt, Verdict } from "./protocol.ts";
 import type { ProbeSocket } from "./socket.ts";
 
-/** An attempt of a protocol without connections: one packet out, one that carries the token back. */
+/** An attempt of a connectionless protocol: one packet out, and one that returns the token. */
 export interface PacketExchange {
   readonly socket: ProbeSocket;
   readonly to: Endpoint;
@@ -13,13 +13,13 @@ export interface PacketExchange {
   readonly isAnswer: (received: Uint8Array) => boolean;
 }
 
-/** Connects the socket, sends the packet, and judges what comes back. */
+/** Connects the socket, sends the packet, and checks the received packets. */
 export function attemptByPacket(poller: Poller, exchange: PacketExchange, verdict: Verdict): Attempt {
   const { socket, to, packet, isAnswer } = exchange;
   const fail = (errno: number): void => verdict.failed(errnoText(errno));
   const send = (): void => {
     const result = socket.send(packet);
-    // A full queue is a lost packet, and lost ones are repeated.
+    // A full queue loses the packet, and lost packets are repeated.
     if (result < 0 && result !== -Errno.EAGAIN && result !== -Errno.ENOBUFS) fail(-result);
   };
   poller.watch(socket, {

@@ -8,7 +8,7 @@ const POLLOUT = 4;
 const POLLFD_SIZE = 8;
 const LONGEST_POLL_MILLISECONDS = 2;
 
-/** What happens when a socket can be read (or has failed) and when it can be written. */
+/** The handlers for a socket that is readable (or has failed) or writable. */
 export interface Watcher {
   readonly onReadable: () => void;
   readonly onWritable?: () => void;
@@ -22,8 +22,8 @@ interface Entry {
 /**
  * Many sockets of many namespaces in one poll(2) loop.
  *
- * Node's own event loop cannot watch descriptors it did not make, so this polls a few milliseconds at a time and gives
- * way to timers in between.
+ * Node's own event loop cannot watch descriptors that it did not make, so this loop polls for a few milliseconds at a
+ * time and lets timers run in between.
  */
 export class Poller {
   readonly #calls: LabCalls;
@@ -42,7 +42,7 @@ export class Poller {
     if (this.#entries.delete(socket.fd)) socket.close();
   }
 
-  /** Handles events until `isDone`, which is asked before every round. */
+  /** Handles events until `isDone`, which is called before every round. */
   async runUntil(isDone: () => boolean): Promise<void> {
     while (!isDone()) {
       this.#round();

@@ -22,24 +22,24 @@ export interface ProbeResult<F extends Flow = Flow> {
   readonly flow: F;
   /** True only when the random token that was sent came back. */
   readonly reached: boolean;
-  /** Where the token seemed to come from when it arrived at a responder; undefined when none saw it. */
+  /** The source address of the token when it arrived at a responder; undefined when none saw it. */
   readonly seenSource: Address | undefined;
   /** The responder's namespace. */
   readonly seenBy: LabNamespace | undefined;
-  /** Where that responder listens. */
+  /** The place where that responder listens. */
   readonly seenAt: Located | undefined;
-  /** Until the answer or the refusal; the timeout when there was neither. */
+  /** The time until the answer or the refusal; the timeout when there was neither. */
   readonly milliseconds: number;
   /** Why it was not reached; empty when it was. */
   readonly why: string;
 }
 
 export interface ProbeOptions {
-  /** How long an answer may take, while this process does not wait for a processor ({@link ownTime}). Default 1000. */
+  /** The time for an answer, without waits of this process for a processor ({@link ownTime}). Default 1000. */
   readonly timeoutMilliseconds?: number;
-  /** How many flows are under way at once. Default 256. */
+  /** The number of simultaneous flows. Default 256. */
   readonly parallel?: number;
-  /** Whether what may get lost is sent again every 250 ms. Default true. */
+  /** Whether packets that may get lost are sent again every 250 ms. Default true. */
   readonly repeats?: boolean;
 }
 
@@ -47,7 +47,7 @@ const REPEAT_MILLISECONDS = 250;
 
 const protocols: Readonly<Record<ProtocolName, Protocol>> = { tcp, udp, icmp, sctp };
 
-/** Responders, and flows to them, in one poll loop of this process. */
+/** Responders and the flows to them, in one poll loop of this process. */
 export class Prober implements Disposable {
   readonly #poller: Poller;
   readonly #sightings = new Map<string, { readonly source: Address; readonly at: Located }>();
@@ -73,7 +73,7 @@ export class Prober implements Disposable {
    *
    * A refused or lost packet is a result, not an error; so is a socket the kernel does not offer.
    *
-   * @param onResult told of each result as it comes, for progress
+   * @param onResult called with each result as it comes, for progress
    * @returns the results in the order of the flows
    */
   async run<F extends Flow>(
@@ -129,9 +129,9 @@ export class Prober implements Disposable {
     let isOverdue = false;
     let isSettled = false;
     return {
-      // Verdicts come from within socket handlers; the socket is closed and the result told here, outside of them.
+      // Verdicts come from within socket handlers; the socket is closed and the result reported here, outside of them.
       tick: (now) => {
-        // What kept this thread from looking may have lasted longer than the timeout: one more round shows what is there.
+        // This thread may have been delayed longer than the timeout: one more round receives what has arrived.
         if (isOverdue) judge(false, `no answer within ${timeout} ms`);
         isOverdue = now - ownStart > timeout;
         if (verdict === undefined) {
@@ -139,8 +139,8 @@ export class Prober implements Disposable {
           nextRepeat = now + REPEAT_MILLISECONDS;
           return attempt?.repeat();
         }
-        // poll(2) may have looked at the responder before the packet came and at the sender after its answer did: one
-        // more round shows what the responder saw.
+        // poll(2) may have checked the responder before the packet came, and the sender after its answer came: one more
+        // round receives what the responder saw.
         if (!isSettled) return void (isSettled = true);
         attempt?.close();
         const seen = this.#sightings.get(tokenKey(token));

@@ -15,24 +15,24 @@ export const TOKEN_SIZE = 16;
 /** Tells the prober that a packet with this token has arrived at a responder. */
 export type Sighting = (token: Token, from: Endpoint) => void;
 
-/** How an attempt ends; only the first call counts. */
+/** The outcome of an attempt; only the first call counts. */
 export interface Verdict {
   /** The token came back. */
   reached(): void;
-  /** It cannot come back any more. */
+  /** The token cannot come back any more. */
   failed(why: string): void;
 }
 
 /** One protocol's two sides. */
 export interface Protocol {
   /**
-   * Opens a responder at a local address, which sends tokens back from there and reports where they came from.
+   * Opens a responder at a local address, which sends tokens back from there and reports their sources.
    *
    * @throws SyscallError when the kernel refuses the socket
    */
   respond(poller: Poller, at: Located, sighting: Sighting): void;
   /**
-   * Sends the token on its way and watches for its return.
+   * Sends the token and watches for its return.
    *
    * @throws SyscallError when the kernel refuses the socket
    */
@@ -44,26 +44,26 @@ export interface Located extends Endpoint {
   readonly namespace: LabNamespace;
 }
 
-/** From which namespace to which address. */
+/** The sending namespace and the target address. */
 export interface Way {
   readonly from: LabNamespace;
-  /** But for ICMP: one of the sender's addresses; by default the one that the route says. */
+  /** One of the sender's addresses, except for ICMP; by default, the route chooses it. */
   readonly source?: Address;
-  /** The port means nothing to ICMP. */
+  /** The target; ICMP ignores the port. */
   readonly to: Endpoint;
-  /** TCP alone: its source port is one that no attempt has had, as those of UDP and SCTP always are. */
+  /** Only for TCP: whether no earlier attempt has had its source port, as is always so for UDP and SCTP. */
   readonly hasNewPort?: boolean;
-  /** TCP alone: how often the token goes there and back on the one connection. Default 1. */
+  /** Only for TCP: the number of round trips of the token on the one connection. Default 1. */
   readonly exchanges?: number;
 }
 
 export interface Attempt {
-  /** Sends again, where the protocol does not do that itself. */
+  /** Sends again, if the protocol does not do that itself. */
   readonly repeat: () => void;
   readonly close: () => void;
 }
 
-/** The text form of a token, as a Map key. */
+/** Returns the text form of a token, as a Map key. */
 export function tokenKey(token: Token): string {
   return Buffer.from(token).toString("hex");
 }

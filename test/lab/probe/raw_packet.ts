@@ -1,7 +1,7 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 
 /**
- * The payload of what a raw socket receives: IPv4 ones come with their IP header (raw(7)), IPv6 ones without.
+ * Returns the payload of a packet from a raw socket: IPv4 packets have their IP header (raw(7)), IPv6 packets do not.
  *
  * @returns undefined when the packet is too short for the header it announces
  */
@@ -11,7 +11,7 @@ export function payloadOf(family: Family, received: Uint8Array): Uint8Array | un
   return headerLength >= 20 && received.length >= headerLength ? received.subarray(headerLength) : undefined;
 }
 
-/** The Internet checksum (RFC 1071) over bytes whose checksum field is zero. */
+/** Returns the Internet checksum (RFC 1071) of bytes whose checksum field is zero. */
 export function internetChecksum(bytes: Uint8Array): number {
   let sum = 0;
   for (let i = 0; i < bytes.length; i += 2) sum += ((bytes[i] ?? 0) << 8) | (bytes[i + 1] ?? 0);

@@ -16,10 +16,10 @@ const SOURCE_PORTS = 40_000;
 let attempts = 0;
 
 /**
- * SCTP: an INIT that carries the token, and an INIT ACK that carries it back as its cookie.
+ * SCTP: an INIT with the token, and an INIT ACK that returns it as its cookie.
  *
- * Both ends are crafted on raw sockets, so the kernel needs no SCTP; connection tracking and NAT see a real
- * association being set up.
+ * Both ends use raw sockets, so the kernel needs no SCTP; connection tracking and NAT see the setup of a real
+ * association.
  */
 export const sctp: Protocol = {
   respond(poller, at, sighting) {

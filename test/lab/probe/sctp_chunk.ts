@@ -16,15 +16,15 @@ export const ChunkType = { DATA: 0, INIT: 1, INIT_ACK: 2, COOKIE_ECHO: 10, COOKI
 export interface SctpChunk {
   readonly sourcePort: number;
   readonly destinationPort: number;
-  /** 0 in an INIT; otherwise the initiate tag of who receives it. */
+  /** 0 in an INIT; otherwise the receiver's initiate tag. */
   readonly verificationTag: number;
   readonly chunkType: number;
   readonly flags: number;
-  /** The chunk behind its header. */
+  /** The chunk after its header. */
   readonly value: Uint8Array;
 }
 
-/** The bytes of a packet, with its checksum. */
+/** Returns the bytes of a packet, with its checksum. */
 export function encodeChunk({ value, ...header }: SctpChunk): Uint8Array {
   const length = CHUNK_HEADER_SIZE + value.length;
   // A chunk is padded to words; its length does not count that.
@@ -37,12 +37,15 @@ export function encodeChunk({ value, ...header }: SctpChunk): Uint8Array {
   view.setUint8(COMMON_HEADER_SIZE + 1, header.flags);
   view.setUint16(COMMON_HEADER_SIZE + 2, length);
   bytes.set(value, COMMON_HEADER_SIZE + CHUNK_HEADER_SIZE);
-  // Section 6.8: the one field that is sent with its low byte first.
+  // Section 6.8: the only field that is sent with its low byte first.
   view.setUint32(8, crc32c(bytes), true);
   return bytes;
 }
 
-/** The value of an INIT or INIT ACK without parameters (RFC 9260 section 3.3.2). @param tag never 0; it is the first number, too */
+/**
+ * Returns an INIT's or INIT ACK's value without parameters (RFC 9260 section 3.3.2). @param tag never 0; also the first
+ * number
+ */
 export function initiation(tag: number): Uint8Array {
   const value = new Uint8Array(16);
   const view = new DataView(value.buffer);
@@ -54,7 +57,7 @@ export function initiation(tag: number): Uint8Array {
   return value;
 }
 
-/** Reads the first chunk of a packet; undefined for one that is cut off, or whose checksum is wrong. */
+/** Reads the first chunk of a packet; undefined for a truncated one, or a wrong checksum. */
 export function decodeChunk(bytes: Uint8Array): SctpChunk | undefined {
   if (bytes.length < COMMON_HEADER_SIZE + CHUNK_HEADER_SIZE) return undefined;
   const zeroed = bytes.slice();

@@ -1,13 +1,13 @@
 import type { Token } from "./protocol.ts";
 import { ChunkType, decodeChunk, encodeChunk, initiation } from "./sctp_chunk.ts";
 
-/** Of an INIT and an INIT ACK, behind the chunk's header. */
+/** The size of an INIT or INIT ACK after the chunk's header. */
 const INIT_SIZE = 16;
 const PARAMETER_HEADER_SIZE = 4;
 
-/** In an INIT: a type of ours whose high bits 10 tell receivers to skip it silently (section 3.2.1). */
+/** In an INIT: our own type, whose high bits 10 tell receivers to skip it silently (section 3.2.1). */
 const TOKEN_PARAMETER = 0x8db7;
-/** In an INIT ACK: the state cookie, whose content is the responder's own business. */
+/** In an INIT ACK: the state cookie, whose content only the responder uses. */
 const STATE_COOKIE_PARAMETER = 7;
 
 /** An SCTP packet with one INIT or INIT ACK chunk that carries a token. */
@@ -22,7 +22,7 @@ export interface SctpPacket {
   readonly token: Token;
 }
 
-/** The bytes of a packet, with its checksum. */
+/** Returns the bytes of a packet, with its checksum. */
 export function encodeSctp({ initiateTag, token, ...header }: SctpPacket): Uint8Array {
   const parameterSize = PARAMETER_HEADER_SIZE + token.length;
   const value = new Uint8Array(INIT_SIZE + parameterSize);
@@ -34,7 +34,7 @@ export function encodeSctp({ initiateTag, token, ...header }: SctpPacket): Uint8
   return encodeChunk({ ...header, flags: 0, value });
 }
 
-/** Reads what {@link encodeSctp} writes; undefined for every other packet, one with a wrong checksum included. */
+/** Reads a packet of {@link encodeSctp}; undefined for every other packet, including one with a wrong checksum. */
 export function decodeSctp(bytes: Uint8Array): SctpPacket | undefined {
   const chunk = decodeChunk(bytes);
   if (chunk === undefined) return undefined;

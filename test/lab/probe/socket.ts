@@ -22,7 +22,7 @@ const IPV6_RECVERR = 25;
 const LARGEST_DATAGRAM = 65_536;
 const ANY = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
 
-/** What a receive brought: bytes, the end of the stream, nothing yet, or a refusal with its (positive) errno. */
+/** The result of a receive: bytes, the end of the stream, nothing yet, or a refusal with its (positive) errno. */
 export type Received =
   | { readonly kind: "data"; readonly data: Uint8Array; readonly from: Endpoint | undefined }
   | { readonly kind: "end" }
@@ -33,7 +33,7 @@ const buffer = new Uint8Array(LARGEST_DATAGRAM);
 const sender = new Uint8Array(SOCKADDR_SIZE);
 
 /**
- * A non-blocking socket of a lab namespace. It stays there wherever the thread goes.
+ * A non-blocking socket of a lab namespace. It stays there, whatever namespace the thread enters.
  *
  * Methods return 0 or more, or minus the errno.
  */
@@ -60,23 +60,23 @@ export class ProbeSocket {
   }
 
   /**
-   * Takes a local port, which nobody else may have then; 0 is one of the kernel's choice.
+   * Takes a local port exclusively; 0 lets the kernel choose one.
    *
    * @param address one of this namespace; undefined leaves it to the route
-   * @returns minus the errno where the port is taken or the address not of this namespace
+   * @returns minus the errno if the port is taken or the address does not belong to this namespace
    */
   bindOwn(family: Family, port: number, address?: Address): number {
     return this.#calls.bind(this.fd, encodeEndpoint({ address: address ?? ANY[family], port }));
   }
 
-  /** Connects, and from then on learns of every ICMP error the kernel attributes to this socket (ip(7), IP_RECVERR). */
+  /** Connects, and from then on gets every ICMP error that the kernel attributes to this socket (ip(7), IP_RECVERR). */
   connect(remote: Endpoint): number {
     const isV4 = familyOf(remote.address) === 4;
     this.#calls.setsockopt(this.fd, isV4 ? IPPROTO_IP : IPPROTO_IPV6, isV4 ? IP_RECVERR : IPV6_RECVERR, intBytes(1));
     return this.#calls.connect(this.fd, encodeEndpoint(remote));
   }
 
-  /** @throws SyscallError when the address is taken or not of this namespace */
+  /** @throws SyscallError when the address is taken or does not belong to this namespace */
   bind(local: Endpoint): void {
     this.#calls.setsockopt(this.fd, SOL_SOCKET, SO_REUSEADDR, intBytes(1));
     check(this.#calls.bind(this.fd, encodeEndpoint(local)), `bind ${formatAddress(local.address)} port ${local.port}`);
@@ -111,7 +111,7 @@ export class ProbeSocket {
     return { kind: "data", data: buffer.slice(0, length), from };
   }
 
-  /** Everything that can be received now, up to and including an end or a refusal. */
+  /** Yields everything that can be received now, up to and including an end or a refusal. */
   *drain(): Generator<Exclude<Received, { readonly kind: "nothing" }>> {
     for (;;) {
       const next = this.receive();
@@ -121,7 +121,7 @@ export class ProbeSocket {
     }
   }
 
-  /** The pending error of an asynchronous connect: a positive errno, or 0. */
+  /** Returns the pending error of an asynchronous connect: a positive errno, or 0. */
   takeError(): number {
     const value = new Uint8Array(4);
     this.#calls.getsockopt(this.fd, SOL_SOCKET, SO_ERROR, value);

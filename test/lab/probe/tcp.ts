@@ -6,7 +6,7 @@ import type { Protocol } from "./protocol.ts";
 import { isSameToken, TOKEN_SIZE } from "./protocol.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 
-/** TCP: connect, send the token, read it back, as often as asked. */
+/** TCP: connects, sends the token and reads it back, as often as requested. */
 export const tcp: Protocol = {
   respond(poller, at, sighting) {
     const listener = ProbeSocket.open(at.namespace, familyOf(at.address), SocketType.STREAM);

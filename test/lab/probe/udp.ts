@@ -5,7 +5,7 @@ import type { Protocol } from "./protocol.ts";
 import { isSameToken } from "./protocol.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 
-/** UDP: a datagram that is the token, sent back as it came. */
+/** UDP: a datagram that consists of the token and is sent back unchanged. */
 export const udp: Protocol = {
   respond(poller, at, sighting) {
     const socket = ProbeSocket.open(at.namespace, familyOf(at.address), SocketType.DATAGRAM);
