@@ -115,7 +115,7 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
   const group = groupOf(apiVersion);
   const version = apiVersion.slice(group === "" ? 0 : group.length + 1);
   const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
-  // A policy of an unknown kind must be reported, whatever its group: what it closes stays open.
+  // Ignoring a policy of an unknown kind in silence, whatever its group, would leave open what it closes.
   if (isForeignPolicy(apiVersion, kind)) {
     const way =
       group === CLUSTER_POLICIES

@@ -14,8 +14,8 @@ export const PODS_TABLE = 107;
 export const RULE_PRIORITY = 107;
 
 /**
- * The metric of our routes. It tells them from the plugin's routes in a pod, which have the same protocol: a node
- * may be a pod of another cluster.
+ * The metric of our routes. It distinguishes them from the plugin's routes in a pod, which have the same protocol: a
+ * node may be a pod of another cluster.
  */
 export const ROUTE_PRIORITY = 107;
 

@@ -19,9 +19,9 @@ const MOST_RULES = 65_536;
 /**
  * Reads a networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
  *
- * An invalid peer, port or rule is left out and reported: the policy still isolates the pods that it selects, and allows
- * less than intended, never more. The same holds for rules that are not a list. If the policy types cannot be read, it
- * isolates in both directions. The pod selector must be readable.
+ * An invalid peer, port or rule is left out and reported: the policy still isolates the pods that it selects, and
+ * allows less than intended, never more. The same holds for rules that are not a list. If the policy types cannot be
+ * read, it isolates in both directions. The pod selector must be readable.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -74,7 +74,7 @@ function orClosed<T>(spec: Reader, read: () => T, closed: { readonly value: T; r
   }
 }
 
-/** Reads the rules of a direction, or none of too many: to refuse the policy would leave open what it isolates. */
+/** Reads the rules of a direction; none if there are too many. Refusing the policy would open what it isolates. */
 function readRules(
   spec: Reader,
   key: "ingress" | "egress",
