@@ -114,7 +114,7 @@ function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
 }
 
 function outside(field: "ip saddr" | "ip daddr" | "ct original ip daddr"): readonly Match[] {
-  return [inPrefix(field, LOOPBACK[4]), not(equals("iifname", "lo"))];
+  return [inPrefix(field, parseCidr("127.0.0.0/8")), not(equals("iifname", "lo"))];
 }
 
 function toUnserved(hook: "input" | "forward" | "output"): readonly Rule[] {

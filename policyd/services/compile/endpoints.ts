@@ -35,10 +35,22 @@ export interface PortEndpoints {
   readonly ignored: readonly Address[];
 }
 
-/** Addresses that no host on a network has. */
+/** Addresses that no host on a network has: loopback, link-local, multicast, unspecified (RFC 6890). */
+const SPECIAL: readonly Cidr[] = [
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "224.0.0.0/4",
+  "0.0.0.0/8",
+  "255.255.255.255/32",
+  "::/128",
+  "::1/128",
+  "fe80::/10",
+  "ff00::/8",
+].map((text) => parseCidr(text));
+
 const SPECIAL_OF: Readonly<Record<RuleFamily, readonly Cidr[]>> = {
-  4: [LOOPBACK[4], LINK_LOCAL[4], MULTICAST[4], UNSPECIFIED[4], BROADCAST],
-  6: [LOOPBACK[6], LINK_LOCAL[6], MULTICAST[6], UNSPECIFIED[6]],
+  4: SPECIAL.filter((cidr) => cidrFamily(cidr) === 4),
+  6: SPECIAL.filter((cidr) => cidrFamily(cidr) === 6),
 };
 
 /** Returns whether an address can be neither an endpoint's nor a frontend's. */

@@ -12,6 +12,7 @@ import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
 
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
+const LOOPBACK = { 4: rangeOf(parseCidr("127.0.0.0/8")), 6: rangeOf(parseCidr("::1/128")) } as const;
 
 /** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
 export function localPodElements(addresses: readonly Address[]): readonly Claim[] {

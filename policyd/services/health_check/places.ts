@@ -14,6 +14,8 @@ export interface Place {
 }
 
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+/** Listening at these addresses needs the name of the link as well. */
+const LINK_LOCAL = parseCidr("fe80::/10");
 
 /**
  * Returns the addresses at which the node answers health checks: all, or those of its own that serve NodePorts.
@@ -29,8 +31,7 @@ export function answeringAddresses(
 ): readonly Address[] {
   if (configured.length === 0) return ANY;
   return [...new Set(present)].filter(
-    // Listening at a link-local address of IPv6 needs the name of the link as well.
-    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL[6], address),
+    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL, address),
   );
 }
 
