@@ -38,9 +38,8 @@ export interface RecordedFailure extends FailureSeconds, Pick<Failure, "reason">
 export type RecordedFailures = () => readonly RecordedFailure[];
 
 /**
- * Returns a function that reads the failures which the plugin notes in its run directory (cni/status/). Files that are
- * torn, too large, not regular or of another boot do not count, nor do failures that have not recurred for five
- * minutes.
+ * Returns a function that reads the failures noted by the plugin in its run directory (cni/status/). Files that are
+ * torn, too large, not regular or of another boot do not count, nor do failures that have not recurred for 5 minutes.
  */
 export function recordedFailures(
   node: FailureReader & { readonly files: Pick<StoreFileSystem, "readSmallFile" | "readDirectory"> },
@@ -82,7 +81,7 @@ export interface AttachmentFailuresParts {
 
 /**
  * Reports that pods cannot be attached on this node: once as an Event and in the log when that begins, and in the
- * status and the metrics for as long as it lasts (STATUS-05). The next daemon reports ADDs that failed while none ran
+ * status and the metrics as long as it lasts (STATUS-05). The next daemon reports ADDs that failed while none ran
  * (STATUS-06).
  *
  * The plugin notes failures in files, since the daemon may be the one that does not answer.

@@ -16,7 +16,7 @@ export interface LinkWriter {
 /** The range of the interface groups we use; lower numbers are for administrators (/etc/iproute2/group). */
 const LOWEST_GROUP = 0x4000_0000;
 const HIGHEST_GROUP = 0x7fff_ffff;
-/** The largest number of checks for a link: the removal mostly has the lock before the first, else before the second. */
+/** The most checks for a link: the removal mostly has the lock before the first one, otherwise before the second. */
 const QUESTIONS = 3;
 
 /** A pod's link, and the pod's addresses with neighbour entries on its bridge. */

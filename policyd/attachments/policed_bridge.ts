@@ -2,8 +2,7 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /**
- * Refuses a pod that is not on the bridge whose packets the rules of policies cover (POD-08): no policy would hold for
- * it.
+ * Refuses a pod that is not on the bridge of which the rules of policies see the packets (POD-08).
  *
  * @param bridge the daemon's; undefined where no policies are enforced
  * @throws DrawbridgeError ERR_CONFIGURATION for a pod on another bridge

@@ -118,9 +118,8 @@ export function supersededBy(
 }
 
 /**
- * Returns the attachments that are superseded by others with the same address, where the order in which they came is
- * unknown: the one whose link exists keeps the address, otherwise the first. Links are checked only where an address is
- * shared.
+ * Returns the attachments superseded by others with the same address, if the order in which they came is unknown: the
+ * one whose link exists keeps the address, otherwise the first. Links are checked only for shared addresses.
  */
 export function supersededAmong(
   attachments: readonly AttachmentRecord[],

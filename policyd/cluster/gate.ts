@@ -65,12 +65,10 @@ const GATES: readonly Gate[] = [
 ];
 
 /**
- * Turns one value of unknown JSON into an object of the model. It is the only way into the model, for files and the
- * API.
+ * Turns one value of unknown JSON into an object of the model: the only way into it, for files and the API alike.
  *
- * Fields that are used are checked strictly, and others are ignored. An invalid part is left out where the rest does
- * not depend on it and its absence opens nothing; otherwise the object is refused. Every message begins with kind and
- * key.
+ * Used fields are checked strictly, and others are ignored. An invalid part is left out where the rest does not depend
+ * on it and its absence opens nothing; otherwise the object is refused. Every message begins with kind and key.
  */
 export function judge(value: unknown): Verdict {
   const problems = new ProblemList();

@@ -10,11 +10,10 @@ import type { JudgedNodes, JudgeOptions } from "./node_verdict.ts";
  * Decides which pod CIDRs and InternalIPs are believed of each Node. All parts of the daemon use this verdict.
  *
  * A kubelet writes its own addresses, a controller the pod CIDRs. So an address must not take anything from another
- * node. An address is not used if it is in a node's pod CIDR, in a range of Services, or an address of this node. A pod
- * CIDR is refused for another node's address only if that is a first address that was in use before. An address that
- * two nodes claim stays with the one that had it before, and is used for neither where none had it. Of overlapping pod
- * CIDRs only one that was used before counts. A pod CIDR that overlaps this node's own, or has an address of this node,
- * is refused.
+ * node. It is not used if it is in a node's pod CIDR, in a range of Services, or an address of this node. A pod CIDR is
+ * refused for another node's address only if that is a first address that was in use before. An address that two nodes
+ * claim stays with the one that had it before, and is used for neither where none had it. Of overlapping pod CIDRs only
+ * one that was used before counts. A pod CIDR that overlaps this node's own, or has its address, is refused.
  */
 export function judgeNodes(nodes: Iterable<Node>, options: JudgeOptions): JudgedNodes {
   const sorted = [...nodes].sort((a, b) => (a.name < b.name ? -1 : 1));

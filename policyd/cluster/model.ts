@@ -2,8 +2,8 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 
 /**
- * An object of the cluster: the fields of eight kinds that Drawbridge uses, with defaults filled in, and addresses and
- * ports parsed.
+ * The fields of an object that Drawbridge uses, for eight kinds, with defaults filled in and addresses and ports
+ * parsed.
  *
  * All values are frozen, and only the gates in `gate/` make them, whatever the source of an object. An absent field is
  * undefined and never missing, so that two objects are equal when their values are.

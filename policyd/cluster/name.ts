@@ -32,8 +32,7 @@ export function expectLabelName(value: unknown, field: string): string {
 }
 
 /**
- * Returns the name of a container's port (IANA service name, RFC 6335). It has a letter, so it is not taken for a
- * number.
+ * Returns the name of a container's port (IANA service name, RFC 6335). It has a letter, so that it is not a number.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

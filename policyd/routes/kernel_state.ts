@@ -105,8 +105,7 @@ export type Step =
 /** Access to the kernel's links and routes, as {@link ./routes_dataplane.ts} needs it. */
 export interface RouteKernel {
   /**
-   * Reads the whole state, in slices since there may be tens of thousands of routes. Call no other method before it is
-   * done.
+   * Reads the whole state, in slices since there may be tens of thousands of routes. Call no other method meanwhile.
    *
    * @throws DrawbridgeError when the kernel does not answer
    */

@@ -10,9 +10,8 @@ export function expectAddress(value: unknown, field: string): Address {
 }
 
 /**
- * Returns the network of a prefix, with host bits cleared, as the API server and every engine read it. A prefix of
- * IPv4-mapped addresses is refused: some read it as IPv4, as IPv6 it has no packets, and a Deny of it would deny
- * nothing.
+ * Returns the network of a prefix, with host bits cleared, as the API server and every engine read it. IPv4-mapped
+ * prefixes are refused: some read them as IPv4, as IPv6 they have no packets, and a Deny of one would deny nothing.
  *
  * @throws DrawbridgeError ERR_OBJECT for another type or mapped addresses, ERR_ADDRESS for another text
  */

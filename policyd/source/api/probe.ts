@@ -18,8 +18,7 @@ const WATCH_HOLDS = 200;
 const PATIENCE = 10_000;
 
 /**
- * Checks with the smallest requests that a server lists and that watches hold: a list of one object, and a watch from
- * there.
+ * Checks with the smallest requests that a server lists and watches hold: a list of one object, and a watch from it.
  *
  * @param done called once, after ten seconds at the latest
  * @returns a function that cancels the probe; after that `done` is not called

@@ -117,9 +117,8 @@ export class Reflector {
   }
 
   /**
-   * The clock's time from which it may retry if the server is healthy: the earliest end of a wait, or the moment when
-   * an answer is late. Undefined while the objects are up to date, and for a wait that does not depend on the server's
-   * health.
+   * The clock's time from which it may retry if the server is healthy: the earliest end of a wait, or when an answer is
+   * late. Undefined while the objects are up to date, and for a wait that does not depend on the server's health.
    */
   get earliest(): number | undefined {
     const reading = this.#reading;

@@ -4,9 +4,7 @@ import { newestOf } from "./serving.ts";
 
 /** The state of following one kind of objects. */
 export interface ReflectorState {
-  /**
-   * "waiting" for the next attempt; "listing" page by page; "streaming" the list that begins a watch; "watching".
-   */
+  /** "waiting" for the next attempt; "listing" page by page; "streaming" the list that begins a watch; "watching". */
   readonly phase: "waiting" | "listing" | "streaming" | "watching";
   /** The kind of the next attempt. */
   readonly next: "list" | "watch";
@@ -320,8 +318,8 @@ function hasNoWatchList(failure: Failure): boolean {
 
 /**
  * Whether the next attempt has to list again. A server that is only unhealthy, or does not accept our credentials now,
- * may still have our resource version. One that keeps refusing in a watch, or with 504, may have lost it, as after a
- * restore of etcd.
+ * may still have our resource version. One that keeps refusing in a watch, or with 504, may have lost it: a restored
+ * etcd.
  */
 function needsList(failure: Failure, failures: number): boolean {
   if (failure.type !== "refused") return false;
