@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /**
- * Refuses a pod that is not on the bridge of which the rules of policies see the packets (POD-08).
+ * Refuses a pod on another bridge than the daemon's (POD-08): the rules of policies see only that bridge's packets.
  *
  * @param bridge the daemon's; undefined where no policies are enforced
  * @throws DrawbridgeError ERR_CONFIGURATION for a pod on another bridge
