@@ -10,7 +10,7 @@ import { podRecord } from "../../../support/node/held_daemon.ts";
 
 const QUARTER = 900_000;
 
-/** Ended sandboxes with links, marks and time of the test's. */
+/** Makes an `EndedSandboxes` whose links, marks and clock the test controls. */
 function watch(records: readonly AttachmentRecord[]) {
   const clock = new FakeClock();
   const attachments = new AttachmentRegistry();
@@ -65,11 +65,11 @@ const podOf = (name: string, changes: Partial<Pod> = {}): Pod => ({
   ...changes,
 });
 
-describe("policyd/attachments: sandboxes that ended without DEL", () => {
+describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   const holder = podRecord("a");
   const taker = podRecord("b", { pod: { namespace: "n", name: "b", uid: "other" } });
 
-  it("ENDED-01: one gives way when its link and its Pod are gone, and not while either is there", () => {
+  it("ENDED-01: a sandbox gives way only when both its link and its Pod are gone", () => {
     const { ended, links, setPods } = watch([holder]);
     ended.begin();
     setPods(podOf("a"));
@@ -83,7 +83,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.equal(ended.givesWay(holder, taker), false, "its link is there");
   });
 
-  it("ENDED-01: a Pod that has finished, has another uid or is on another node now is gone", () => {
+  it("ENDED-01: a Pod that has finished, has another uid or is on another node counts as gone", () => {
     for (const changes of [{ phase: "Succeeded" }, { phase: "Failed" }, { uid: "v" }, { nodeName: "node2" }] as const) {
       const { ended, links, setPods } = watch([holder]);
       ended.begin();
@@ -94,7 +94,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     }
   });
 
-  it("ENDED-01: an ADD that is under way is not taken for ended, for a minute after its registration", async () => {
+  it("ENDED-01: an ADD that is under way does not count as ended for a minute after its registration", async () => {
     const { ended, attachments, links, clock, marks } = watch([]);
     ended.begin();
     ended.synced();
@@ -110,7 +110,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.equal(ended.givesWay(holder, taker), false);
   });
 
-  it("ENDED-01: a record without a link is not taken for ended within 5 seconds of the daemon's start", () => {
+  it("ENDED-01: a record without a link does not count as ended within 5 seconds of the daemon's start", () => {
     const { ended, links, clock } = watch([holder]);
     links.clear();
     ended.begin();
@@ -120,7 +120,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.equal(ended.givesWay(holder, taker), true);
   });
 
-  it("ENDED-01: nothing counts as gone before all objects are read", () => {
+  it("ENDED-01: no Pod counts as gone before all objects are read", () => {
     const { ended, links } = watch([holder]);
     ended.begin();
     links.clear();
@@ -129,7 +129,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.equal(ended.givesWay(holder, taker), true);
   });
 
-  it("ENDED-02: an earlier sandbox of the same Pod gives way with its link, one of another Pod of that name without", () => {
+  it("ENDED-02: a Pod's earlier sandbox gives way even with its link, that of another Pod with the same name only without", () => {
     const { ended, links } = watch([holder]);
     ended.begin();
     const second = podRecord("b", { pod: { namespace: "n", name: "a", uid: "u" } });
@@ -139,7 +139,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.deepEqual([ended.givesWay(holder, second), ended.givesWay(holder, heir)], [true, true]);
   });
 
-  it("ENDED-02: neither a sandbox without a Pod nor one without a uid counts as an earlier one of the same Pod", () => {
+  it("ENDED-02: neither a sandbox without a Pod nor one without a uid counts as an earlier sandbox of the same Pod", () => {
     const { ended } = watch([holder]);
     ended.begin();
     const { pod: _, ...nameless } = podRecord("b");
@@ -148,7 +148,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.equal(ended.givesWay(old, podRecord("c", { pod: { namespace: "n", name: "a", uid: "" } })), false);
   });
 
-  it("ENDED-03: an ended one is marked, and forgotten after a quarter of an hour; one that is there is neither", async () => {
+  it("ENDED-03: an ended sandbox is marked and forgotten after a quarter of an hour, and a live one is neither", async () => {
     const alive = podRecord("z");
     const { ended, links, clock, marks, forgotten, attachments } = watch([holder, alive]);
     ended.begin();
@@ -164,7 +164,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.deepEqual([forgotten, attachments.size], [["a"], 1]);
   });
 
-  it("ENDED-03: one whose DEL found no daemon, so that neither record nor link is there, is forgotten at the next look", async () => {
+  it("ENDED-03: a sandbox whose DEL found no daemon, so that its record and link are gone, is forgotten at the next check", async () => {
     const alive = podRecord("z");
     const { ended, links, unrecorded, clock, forgotten, setPods } = watch([holder, alive]);
     ended.begin();
@@ -180,7 +180,7 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     assert.deepEqual(forgotten, ["a"]);
   });
 
-  it("ENDED-03: one whose link or Pod comes back is marked no longer", () => {
+  it("ENDED-03: a sandbox whose Pod comes back loses its mark", () => {
     const { ended, links, clock, marks, setPods } = watch([holder]);
     ended.begin();
     ended.synced();

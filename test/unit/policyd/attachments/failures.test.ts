@@ -36,7 +36,7 @@ describe("policyd/attachments/failures", () => {
   }
 
   for (const cause of FAILURE_CAUSES) {
-    it(`STATUS-05: a failure of the class ${cause} is one Event, a problem and seconds, until an ADD succeeds`, () => {
+    it(`STATUS-05: a failure of the class ${cause} gives one Event, a problem and a duration until an ADD succeeds`, () => {
       const { failures, events, see } = follow();
       assert.deepEqual([failures.problems(), failures.seconds(), events.notices], [[], [], []]);
       see(failing("pods", cause, 3));
@@ -54,7 +54,7 @@ describe("policyd/attachments/failures", () => {
     });
   }
 
-  it("STATUS-05: causes that alternate are reported once each, and networks on their own", () => {
+  it("STATUS-05: causes that alternate are reported once each, for each network separately", () => {
     const { failures, events, see } = follow();
     for (let round = 0; round < 5; round++) {
       see(failing("pods", "daemon"), failing("others", "ports"));
@@ -72,20 +72,20 @@ describe("policyd/attachments/failures", () => {
     );
   });
 
-  it("STATUS-06: what failed before the daemon began is reported when it begins; a daemon that stops looks no more", async () => {
+  it("STATUS-06: a failure from before the daemon's start is reported at the start, and a stopped daemon checks no more", async () => {
     const { failures, events, clock } = follow([failing("pods", "daemon")]);
     assert.equal(events.notices.length, 1);
     await failures.stop();
     assert.equal(clock.pending, 0);
   });
 
-  describe("of the plugin's files", () => {
+  describe("the plugin's failure files", () => {
     const path = (kind: string, network = "pods"): string => `${directory()}/failures/${kind}/${network}.json`;
     const list = () => recordedFailures(fakeNode(directory()), directory())();
     const note = (kind: "attach" | "full", cause: FailureCause, network = "pods"): void =>
       noteFailure(fakeNode(directory()), directory(), network, kind, { reason: "x", cause });
 
-    it("STATUS-05: both kinds are read, a failure of the node first, and a record without a cause is of the class other", () => {
+    it('STATUS-05: both kinds of failure are read, the node\'s first, and a record without a cause has the class "other"', () => {
       assert.deepEqual(list(), []);
       note("full", "addresses");
       assert.deepEqual(
@@ -105,7 +105,7 @@ describe("policyd/attachments/failures", () => {
       assert.equal(list()[0]?.cause, "other");
     });
 
-    it("STATUS-05: torn, large, foreign and old files do not count, and nothing waits for a pipe", () => {
+    it("STATUS-05: torn, large, foreign and old failure files do not count, and a pipe in their place blocks nothing", () => {
       note("full", "addresses");
       const noted = readFileSync(path("full"), "utf8");
       const { last, since } = JSON.parse(noted) as { readonly last: number; readonly since: number };
@@ -137,7 +137,7 @@ describe("policyd/attachments/failures", () => {
       assert.deepEqual(list(), [], "a file in the place of the directory");
     });
 
-    it("STATUS-05: 64 networks at most are followed", () => {
+    it("STATUS-05: at most 64 networks are followed", () => {
       for (let i = 0; i < 70; i++) note("full", "addresses", `n${i}`);
       assert.equal(list().length, 64);
     });

@@ -8,7 +8,7 @@ import { attachmentRecord } from "../../../support/attachment_record.ts";
 describe("policyd/attachments/registry", () => {
   const base = useTemporaryDirectory();
 
-  it("reads the records of this boot, of every network, and tells what is none", () => {
+  it("the registry loads this boot's records of every network, and reports a file that is not a record", () => {
     const records = [
       attachmentRecord(),
       attachmentRecord({ network: "other" }),
@@ -26,13 +26,13 @@ describe("policyd/attachments/registry", () => {
     assert.match(problems[0] ?? "", /torn:eth0\.json: no JSON/);
   });
 
-  it("is empty where nothing was ever attached", () => {
+  it("the registry is empty when the directory of records does not exist", () => {
     const registry = new AttachmentRegistry();
     assert.deepEqual(registry.load({ stateDirectory: `${base()}/none`, bootId: "", files: realFileSystem }), []);
     assert.equal(registry.size, 0);
   });
 
-  it("replaces an attachment of the same names and removes it once", () => {
+  it("an attachment replaces the one with the same names, and is removed once", () => {
     const registry = new AttachmentRegistry();
     registry.add(attachmentRecord({ bridge: "old" }));
     registry.add(attachmentRecord());

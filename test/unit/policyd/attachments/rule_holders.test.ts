@@ -7,7 +7,7 @@ import { attachmentRecord } from "../../../support/attachment_record.ts";
 
 const RULES = { serviceCidrs: [], nonMasqueradeCidrs: [parseCidr("10.244.0.0/16")] };
 
-/** A pod with its own container and addresses by a number. */
+/** A pod whose container ID and addresses are made from a number. */
 function pod(number: number, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
   return attachmentRecord({
     containerId: `c${number}`,
@@ -25,7 +25,7 @@ function port(hostPort: number, hostIp?: string): Pick<AttachmentRecord, "portMa
 }
 
 describe("policyd/attachments rule holders", () => {
-  it("R6: a port is one attachment's, whoever keeps its rules, until it is released", () => {
+  it("R6: a host port belongs to one attachment until it is released, whether the plugin or the daemon keeps its rules", () => {
     const holders = new RuleHolders();
     const { policyd: _policyd, ...alone } = pod(1, port(80));
     const second = pod(2, port(80, "192.0.2.1"));
@@ -43,7 +43,7 @@ describe("policyd/attachments rule holders", () => {
     assert.equal(holders.take(second), undefined);
   });
 
-  it("the same attachment may come again, with other ports", () => {
+  it("an attachment that comes again with other ports replaces its own ports", () => {
     const holders = new RuleHolders();
     holders.take(pod(1, port(80)));
     const again = pod(1, port(81));
@@ -52,7 +52,7 @@ describe("policyd/attachments rule holders", () => {
     assert.equal(holders.take(pod(3, port(81)))?.holder, again);
   });
 
-  it("B11: an address is masqueraded for one alone, since the kernel takes no ranges that overlap", () => {
+  it("B11: an address is masqueraded for only one attachment, since the kernel takes no overlapping ranges", () => {
     const holders = new RuleHolders();
     const first = pod(1, { ipMasq: true });
     const other = pod(2, { ipMasq: true, network: "other", addresses: first.addresses });
@@ -67,13 +67,13 @@ describe("policyd/attachments rule holders", () => {
     assert.equal(holders.take(alone), undefined, "its rules are in another table");
   });
 
-  it("names nobody in characters that a log or a terminal would act on", () => {
+  it("the message about a taken host port shows no characters that a log or a terminal would act on", () => {
     const holders = new RuleHolders();
     holders.take(pod(1, { ...port(80), pod: { namespace: "a\n\u001b[2J", name: "b", uid: "u" } }));
     assert.match(holders.take(pod(2, port(80)))?.error.message ?? "", /held by a\?\?\?2J\/b c1;/);
   });
 
-  it("R7: an address of a network that is another's now says who is gone", () => {
+  it("R7: a new attachment supersedes the earlier one with the same address in the same network", () => {
     const next = pod(3, { addresses: pod(1).addresses });
     const elsewhere = pod(4, { network: "other", addresses: next.addresses });
     const gone = supersededBy(next, [pod(1), pod(2), next, elsewhere]);

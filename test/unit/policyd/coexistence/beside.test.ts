@@ -21,7 +21,7 @@ function routesOf({ routes }: BesideEntries): readonly string[] {
   return routes.map(({ destination, index }) => `${formatCidr(destination)} ${index ?? "ours"}`).toSorted();
 }
 
-/** A kernel with these bridges, and what it was asked. */
+/** A kernel with these bridges, which counts reads and changes. */
 class FakeBesideKernel implements BesideKernel {
   present: BesideEntries = { routes: [], proxies: [] };
   found: readonly NeighbouringBridge[] = [];
@@ -78,7 +78,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     });
   });
 
-  it("FOREIGN-03: neighbouring bridges are bridges with a network; our own, other links and single addresses are not", () => {
+  it("FOREIGN-03: neighbouring bridges are other bridges with a network, not ours, other links or single addresses", () => {
     const links = [
       { index: 1, name: "eth0", kind: undefined },
       { index: 2, name: "drawbridge0", kind: "bridge" },
@@ -103,7 +103,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     );
   });
 
-  it("FOREIGN-03: a pod in such a network has a route and a proxy of its own, and both halves lead to the other bridge", () => {
+  it("FOREIGN-03: a pod in another bridge's network has its own route and proxy, and both halves lead to that bridge", () => {
     const pods = ["10.244.1.2", "10.244.9.9", "fd00:244:1::2"].map((one) => parseAddress(one));
     const docker = { index: 9, name: "docker0", networks: [parseCidr("172.17.0.1/16")] };
     const entries = besideEntries(pods, [docker, FLANNEL]);
@@ -124,7 +124,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     assert.deepEqual(besideEntries(pods, [docker]), { routes: [], proxies: [] });
   });
 
-  it("FOREIGN-03: without another bridge a pod asks the kernel for nothing and changes nothing", async () => {
+  it("FOREIGN-03: without another bridge, registering a pod reads and changes nothing in the kernel", async () => {
     beside.begin();
     const record = attachmentRecord();
     attachments.add(record);
@@ -133,7 +133,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     assert.deepEqual([kernel.reads, kernel.changes], [0, 0]);
   });
 
-  it("FOREIGN-03: entries are there when a pod is registered and gone when it is not, and with the other bridge", async () => {
+  it("FOREIGN-03: entries appear when a pod is registered, and go with the pod or with the other bridge", async () => {
     kernel.found = [FLANNEL];
     beside.begin();
     const [first, second] = [
@@ -156,7 +156,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     await beside.stop();
   });
 
-  it("FOREIGN-03: an entry that the kernel refuses is in the status, and tried again at the next look", async () => {
+  it("FOREIGN-03: an entry that the kernel refuses is in the status and is retried at the next sync", async () => {
     kernel.found = [FLANNEL];
     kernel.refusals = ["no buffer space"];
     const record = attachmentRecord();

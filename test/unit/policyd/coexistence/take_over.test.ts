@@ -40,13 +40,13 @@ describe("policyd/coexistence: taking over a bridge", () => {
     await new Promise((settle) => setImmediate(settle));
   }
 
-  it("FOREIGN-02: a bridge without ports of others is taken over at once", async () => {
+  it("FOREIGN-02: a bridge without foreign ports is taken over at once", async () => {
     await start({ foreignPorts: [], isOurs: false });
     assert.deepEqual([isGranted, takeOver.refusal, takeOver.problems()], [true, undefined, []]);
     assert.equal(takeOver.condition.missing(), undefined);
   });
 
-  it("FOREIGN-02: a bridge with ports of others is refused with the way out, reported once, and taken over when they are gone", async () => {
+  it("FOREIGN-02: a bridge with foreign ports is refused with the way out, reported once, and taken over when they are gone", async () => {
     await start({ foreignPorts: ["veth1", "veth2", "veth3", "veth4"], isOurs: false });
     await advance(60_000);
     assert.equal(isGranted, false);
@@ -63,7 +63,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.equal(takeOver.isForbidden, false);
   });
 
-  it("FOREIGN-02: before the daemon has asked for the bridge, nothing of it may be changed where it has ports of others", () => {
+  it("FOREIGN-02: a bridge with foreign ports may not be changed before the daemon has asked for it", () => {
     let ports = ["veth1"];
     let isOurs = false;
     const look = (): BridgeSight => ({ foreignPorts: ports, isOurs });
@@ -76,7 +76,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.deepEqual([takeOver.problems(), events.notices.length], [[], 0]);
   });
 
-  it("FOREIGN-02: ports of others on a bridge under our rules are only reported, also those that come later", async () => {
+  it("FOREIGN-02: foreign ports on a bridge that is already ours are only reported, also those that come later", async () => {
     await start({ foreignPorts: ["eth1"], isOurs: true });
     assert.deepEqual([isGranted, takeOver.refusal], [true, undefined]);
     assert.match(takeOver.problems().join(), /1 port that is not of Drawbridge \(eth1\).*take them off the bridge/);
@@ -89,7 +89,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.equal(takeOver.refusal, undefined);
   });
 
-  it("FOREIGN-02: a kernel that does not tell the ports gets no rules, and one that falls silent later changes nothing", async () => {
+  it("FOREIGN-02: a kernel that cannot list the ports gets no rules, and one that fails to later changes nothing", async () => {
     await start("silent");
     assert.deepEqual([isGranted, takeOver.refusal], [false, "bridge: its ports cannot be read: no answer"]);
     sight = { foreignPorts: [], isOurs: false };
@@ -100,7 +100,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.deepEqual(takeOver.problems(), []);
   });
 
-  it("FOREIGN-02: a port with a pod's name or in a record is ours, and ports of other bridges do not count", () => {
+  it("FOREIGN-02: a port that has a pod's name or is in a record is ours, and ports of other bridges do not count", () => {
     const links = [
       { index: 3, name: "cni0", master: undefined },
       { index: 4, name: "docker0", master: undefined },

@@ -5,7 +5,7 @@ import { readCommandLine } from "../../../../policyd/configuration/command_line.
 describe("policyd/configuration/command_line", () => {
   const read = (...args: readonly string[]) => readCommandLine(args, "1.2.3", () => undefined);
 
-  it("DAEMON-04: tells the fields that are given and where", () => {
+  it("DAEMON-04: the command line gives each field that is set, with the flag that set it", () => {
     const args = [
       "--node-name",
       "n",
@@ -29,13 +29,13 @@ describe("policyd/configuration/command_line", () => {
     assert.deepEqual(read(), { config: undefined, networkNamespace: undefined, flags: {} });
   });
 
-  it("DAEMON-04: takes a path from where it is started, and an empty one as it is", () => {
+  it("DAEMON-04: a relative path starts at the working directory, and an empty path stays empty", () => {
     const { flags } = read("--objects", "objects", "--socket", "");
     assert.equal(flags["objectsDirectory"]?.value, `${process.cwd()}/objects`);
     assert.equal(flags["socketPath"]?.value, "");
   });
 
-  it("DAEMON-04: refuses what it does not know", () => {
+  it("DAEMON-04: unknown flags, arguments and missing values are refused", () => {
     for (const args of [["--node-nam", "n"], ["extra"], ["--objects"]]) {
       assert.throws(
         () => read(...args),
@@ -44,7 +44,7 @@ describe("policyd/configuration/command_line", () => {
     }
   });
 
-  it("prints its help and its version", () => {
+  it("--help prints the help and --version the version", () => {
     for (const [flag, expected] of [
       ["--help", /--objects <directory>/],
       ["--version", /^1\.2\.3\n$/],

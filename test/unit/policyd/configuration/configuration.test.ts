@@ -21,11 +21,11 @@ function refusalOf(read: () => unknown): string {
     assert.ok(error instanceof DrawbridgeError && error.code === "ERR_CONFIGURATION", String(error));
     return error.message;
   }
-  return assert.fail("it was read");
+  return assert.fail("the configuration was accepted");
 }
 
 describe("policyd/configuration", () => {
-  it("FOREIGN-01: daemon and plugin have one default bridge, which no other add-on has", () => {
+  it("FOREIGN-01: the daemon and the plugin have the same default bridge, which no other add-on has", () => {
     const { bridge } = readConfiguration(undefined, { nodeName: flag("node-1") });
     const input = { cniVersion: "1.1.0", name: "pods", type: "drawbridge" };
     const ipam = { type: "host-local", ranges: [[{ subnet: "10.244.1.0/24" }]] };
@@ -38,7 +38,7 @@ describe("policyd/configuration", () => {
     assert.deepEqual(new Set(defaults), new Set(["drawbridge0"]));
   });
 
-  it("DAEMON-04: has a default for everything but the node's name", () => {
+  it("DAEMON-04: every field but the node's name has a default", () => {
     assert.deepEqual(readConfiguration(undefined, { nodeName: flag("node-1") }), {
       nodeName: "node-1",
       objectsDirectory: undefined,
@@ -101,7 +101,7 @@ describe("policyd/configuration", () => {
     );
   });
 
-  it("CLAIM-01 DAEMON-04: protected ports and sockets have a protocol, and each that has none is named", () => {
+  it("CLAIM-01 DAEMON-04: protected ports and sockets need a protocol, and each wrong one is named", () => {
     const { protectedPorts, protectedSockets } = readConfiguration(
       file(
         'nodeName: node-1\nprotectedPorts: [9100/TCP, 4240/UDP]\nprotectedSockets: ["192.0.2.53:53/UDP", "[2001:db8::1]:443/TCP"]\n',
@@ -125,7 +125,7 @@ describe("policyd/configuration", () => {
     assert.match(refusal, /protectedSockets\[0\]: "192\.0\.2\.53\/UDP"; expected an IP address with port and protocol/);
   });
 
-  it("DAEMON-04: a flag beats the file, and the file the default", () => {
+  it("DAEMON-04: a flag overrides the file, and the file overrides the default", () => {
     const text =
       "nodeName: node-1\nlogLevel: debug\nbridge: br1\npodCIDRs: [10.1.0.0/24]\nmarkBits: {bridged: 0x40000000}\n";
     const { nodeName, logLevel, bridge, podCIDRs, markBits } = readConfiguration(file(text), {
@@ -136,7 +136,7 @@ describe("policyd/configuration", () => {
     assert.deepEqual(markBits, { masquerade: 0x1000_0000, bridged: 0x4000_0000 });
   });
 
-  it("DAEMON-04: tells all problems at once, each with field, value and expectation", () => {
+  it("DAEMON-04: all problems are reported at once, each with field, value and expectation", () => {
     const text = `nodeName: Node_1
 objectDirectory: /x
 socketPath: policyd.sock
@@ -209,7 +209,7 @@ minSyncPeriod: 1
     ["---\na: 1", /2 objects; expected one of kind PolicydConfiguration/],
   ];
   for (const [text, message] of refused) {
-    it(`DAEMON-04: refuses ${JSON.stringify(text.slice(0, 40))}`, () => {
+    it(`DAEMON-04: the configuration refuses ${JSON.stringify(text.slice(0, 40))}`, () => {
       assert.match(
         refusalOf(() => readConfiguration(file(`nodeName: node-1\n${text}\n`), {})),
         message,
@@ -217,7 +217,7 @@ minSyncPeriod: 1
     });
   }
 
-  it("DAEMON-04 SYNC-01: the least time between batches is adaptive or a duration, of the file or the command line", () => {
+  it("DAEMON-04 SYNC-01: minSyncPeriod is adaptive or a duration, from the file or the command line", () => {
     const periodOf = (text: string): unknown => readConfiguration(file(`nodeName: node-1\n${text}`), {}).minSyncPeriod;
     assert.deepEqual(["", "minSyncPeriod: adaptive\n", "minSyncPeriod: 0s\n", "minSyncPeriod: 1s\n"].map(periodOf), [
       "adaptive",
@@ -238,7 +238,7 @@ minSyncPeriod: 1
     ]);
   });
 
-  it("DAEMON-04: an address with a port is IPv4 or, in brackets, IPv6; an empty one is none", () => {
+  it("DAEMON-04: an address with a port is IPv4 or IPv6 in brackets, and an empty one means none", () => {
     const addressOf = (text: string) =>
       readConfiguration(undefined, { nodeName: flag("n"), metricsAddress: flag(text) }).metricsAddress;
     assert.deepEqual(addressOf("[fd00::1]:9"), { address: parseAddress("fd00::1"), port: 9 });
@@ -246,14 +246,14 @@ minSyncPeriod: 1
     assert.equal(addressOf(""), undefined);
   });
 
-  it("DAEMON-04: refuses another kind and version", () => {
+  it("DAEMON-04: another kind or version of configuration is refused", () => {
     const text = "apiVersion: drawbridge.dev/v2\nkind: KubeProxyConfiguration\nnodeName: n\n";
     const message = refusalOf(() => readConfiguration({ path: "c.yaml", text }, {}));
     assert.match(message, /apiVersion: "drawbridge\.dev\/v2"; expected drawbridge\.dev\/v1alpha1/);
     assert.match(message, /kind: "KubeProxyConfiguration"; expected PolicydConfiguration/);
   });
 
-  it("DAEMON-04: whatever the fields are, the answer is a configuration or a refusal in one line", () => {
+  it("DAEMON-04: any fields give either a configuration or a DrawbridgeError", () => {
     const names = fc.constantFrom("nodeName", "socketPath", "markBits", "podCIDRs", "syncPeriod", "logLevel", "x\ny");
     fc.assert(
       fc.property(fc.dictionary(names, fc.jsonValue()), (fields) => {

@@ -28,7 +28,7 @@ describe("policyd/configuration/duration", () => {
     });
   }
 
-  it("reads what it prints", () => {
+  it("a duration that is printed is read back as the same duration", () => {
     fc.assert(
       fc.property(fc.nat(), (milliseconds) => {
         assert.equal(parseDuration(formatDuration(milliseconds)), milliseconds);

@@ -10,7 +10,7 @@ describe("docs/configuration.md", () => {
     flag,
   }));
 
-  it("DAEMON-04: names the flag of each field, and every flag", () => {
+  it("DAEMON-04: the reference names the flag of each field, and every flag", () => {
     for (const { field, flag } of rows.filter((row) => row.flag !== "")) {
       const isSwitch = ["tableOwner", "dropLog", "flowLedger"].includes(field);
       const args = isSwitch ? [flag] : [flag, "x"];
@@ -27,7 +27,7 @@ describe("docs/configuration.md", () => {
     assert.ok(flags.length > 10);
   });
 
-  it("DAEMON-04: shows a file that is accepted", () => {
+  it("DAEMON-04: the reference shows a file that is accepted", () => {
     const [, example = ""] = /```yaml\n([^`]+)```/.exec(text) ?? [];
     assert.equal(readConfiguration({ path: "example.yaml", text: example }, {}).minSyncPeriod, 500);
   });

@@ -19,7 +19,7 @@ function objectOf(notice: Notice, instance = "node1"): Readonly<Record<string, u
 }
 
 describe("policyd/events/event", () => {
-  it("EVENT-01: an Event says who tells what of which object, and when", () => {
+  it("EVENT-01: an Event says which daemon reports what about which object, and when", () => {
     const { name, namespace } = eventOf(NOTICE, "node1", TIME);
     assert.equal(namespace, "shop");
     assert.match(name, /^web\.[0-9a-f]{20}$/);
@@ -44,7 +44,7 @@ describe("policyd/events/event", () => {
     });
   });
 
-  it("EVENT-01: of an object without a namespace it is in default; a Node's uid is its name, an unknown one is left out", () => {
+  it("EVENT-01: an Event about an object without a namespace is in default; a Node's uid is its name, an unknown uid is left out", () => {
     const node = { ...NOTICE, regarding: { kind: "Node", key: "node7", uid: "" } } as const;
     assert.equal(eventOf(node, "node1", TIME).namespace, "default");
     assert.deepEqual(objectOf(node)["regarding"], { apiVersion: "v1", kind: "Node", name: "node7", uid: "node7" });
@@ -56,7 +56,7 @@ describe("policyd/events/event", () => {
     });
   });
 
-  it("EVENT-02: the same notice has the same name on every node at any time, and another one has another", () => {
+  it("EVENT-02: the same notice has the same name on every node at any time, and another notice has another name", () => {
     const { name } = eventOf(NOTICE, "node1", TIME);
     assert.equal(eventOf(NOTICE, "node2", TIME + 1).name, name);
     const { regarding } = NOTICE;
@@ -71,7 +71,7 @@ describe("policyd/events/event", () => {
     assert.equal(new Set([name, ...names]).size, 1 + others.length);
   });
 
-  it("EVENT-01: whatever is written in a note, the API server takes the Event, and it is one line of printable characters", () => {
+  it("EVENT-01: whatever a note contains, the API server accepts the Event, and the note is one printable line", () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
     const name = fc.array(label, { minLength: 1, maxLength: 8 }).map((labels) => labels.join(".").slice(0, 253));
@@ -91,7 +91,7 @@ describe("policyd/events/event", () => {
     fc.assert(property, { seed, numRuns: 300 });
   });
 
-  it("EVENT-01: a note that is too long is cut between characters, and ends in a sign of it", () => {
+  it("EVENT-01: a note that is too long is cut between characters and ends in an ellipsis", () => {
     const note = String(objectOf({ ...NOTICE, note: "ü€".repeat(400) })["note"]);
     assert.ok(Buffer.byteLength(note) <= 1024 && Buffer.byteLength(note) > 1018, note);
     assert.match(note, /^(ü€)+ü?…$/);

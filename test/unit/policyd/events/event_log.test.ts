@@ -36,7 +36,7 @@ class World {
     for (const one of notices) this.log.tell(one);
   }
 
-  /** Time passes, in steps after each of which answers arrive. */
+  /** Lets time pass in steps, and answers arrive after each step. */
   async pass(milliseconds: number, step = milliseconds): Promise<void> {
     for (let left = milliseconds; left > 0; left -= step) {
       this.clock.pass(Math.min(step, left));
@@ -48,14 +48,14 @@ class World {
     for (let left = 3; left > 0; left--) await turn();
   }
 
-  /** What was asked, by what it notes. */
+  /** The notes of the Events that were requested. */
   notes(): readonly string[] {
     return this.writer.asked.map(({ body }) => (JSON.parse(body) as { readonly note: string }).note);
   }
 }
 
 describe("policyd/events/event_log", () => {
-  it("EVENT-03: the same is told once, one after the other, and again when the API server may have forgotten it", async () => {
+  it("EVENT-03: the same notice is written once, and again when the API server may have forgotten it, one request at a time", async () => {
     const world = new World();
     world.tell(notice("1"), notice("1"), notice("2"));
     assert.deepEqual(world.notes(), ["1"], "the second waits for the first");
@@ -74,7 +74,7 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual(world.log.counts(), { created: 3, known: 0, suppressed: 0, dropped: 0 });
   });
 
-  it("EVENT-03 DAEMON-09: an Event has the wall clock's time; that it is set is no reason to tell the same again", async () => {
+  it("EVENT-03 DAEMON-09: an Event has the wall clock's time, and setting that clock does not repeat an Event", async () => {
     const world = new World();
     world.tell(notice("1"));
     await world.settle();
@@ -87,7 +87,7 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual([time(1), time(1) - time(0)], [world.clock.time(), 2 * TOLD_MILLISECONDS]);
   });
 
-  it("EVENT-03: what somebody else has told is as good as told, without a word in the log", async () => {
+  it("EVENT-03: a notice that another node has already written counts as written, without a line in the log", async () => {
     const world = new World();
     world.writer.outcomes.push({ type: "known" });
     world.tell(notice("1"));
@@ -99,7 +99,7 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual(world.logger.lines, []);
   });
 
-  it("EVENT-04: of one object so many, then one in each period; others go on", async () => {
+  it("EVENT-04: an object gets a burst of Events and then one per period, without delaying other objects", async () => {
     const world = new World();
     const { burst, period } = RATE_OF_OBJECT;
     for (let i = 0; i < burst + 10; i++) world.tell(notice(`${i}`));
@@ -115,7 +115,7 @@ describe("policyd/events/event_log", () => {
     assert.equal(world.log.counts().suppressed, 11);
   });
 
-  it("EVENT-04: of all so many at once, then one in each period, and none is lost", async () => {
+  it("EVENT-04: all objects together get a burst of Events and then one per period, and none is lost", async () => {
     const world = new World();
     for (let i = 0; i < 100; i++) world.tell(notice("bad", `s${i}`));
     await world.settle();
@@ -127,11 +127,11 @@ describe("policyd/events/event_log", () => {
     assert.equal(world.log.counts().created, 100);
   });
 
-  it("EVENT-04: no more than so many wait: the oldest goes, is counted, and may be told again", async () => {
+  it("EVENT-04: beyond the limit of waiting notices the oldest is dropped and counted, and may be written later", async () => {
     const world = new World();
     world.writer.outcomes.push(...Array.from({ length: 5 }, () => AWAY));
     for (let i = 0; i < MOST_WAITING + 4; i++) world.tell(notice("bad", `s${i}`));
-    // The first is on its way.
+    // The first notice is already being written.
     assert.equal(world.log.counts().dropped, 3);
     const [first] = world.writer.asked;
     await world.pass(MOST_WAITING * RATE.period + 60_000, RATE.period / 2);
@@ -143,31 +143,31 @@ describe("policyd/events/event_log", () => {
     assert.ok(world.writer.asked.at(-1)?.name.startsWith("s1."));
   });
 
-  it("SHARE-02: a tenant who writes bad objects in a loop delays only its own Events, and takes the place of no others", async () => {
+  it("SHARE-02: a tenant that writes bad objects in a loop delays only its own Events and displaces no others", async () => {
     const world = new World();
     const bad = (i: number): Notice => notice("bad", `s${i}`, "hostile");
-    /** By the namespace, what was written. */
+    /** The number of Events that were written in a namespace. */
     const written = (namespace: string): number =>
       world.writer.asked.filter((event) => event.namespace === namespace).length;
     for (let i = 0; i < 2 * MOST_WAITING; i++) world.tell(bad(i));
     for (let i = 0; i < 5; i++) world.tell(notice("mine", `mine${i}`));
     world.tell({ ...notice("the node's"), regarding: { kind: "Node", key: "n", uid: "n" } });
-    // One by one, a thousand of another namespace would take eight minutes.
+    // At one per period, a thousand Events of another namespace would take eight minutes.
     await world.pass(RATE.burst * RATE.period, RATE.period / 5);
     assert.equal(written("x"), 5);
     assert.ok(world.notes().includes("the node's"));
-    // Each turn of another goes to the flood when there is nothing else.
+    // The flood gets every turn that nothing else needs.
     const before = world.writer.asked.length;
     for (let i = 0; i < 20; i++) {
       for (let k = 0; k < 50; k++) world.tell(bad(10_000 + 50 * i + k));
       await world.pass(RATE.period, RATE.period / 5);
     }
-    assert.equal(world.writer.asked.length - before, 20, "API writes are as many as without it");
+    assert.equal(world.writer.asked.length - before, 20, "the flood causes no additional API writes");
     assert.equal(written("x"), 5);
-    assert.ok(world.log.counts().dropped > MOST_WAITING, "the flood's own have gone");
+    assert.ok(world.log.counts().dropped > MOST_WAITING, "the flood's own notices were dropped");
   });
 
-  it("EVENT-05: what fails is tried again after ever longer pauses, as long as the server asks for, and the rest waits", async () => {
+  it("EVENT-05: a failed Event is retried after growing pauses, or the pause that the server asks for, while the rest waits", async () => {
     const world = new World();
     world.writer.outcomes.push(AWAY, AWAY, { ...AWAY, retryAfter: 7 }, AWAY);
     world.tell(notice("1"), notice("2"));
@@ -183,7 +183,7 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual(world.logger.lines, []);
   });
 
-  it("EVENT-05: nodes do not come all at once: a pause is longer by chance", async () => {
+  it("EVENT-05: pauses are lengthened at random, so that nodes do not retry at the same time", async () => {
     const world = new World(0.999);
     world.writer.outcomes.push(AWAY);
     world.tell(notice("1"));
@@ -194,7 +194,7 @@ describe("policyd/events/event_log", () => {
     assert.equal(world.writer.asked.length, 2);
   });
 
-  it("EVENT-05: after so many attempts it is dropped and said, and the next one has its turn, after a pause", async () => {
+  it("EVENT-05: after the last attempt an Event is dropped and logged, and the next one is written after a pause", async () => {
     const world = new World();
     world.writer.outcomes.push(...Array.from({ length: MOST_ATTEMPTS }, () => AWAY));
     world.tell(notice("1"), notice("2"));
@@ -217,10 +217,10 @@ describe("policyd/events/event_log", () => {
     assert.equal(world.notes().at(-1), "2");
     world.tell(notice("1"));
     await world.settle();
-    assert.equal(world.notes().at(-1), "1", "it may be told again");
+    assert.equal(world.notes().at(-1), "1", "it may be written again");
   });
 
-  it("EVENT-05: what is not taken at all is not tried again", async () => {
+  it("EVENT-05: an Event that the API server rejects is not retried", async () => {
     const world = new World();
     world.writer.outcomes.push({ type: "rejected", reason: "422 (note: Invalid value)" });
     world.tell(notice("1"), notice("2"));
@@ -233,7 +233,7 @@ describe("policyd/events/event_log", () => {
     );
   });
 
-  it("EVENT-06: a namespace that nothing may be written in is said once and left alone; the others get theirs", async () => {
+  it("EVENT-06: a namespace where no Event may be written is logged once and skipped, and the others get theirs", async () => {
     const world = new World();
     world.writer.outcomes.push(FORBIDDEN);
     world.tell(notice("1"), notice("2"), notice("3", "a", "y"));
@@ -251,7 +251,7 @@ describe("policyd/events/event_log", () => {
     assert.match(String(fields["expected"]), /create on events\.events\.k8s\.io: look at policyd's ClusterRole/);
   });
 
-  it("EVENT-06: at its end nothing is under way, and nothing is told any more", async () => {
+  it("EVENT-06: after stop, no request is under way and no notice is taken", async () => {
     for (const outcomes of [[], [AWAY]] as const) {
       const world = new World();
       world.writer.outcomes.push(...outcomes);

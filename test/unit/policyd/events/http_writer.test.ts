@@ -8,7 +8,7 @@ import type { ClusterEvent } from "../../../../policyd/events/event.ts";
 import { HttpEventWriter } from "../../../../policyd/events/http_writer.ts";
 import type { Outcome } from "../../../../policyd/events/writer.ts";
 
-// It replaces Node's HTTP client as soon as it is read: other tests keep theirs.
+// nock replaces Node's HTTP client on import; this gives other tests their own client back.
 nock.restore();
 
 const SERVER = "https://cluster.test:6443";
@@ -42,7 +42,7 @@ describe("policyd/events/http_writer", () => {
     return outcome;
   }
 
-  it("EVENT-08: asks for the namespace's list with the Event, and anew who asks", async () => {
+  it("EVENT-08: an Event is posted to its namespace's list, with new credentials for each request", async () => {
     const one = writer();
     for (const token of ["t0ken1", "t0ken2"]) {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -51,7 +51,7 @@ describe("policyd/events/http_writer", () => {
     }
   });
 
-  it("EVENT-08: what an answer means", async () => {
+  it("EVENT-08: each status of an answer has its outcome", async () => {
     assert.deepEqual(await answered(200), { type: "created" });
     assert.deepEqual(await answered(409, "already exists"), { type: "known" });
     assert.deepEqual(await answered(403, "no right"), { type: "forbidden", reason: "403 (no right)" });
@@ -67,7 +67,7 @@ describe("policyd/events/http_writer", () => {
     });
   });
 
-  it("EVENT-08: what keeps a request from being made is a failure, without the token", async () => {
+  it("EVENT-08: a request that cannot be made is a failure whose reason does not contain the token", async () => {
     nock(SERVER).post(PATH).replyWithError("connect ECONNREFUSED 192.0.2.1:6443");
     const reason = "connect ECONNREFUSED 192.0.2.1:6443";
     assert.deepEqual(await writer().create(EVENT), { type: "failed", reason, retryAfter: undefined });
@@ -75,7 +75,7 @@ describe("policyd/events/http_writer", () => {
     assert.deepEqual(await none.create(EVENT), { type: "failed", reason: "no token", retryAfter: undefined });
   });
 
-  it("EVENT-08: no answer, and credentials that do not come, are given up in time", async () => {
+  it("EVENT-08: a missing answer and missing credentials both end in a timeout", async () => {
     nock(SERVER).post(PATH).delay(3_600_000).reply(201);
     const never = new HttpEventWriter(() => new Promise(() => {}), clock);
     for (const one of [writer(), never]) {
@@ -87,7 +87,7 @@ describe("policyd/events/http_writer", () => {
     nock.abortPendingRequests();
   });
 
-  it("EVENT-06: who stops it ends the request that is under way", async () => {
+  it("EVENT-06: stopping the writer ends the request that is under way", async () => {
     nock(SERVER).post(PATH).delay(3_600_000).reply(201);
     const one = writer();
     const outcome = one.create(EVENT);

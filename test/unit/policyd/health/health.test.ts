@@ -17,7 +17,7 @@ import { judge } from "../../../../policyd/cluster/gate.ts";
 const NOW = Date.UTC(2026, 10, 22, 4, 30, 19, 120);
 
 describe("the daemon's own health", () => {
-  it("HEALTH-01: answers /healthz with kube-proxy's bytes, 503 where the node is not eligible", () => {
+  it("HEALTH-01: /healthz answers with kube-proxy's bytes, and with 503 where the node is not eligible", () => {
     const well = healthzAnswer({ isHealthy: true, isEligible: true, lastUpdated: NOW - 5000 }, NOW);
     const now = "2026-11-22 04:30:19.12 +0000 UTC";
     assert.equal(well.status, 200);
@@ -31,7 +31,7 @@ describe("the daemon's own health", () => {
     );
   });
 
-  it("HEALTH-06: /readyz names what is missing, and why to the node alone", () => {
+  it("HEALTH-06: /readyz names what is missing, and gives the reason only to the node", () => {
     const conditions = [
       { name: "a", missing: () => undefined },
       { name: "b", missing: () => "not yet" },
@@ -42,7 +42,7 @@ describe("the daemon's own health", () => {
     assert.equal(conditionsAnswer("readyz", conditions.slice(0, 1), false).status, 200);
   });
 
-  it("HEALTH-04: a Node is leaving by its deletion and the autoscaler's taint, not when it is cordoned", () => {
+  it("HEALTH-04: deletion and the autoscaler's taint make a Node a leaving one, and cordoning does not", () => {
     const leaving = (metadata: object, spec: object): unknown => {
       const verdict = judge({ apiVersion: "v1", kind: "Node", metadata: { name: "n", ...metadata }, spec });
       assert.ok(verdict.type === "accepted" && verdict.object.kind === "Node");
@@ -53,7 +53,7 @@ describe("the daemon's own health", () => {
     assert.equal(leaving({ deletionTimestamp: "2026-11-22T04:30:19Z" }, {}), true);
   });
 
-  it("HEALTH-07: is alive while a kernel refuses and while nothing was read, not when nothing moves for a minute", async () => {
+  it("HEALTH-07: the daemon is alive while a kernel refuses or nothing was read, and not when nothing moves for a minute", async () => {
     const clock = new FakeClock();
     const status = { isSynced: false, commits: 0, failures: 0, pending: 3 };
     const liveness = new Liveness({ clock, ruleset: () => status });
@@ -79,7 +79,7 @@ describe("the daemon's own health", () => {
     liveness.stop();
   });
 
-  it("HEALTH-07: asks the real event thread, and notices when it has ended", async () => {
+  it("HEALTH-07: liveness asks the real event thread, and notices when that thread has ended", async () => {
     const clock = new FakeClock();
     const status = { isSynced: true, commits: 1, failures: 0, pending: 0 };
     const liveness = new Liveness({ clock, ruleset: () => status });
@@ -105,7 +105,7 @@ describe("the daemon's own health", () => {
     liveness.stop();
   });
 
-  it("HEALTH-03 HEALTH-06: it is ready while the rules are in force and until it stops, and alive as long as it answers", async () => {
+  it("HEALTH-03 HEALTH-06: the daemon is ready while its rules are in force until it stops, and alive while it answers", async () => {
     const port = await freePort();
     const flags = { nodeName: { value: "n", where: "" }, objectsDirectory: { value: "/etc", where: "" } };
     const configuration = {
@@ -152,7 +152,7 @@ describe("the daemon's own health", () => {
     await assert.rejects(ask("/livez"));
   });
 
-  it("COND-01: is ready by the conditions of /readyz where that is not served, and never before them", () => {
+  it("COND-01: without a health address the daemon is ready by the conditions of /readyz, and never before they are given", () => {
     const flags = { nodeName: { value: "n", where: "" }, objectsDirectory: { value: "/etc", where: "" } };
     const configuration = { ...readConfiguration(undefined, flags), healthAddress: "none" as const };
     let inForce: (commit: Commit) => void = () => {};

@@ -5,7 +5,7 @@ import { jsonLine, printable, textLine } from "../../../../policyd/log/line.ts";
 const time = new Date("2026-05-04T03:02:01.000Z");
 
 describe("policyd/log/line", () => {
-  it("is text with its fields, quoted where they need it", () => {
+  it("a text line has its fields, quoted where necessary", () => {
     const fields = { count: 3, ok: true, absent: undefined, name: "web", words: 'two "words"', empty: "" };
     assert.equal(
       textLine({ time, level: "warn", message: "a message", fields }),
@@ -13,7 +13,7 @@ describe("policyd/log/line", () => {
     );
   });
 
-  it("DAEMON-08: no value ends its own quotes, whatever it quotes itself, and seems to be another field", () => {
+  it("DAEMON-08: no value can end its own quotes and look like another field", () => {
     const values = [
       "ends in \\",
       'a \\" pod=kube-system/dns "',
@@ -28,14 +28,14 @@ describe("policyd/log/line", () => {
     }
   });
 
-  it("is JSON in which no field replaces level, time or message", () => {
+  it("a JSON line keeps its level, time and message whatever its fields are called", () => {
     const line: unknown = JSON.parse(
       jsonLine({ time, level: "info", message: "m", fields: { msg: "forged", level: "error", a: 1 } }),
     );
     assert.deepEqual(line, { ts: "2026-05-04T03:02:01.000Z", level: "info", msg: "m", a: 1 });
   });
 
-  it("DAEMON-08: nothing in it ends the line, moves the cursor or turns the reading direction", () => {
+  it("DAEMON-08: no value ends the line, moves the cursor or turns the reading direction", () => {
     assert.equal(printable("a\nb\u001b[2J\u202e\u2028é✓"), "a\\u{a}b\\u{1b}[2J\\u{202e}\\u{2028}é✓");
     const hostile = fc.string({
       unit: fc.constantFrom("a", "\n", "\r", "\u0000", "\u0085", "\u009b", "\u202e", "\u2029", "\ud800", '"', "=", " "),
@@ -51,7 +51,7 @@ describe("policyd/log/line", () => {
     );
   });
 
-  it("DAEMON-08: a long value is cut", () => {
+  it("DAEMON-08: a long value is shortened", () => {
     assert.ok(printable("x".repeat(100_000)).length < 2100);
   });
 });

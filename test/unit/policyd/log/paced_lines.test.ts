@@ -22,7 +22,7 @@ describe("policyd/log/paced_lines", () => {
   const suppressed = (): readonly unknown[] => written.flatMap(({ fields }) => fields["suppressed"] ?? []);
   const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `object ${i}`);
 
-  it("DAEMON-08 BAD-01: of a burst each line comes once, in its order and with its time, the later ones one a second", () => {
+  it("DAEMON-08 BAD-01: each line of a burst is written once, in order and with its time, the later ones one per second", () => {
     const all = numbered(100);
     for (const reason of all) say(reason);
     assert.deepEqual(reasons(), all.slice(0, 20));
@@ -34,20 +34,20 @@ describe("policyd/log/paced_lines", () => {
     assert.deepEqual(suppressed(), []);
   });
 
-  it("DAEMON-08: one message does not hold up another", () => {
+  it("DAEMON-08: a burst of one message does not delay another message", () => {
     for (const reason of numbered(100)) say(reason);
     say("the kernel", "refused");
     assert.equal(reasons().at(-1), "the kernel");
   });
 
-  it("DAEMON-08: what waits and is said again is written once, with how often it was not", () => {
+  it("DAEMON-08: a waiting line that is logged again is written once, with the number of repetitions left out", () => {
     for (let i = 0; i < 50; i++) say("the same");
     clock.pass(MINUTE);
     assert.equal(written.length, 21);
     assert.deepEqual(suppressed(), [29]);
   });
 
-  it("DAEMON-08: beyond 1000 that wait, the oldest is left out and the next line says how many", () => {
+  it("DAEMON-08: when more than 1000 lines wait, the oldest are left out and the next line gives their number", () => {
     const all = numbered(5000);
     for (const reason of all) say(reason);
     clock.pass(20 * MINUTE);
@@ -56,7 +56,7 @@ describe("policyd/log/paced_lines", () => {
     assert.equal(written[20]?.fields["suppressed"], 3980);
   });
 
-  it("DAEMON-08: who floods for an hour gets a line a second", () => {
+  it("DAEMON-08: a flood of an hour is written at one line per second", () => {
     for (let second = 0; second < 3600; second++) {
       for (const reason of numbered(10)) say(`${second} ${reason}`);
       clock.pass(1000);
@@ -64,7 +64,7 @@ describe("policyd/log/paced_lines", () => {
     assert.ok(written.length <= 20 + 3600, `${written.length} lines`);
   });
 
-  it("SHARE-06: who has very many lines written delays and loses only its own, whatever else waits", () => {
+  it("SHARE-06: a namespace that floods the log delays and loses only its own lines", () => {
     const after = (namespaces: readonly [string, string]): readonly unknown[] => {
       clock = new FakeClock();
       written = [];
@@ -75,14 +75,14 @@ describe("policyd/log/paced_lines", () => {
       clock.pass(7000);
       return reasons().filter((reason) => ["a", "b", "c"].includes(String(reason)));
     };
-    // Without namespaces the three are lost among the others.
+    // Without namespaces the three lines are lost among the rest.
     assert.deepEqual(after(["", ""]), []);
     assert.deepEqual(after(["greedy", "shop"]), ["a", "b", "c"]);
     clock.pass(30 * MINUTE);
     assert.equal(new Set(reasons()).size, reasons().length);
   });
 
-  it("SHARE-06: one namespace has 600 lines and then one in ten seconds, over all messages, and others go on meanwhile", () => {
+  it("SHARE-06: a namespace gets 600 lines and then one in ten seconds over all messages, while others are not delayed", () => {
     let others = 0;
     for (let second = 0; second < 3600; second++) {
       for (let message = 0; message < 40; message++) say(`${second}`, `message ${message}`, "greedy");
@@ -95,7 +95,7 @@ describe("policyd/log/paced_lines", () => {
     assert.ok(own >= 600 && own <= 600 + 360 + 1, `${own} lines`);
   });
 
-  it("SHARE-06: lines of information are bounded as warnings are, after 250", () => {
+  it("SHARE-06: info lines are bounded like warnings, after the first 250", () => {
     for (const reason of numbered(1000)) {
       lines.add(
         { time: new Date(clock.time()), level: "info", message: "connections are cut", fields: { reason } },
@@ -107,7 +107,7 @@ describe("policyd/log/paced_lines", () => {
     assert.equal(written.length, 310);
   });
 
-  it("DAEMON-08: after a pause a burst is written at once again, and nothing goes on meanwhile", () => {
+  it("DAEMON-08: after a pause a burst is written at once again, and no timer runs during the pause", () => {
     for (const reason of numbered(30)) say(reason);
     clock.pass(MINUTE);
     assert.equal(clock.pending, 0);

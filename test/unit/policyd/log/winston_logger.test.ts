@@ -19,7 +19,7 @@ function logged(
 }
 
 describe("policyd/log/winston_logger", () => {
-  it("writes each entry before the call returns, from its level on", () => {
+  it("entries of the logger's level or above are written before the call returns", () => {
     const lines = logged("info", "text", (logger) => {
       logger.debug("not this");
       logger.info("started", { node: "n 1" });
@@ -30,7 +30,7 @@ describe("policyd/log/winston_logger", () => {
     assert.match(lines[1] ?? "", / error failed$/);
   });
 
-  it("writes JSON", () => {
+  it("the JSON format writes one object per entry, and fields cannot replace its level and message", () => {
     const [line = ""] = logged("debug", "json", (logger) => {
       logger.debug("%s %d", { level: "x", message: "forged", splat: "y" });
     });
@@ -39,7 +39,7 @@ describe("policyd/log/winston_logger", () => {
     assert.deepEqual(entry, { level: "debug", msg: "%s %d", message: "forged", splat: "y" });
   });
 
-  it("DAEMON-08: a burst of warnings follows later, one of information is written at once", () => {
+  it("DAEMON-08: a burst of warnings or errors is spread over time, and one of info lines is written at once", () => {
     const clock = new FakeClock();
     const count = (level: "warn" | "error" | "info", milliseconds: number) =>
       logged(
@@ -55,7 +55,7 @@ describe("policyd/log/winston_logger", () => {
     assert.deepEqual([count("warn", 80_000), count("error", 80_000)], [100, 100]);
   });
 
-  it("SHARE-06: a line that a tenant brings about has its turn among those of its namespace", () => {
+  it("SHARE-06: a line that a tenant causes is paced with the other lines of its namespace", () => {
     const clock = new FakeClock();
     const lines = logged(
       "info",

@@ -29,7 +29,7 @@ const situation = (changes: Partial<Situation> = {}): Situation => ({
   ...changes,
 });
 
-/** Milliseconds until the next attempt, after some one behind the other. */
+/** Milliseconds until the next attempt after a sequence of outcomes. */
 function pauseAfter(outcomes: readonly Outcome[], isSeen = false, random = 0): number {
   const attempts = outcomes.reduce<Attempts>((earlier, one) => attempted(earlier, one, NOW, random), NO_ATTEMPTS);
   const action = decide(situation({ attempts: isSeen ? seenAvailable(attempts, random) : attempts }));
@@ -37,7 +37,7 @@ function pauseAfter(outcomes: readonly Outcome[], isSeen = false, random = 0): n
 }
 
 describe("policyd/network_condition/decision", () => {
-  it("COND-01: a Node whose network is available is left alone, whatever else is so", () => {
+  it("COND-01: a Node whose network is available needs no action, ready or not, ours or not", () => {
     for (const isReady of [true, false]) {
       for (const isOurs of [true, false]) {
         const action = decide(situation({ unavailableSince: undefined, isReady, isOurs }));
@@ -46,7 +46,7 @@ describe("policyd/network_condition/decision", () => {
     }
   });
 
-  it("COND-01: it is set when the daemon is ready, not before", () => {
+  it("COND-01: the condition is patched when the daemon is ready, not before", () => {
     assert.deepEqual(decide(situation()), { type: "patch" });
     for (const isOurs of [true, false]) {
       const late = situation({ isReady: false, isOurs, unavailableSince: 0 });
@@ -54,27 +54,31 @@ describe("policyd/network_condition/decision", () => {
     }
   });
 
-  it("COND-03: what is not ours is told after half a minute, and never set", () => {
+  it("COND-03: a condition that is not ours is reported after half a minute and never patched", () => {
     const after = (milliseconds: number) => decide(situation({ isOurs: false, now: NOW + milliseconds }));
     assert.deepEqual(after(0), { type: "wait", milliseconds: PATIENCE_MILLISECONDS });
     assert.deepEqual(after(PATIENCE_MILLISECONDS - 1), { type: "wait", milliseconds: 1 });
     assert.deepEqual(after(PATIENCE_MILLISECONDS), { type: "tell" });
   });
 
-  it("COND-01: once it is set the watch has a minute to say so; when it comes back it is set again soon", () => {
+  it("COND-01: after a patch the watch has a minute to show it; a condition that comes back is patched again soon", () => {
     assert.equal(pauseAfter([WRITTEN]), UNSEEN_MILLISECONDS);
     assert.equal(pauseAfter([WRITTEN], true), 1000);
     assert.equal(pauseAfter([WRITTEN, WRITTEN, WRITTEN], true), 4000);
   });
 
-  it("COND-02: pauses double up to a minute, and after twelve in a row there is one in ten minutes", () => {
+  it("COND-02: pauses double up to a minute, and after twelve attempts in a row there is one in ten minutes", () => {
     const pauses = Array.from({ length: MOST_ATTEMPTS + 1 }, (_, i) => pauseAfter(failures(i + 1)));
     const seconds = [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60, 600, 600];
     assert.deepEqual(
       pauses,
       seconds.map((one) => one * 1000),
     );
-    assert.equal(pauseAfter([FAILED], false, 0.5), 1250, "nodes do not come all at once");
+    assert.equal(
+      pauseAfter([FAILED], false, 0.5),
+      1250,
+      "the pause is longer at random, so that nodes do not come all at once",
+    );
     assert.equal(pauseAfter([{ ...FAILED, type: "failed", retryAfter: 7 }]), 7000);
     assert.equal(pauseAfter([FORBIDDEN]), RARE_MILLISECONDS);
     assert.equal(pauseAfter([{ type: "rejected", reason: "422" }]), RARE_MILLISECONDS);
@@ -89,7 +93,7 @@ describe("policyd/network_condition/decision", () => {
     assert.equal(attempted(attempts, FAILED, NOW + 3 * RARE_MILLISECONDS + 1, 0).count, 1);
   });
 
-  it("COND-02: whatever becomes of them and whoever sets it back, in a day there are few attempts, and never none for long", () => {
+  it("COND-02: for any outcomes and any program that sets it back, a day has few attempts and no long pause", () => {
     const outcome = fc.constantFrom<Outcome>(WRITTEN, FAILED, FORBIDDEN, {
       ...FAILED,
       type: "failed",

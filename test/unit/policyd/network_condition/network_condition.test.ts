@@ -20,7 +20,7 @@ function answer(status: number, words = ""): Answer {
   return { type: "answered", status, words, retryAfter: undefined };
 }
 
-/** What the API tells of a Node with this status of the condition; without the condition where there is none. */
+/** The change that the API reports for a Node with this status of the condition; undefined leaves the condition out. */
 function node(status: string | undefined, name = "node1"): ObjectChange {
   const condition = { type: "NetworkUnavailable", status, reason: "NoRouteCreated" };
   const conditions = [{ type: "Ready", status: "True" }, ...(status === undefined ? [] : [condition])];
@@ -49,7 +49,7 @@ class World {
     await this.settle();
   }
 
-  /** Time passes, in steps after each of which answers arrive. */
+  /** Lets time pass in steps, and answers arrive after each step. */
   async pass(milliseconds: number, step = milliseconds): Promise<void> {
     for (let left = milliseconds; left > 0; left -= step) {
       this.clock.pass(Math.min(step, left));
@@ -71,7 +71,7 @@ class World {
 }
 
 describe("policyd/network_condition/network_condition", () => {
-  it("COND-01: patches the own Node's condition alone, as kubelets and flannel do", async () => {
+  it("COND-01: only the own Node's condition is patched, in the form that kubelets and flannel use", async () => {
     const world = new World();
     await world.tell(node("True"));
     const [{ method, path, body } = assert.fail()] = world.writer.asked;
@@ -94,17 +94,17 @@ describe("policyd/network_condition/network_condition", () => {
     assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
   });
 
-  it("COND-01: other Nodes, one without the condition and one with False are no reason", async () => {
+  it("COND-01: other Nodes, a Node without the condition and one with False cause no patch", async () => {
     const world = new World();
     await world.tell(node("True", "node2"), node(undefined), node("False"), node("True", "node10"));
     await world.pass(3_600_000, 1000);
     assert.equal(world.asked, 0);
     assert.deepEqual(world.condition.problems(), []);
     await world.tell(node("Unknown"));
-    assert.equal(world.asked, 1, "what is not False keeps it");
+    assert.equal(world.asked, 1, "any status but False needs the patch");
   });
 
-  it("COND-01: it waits until the daemon is ready, and a Node that is available by then needs nothing", async () => {
+  it("COND-01: the patch waits until the daemon is ready, and a Node that is available by then needs none", async () => {
     const world = new World();
     world.isReady = false;
     await world.tell(node("True"));
@@ -116,13 +116,13 @@ describe("policyd/network_condition/network_condition", () => {
     const other = new World();
     other.isReady = false;
     await other.tell(node("True"), node("False"));
-    assert.equal(other.clock.pending, 0, "nothing is looked for");
+    assert.equal(other.clock.pending, 0, "no timer runs");
     other.isReady = true;
     await other.pass(3_600_000, 1000);
     assert.equal(other.asked, 0);
   });
 
-  it("COND-01: once, and again when it comes back, or when after a minute nothing was seen of it", async () => {
+  it("COND-01: the condition is patched once, again when it comes back, and again when the watch shows nothing for a minute", async () => {
     const world = new World();
     await world.tell(node("True"));
     await world.tell(node("True"));
@@ -138,7 +138,7 @@ describe("policyd/network_condition/network_condition", () => {
     assert.deepEqual(world.warnings(), []);
   });
 
-  it("COND-01: a watch that is faster than the answer is not forgotten", async () => {
+  it("COND-01: a change that the watch shows before the patch is answered is not lost", async () => {
     const world = new World();
     let arrive: (answer: Answer) => void = () => {};
     world.writer.answers.push(new Promise((resolve) => (arrive = resolve)));
@@ -150,7 +150,7 @@ describe("policyd/network_condition/network_condition", () => {
     assert.equal(world.asked, 2);
   });
 
-  it("COND-02: what fails is a problem while it does, told after twelve attempts, and tried on", async () => {
+  it("COND-02: a failing patch is a problem while it fails, is reported after twelve attempts, and is retried further", async () => {
     const world = new World();
     world.writer.answers.push(...Array.from({ length: MOST_ATTEMPTS }, () => answer(503, "away")));
     await world.tell(node("True"));
@@ -168,7 +168,7 @@ describe("policyd/network_condition/network_condition", () => {
     assert.deepEqual(world.condition.problems(), []);
   });
 
-  it("COND-02: a program that sets it back again and again is told", async () => {
+  it("COND-02: a program that sets the condition back again and again is reported", async () => {
     const world = new World();
     for (let times = 0; times < MOST_ATTEMPTS; times++) {
       await world.tell(node("True"));
@@ -179,10 +179,10 @@ describe("policyd/network_condition/network_condition", () => {
       world.warnings().join("\n"),
       /^Node node1: another program sets .* --configure-cloud-routes=false .*$/,
     );
-    assert.deepEqual(world.condition.problems(), [], "now it is well");
+    assert.deepEqual(world.condition.problems(), [], "the condition is cleared");
   });
 
-  it("COND-03: what is not ours is told once, in log, Event and status, and over when it is cleared", async () => {
+  it("COND-03: a condition that is not ours is reported once in log, Event and status, until it is cleared", async () => {
     const world = new World(false);
     await world.tell(node("True"));
     await world.pass(PATIENCE_MILLISECONDS - 1, 1000);
@@ -194,7 +194,7 @@ describe("policyd/network_condition/network_condition", () => {
       /^Node node1 .* apply manifests\/overlays\/network-unavailable, .*\(clearNetworkUnavailable\)/,
     );
     assert.deepEqual(others, []);
-    assert.ok(problem.length <= 400, "the status keeps so much of it");
+    assert.ok(problem.length <= 400, "the status keeps 400 characters of a problem");
     await world.tell(node("False"));
     assert.deepEqual(world.condition.problems(), []);
     await world.tell(node("True"));
@@ -208,7 +208,7 @@ describe("policyd/network_condition/network_condition", () => {
     assert.equal(world.asked, 0);
   });
 
-  it("COND-03: where another program clears it in time nothing is told", async () => {
+  it("COND-03: nothing is reported where another program clears the condition in time", async () => {
     const world = new World(false);
     for (let times = 0; times < 10; times++) {
       await world.tell(node("True"));
@@ -219,7 +219,7 @@ describe("policyd/network_condition/network_condition", () => {
     assert.deepEqual([world.warnings(), world.asked], [[], 0]);
   });
 
-  it("COND-04: without the right that is said once, with the way out, and tried in ten minutes", async () => {
+  it("COND-04: a missing right is reported once with the way out, and the patch is retried every ten minutes", async () => {
     const world = new World();
     world.writer.answers.push(...Array.from({ length: 3 }, () => answer(403, "no right")));
     await world.tell(node("True"));
@@ -237,7 +237,7 @@ describe("policyd/network_condition/network_condition", () => {
     assert.deepEqual([world.asked, world.condition.problems()], [4, []]);
   });
 
-  it("COND-02: at its end nothing is under way, waits, or is asked any more", async () => {
+  it("COND-02: after stop, no request is under way, waits or is begun", async () => {
     for (const [status, isReady] of [
       ["True", true],
       ["True", false],
