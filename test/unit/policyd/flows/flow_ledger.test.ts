@@ -58,7 +58,7 @@ const STORE = storeOf([
   pod("far", "n2", "10.0.1.2"),
 ]);
 
-/** A message about TCP from an address to another's port 5432, by way of a Service. */
+/** A conntrack message about a TCP connection to port 5432 of another address through a Service. */
 function tcp(id: number, from: string, to: string, kind: "begun" | "ended" | "listed", bytes = 0): ReceivedMessage {
   const [source, server] = [from, to].map((text) => [...addressToBytes(parseAddress(text))]);
   const attribute = (number: number, payload: readonly number[]): readonly number[] => {
@@ -129,7 +129,7 @@ describe("policyd/flows", () => {
     return { events, clock, logger, ledger, flows };
   }
 
-  /** The last row of each pair in the files. */
+  /** The last row of each pair of ends in the files. */
   function written(): Readonly<Record<string, readonly (number | string | undefined)[]>> {
     const rows = atOnce(readLedger(place())).rows.map(
       ({ from, to, port, verdict, count, open, bytes }) =>
@@ -138,7 +138,7 @@ describe("policyd/flows", () => {
     return Object.fromEntries(rows);
   }
 
-  it("FLOW-01: connections with a pod of this node as an end are counted by their workloads, behind a Service by the pod's port", async () => {
+  it("FLOW-01: connections that have a pod of this node as an end count by workload, behind a Service by the pod's port", async () => {
     const { events, flows } = await start();
     events.emit("conntrack", [
       tcp(1, "10.0.0.1", "10.0.1.1", "begun"),
@@ -160,7 +160,7 @@ describe("policyd/flows", () => {
     });
   });
 
-  it("FLOW-04: what has changed is written once a minute and at the end, and a new daemon goes on from there", async () => {
+  it("FLOW-04: changed rows are written once a minute and at the end, and a new daemon continues from them", async () => {
     const first = await start();
     first.events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
     first.clock.pass(MINUTE - 1);
@@ -194,10 +194,10 @@ describe("policyd/flows", () => {
     assert.ok(names.length <= 61, names.join(" "));
   });
 
-  it("FLOW-04: files with changes have no more rows than twice the ledger, however many change", async () => {
+  it("FLOW-04: files of changes hold at most twice the rows of the ledger, however many rows change", async () => {
     const { events, flows } = await start();
     for (let round = 0; round < 6; round++) {
-      // Each row is written again.
+      // Each round changes every row.
       const all = Array.from({ length: 250 }, (_, number) =>
         [1, 2].map((host) => tcp(number % 256, `10.0.0.${host}`, `203.0.${number}.1`, "begun")),
       ).flat();
@@ -216,7 +216,7 @@ describe("policyd/flows", () => {
     assert.ok(names.length <= 5, names.join(" "));
   });
 
-  it("FLOW-04: what cannot be written is a problem, and is written as a whole when that is possible again", async () => {
+  it("FLOW-04: a failed write is a problem, and all rows are written when writing is possible again", async () => {
     const { events, clock, flows, logger } = await start();
     writeFileSync(place().directory, "in the way");
     events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
@@ -258,7 +258,7 @@ describe("policyd/flows", () => {
     assert.deepEqual([reasons[0], reasons[1]?.length], ["isolated by shop/web", 1001]);
   });
 
-  it("FLOW-08: after a loss of events the table is read, and the loss is counted", async () => {
+  it("FLOW-08: after a loss of events the conntrack table is read, and the loss is counted", async () => {
     const { events, flows } = await start();
     events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun"), tcp(2, "10.0.0.1", "10.0.1.1", "begun")]);
     table = [tcp(2, "10.0.0.1", "10.0.1.1", "listed")];
@@ -269,7 +269,7 @@ describe("policyd/flows", () => {
     assert.deepEqual(flows.counts(), { rows: 0, connections: 0, size: 1, overruns: 1 });
   });
 
-  it("FLOW-08: events that are refused are a problem until they are read, and a table that is not is in the log", async () => {
+  it("FLOW-08: refused events are a problem until they are read, and a refused table is logged", async () => {
     const events = new FakeKernelEvents();
     refusal = new DrawbridgeError("ERR_NETLINK", "dump: no memory");
     const { clock, logger, flows } = await start();
@@ -283,7 +283,7 @@ describe("policyd/flows", () => {
     assert.deepEqual(flows.problems(), []);
   });
 
-  it("FLOW-04: a torn file is in the log, and the ledger goes on without it", async () => {
+  it("FLOW-04: a torn file is logged, and the ledger goes on without it", async () => {
     const first = await start();
     first.events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
     await first.flows.write();

@@ -26,7 +26,7 @@ function textsOf(rows: Iterable<FlowRow>): readonly string[] {
 }
 
 describe("policyd/flows ledger", () => {
-  it("FLOW-01: connections of one pair, protocol and port are one row, with their number, those that exist, bytes and times", () => {
+  it("FLOW-01: connections of one pair, protocol and port are one row with total, open connections, bytes and times", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(1, flow(WEB, DB), 1000);
     ledger.begun(2, flow(WEB, DB), 2000);
@@ -44,7 +44,7 @@ describe("policyd/flows ledger", () => {
     assert.deepEqual([verdict, observedAt, other?.port, more], ["allowed", "from", 81, []]);
   });
 
-  it("FLOW-02: in a full ledger the workload with the most rows loses the one that was seen longest ago, and it is counted", () => {
+  it("FLOW-02: in a full ledger the workload with the most rows loses the one seen longest ago, and the loss is counted", () => {
     const ledger = new Ledger({ ...LIMITS, rows: 4 });
     const busy = seenEnd({ type: "workload", name: "evil/scanner" }, true);
     ledger.begun(1, flow(WEB, DB), 1);
@@ -64,7 +64,7 @@ describe("policyd/flows ledger", () => {
     assert.deepEqual(ledger.takeChanged(), []);
   });
 
-  it("FLOW-02: rows are bounded by their bytes, too, and so are connections whose end is awaited", () => {
+  it("FLOW-02: rows are also bounded by their bytes, and connections whose end is awaited by their number", () => {
     const ledger = new Ledger({ rows: 1000, bytes: 3000, connections: 2 });
     for (let port = 1; port <= 50; port++) ledger.begun(port, flow(WEB, DB, port), port);
     assert.ok(ledger.size >= 8 && ledger.size <= 12, `${ledger.size}`);
@@ -73,7 +73,7 @@ describe("policyd/flows ledger", () => {
     assert.ok(ledger.size <= 4, "a reason counts, too");
   });
 
-  it("FLOW-03: the bytes of a connection count for the ends that it began between", () => {
+  it("FLOW-03: the bytes of a connection count for the ends between which it began", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(7, flow(WEB, DB), 1);
     const heir = seenEnd({ type: "workload", name: "other/heir" }, true);
@@ -83,7 +83,7 @@ describe("policyd/flows ledger", () => {
     assert.deepEqual(Object.fromEntries(bytes), { "shop/deployment/web": 1000, "other/heir": 0 });
   });
 
-  it("FLOW-04: rows that are loaded go on counting, with their order, and none of their connections exists", () => {
+  it("FLOW-04: loaded rows keep counting in their order, and none of their connections is open", () => {
     const before = new Ledger(LIMITS);
     before.begun(1, flow(WEB, outside("192.0.2.1")), 1);
     before.begun(2, flow(WEB, outside("192.0.2.3")), 2);
@@ -104,7 +104,7 @@ describe("policyd/flows ledger", () => {
     assert.equal(after.size, 3);
   });
 
-  it("FLOW-05: packets that policies drop are rows of their own, with the last reason that is known", () => {
+  it("FLOW-05: packets that policies drop have their own rows, with the last known reason", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(1, flow(WEB, DB), 1);
     ledger.denied(flow(WEB, DB), "denied", "isolated by shop/db", 2);
@@ -120,7 +120,7 @@ describe("policyd/flows ledger", () => {
     );
   });
 
-  it("FLOW-07: addresses outside are one end within a block, as the smallest prefix that holds them", () => {
+  it("FLOW-07: outside addresses of one block are one end, named by the smallest prefix that holds them", () => {
     const address = fc.integer({ min: 0, max: 255 }).map((low) => `203.0.113.${low}`);
     fc.assert(
       fc.property(fc.array(address, { minLength: 1, maxLength: 6 }), (texts) => {
@@ -145,7 +145,7 @@ describe("policyd/flows ledger", () => {
     );
   });
 
-  it("FLOW-08: after a loss of events no connection is known, and those of the table exist again without counting twice", () => {
+  it("FLOW-08: after a loss of events no connection is known, and those in the table are open again without counting twice", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(1, flow(WEB, DB), 1);
     ledger.begun(2, flow(WEB, DB), 2);
@@ -158,7 +158,7 @@ describe("policyd/flows ledger", () => {
     assert.deepEqual([row?.open, row?.bytes], [0, 10]);
   });
 
-  it("FLOW-04: only rows that have changed are taken, each once", () => {
+  it("FLOW-04: only changed rows are taken, each once", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(1, flow(WEB, DB), 1);
     ledger.begun(2, flow(WEB, DB, 81), 1);

@@ -63,7 +63,7 @@ describe("policyd/flows files", () => {
     for (const row of [ROW, PING]) assert.deepEqual({ ...parseRow(rowLine(row)) }, row);
   });
 
-  it("FLOW-04: changes come after all rows, and all rows make the files before them superfluous", () => {
+  it("FLOW-04: changes apply after all rows, and a file of all rows replaces the files before it", () => {
     assert.deepEqual(atOnce(readLedger(place())), { rows: [], problems: [], last: 0 });
     writeChanges(place(), 1, [ROW]);
     writeChanges(place(), 2, [{ ...ROW, count: 4 }]);
@@ -80,7 +80,7 @@ describe("policyd/flows files", () => {
     assert.equal(statSync(place().directory).mode & 0o777, 0o700);
   });
 
-  it("FLOW-04: a torn file is reported with its name, at whatever byte it ends, and only its rows are missing", () => {
+  it("FLOW-04: a torn file is reported by name, at whatever byte it ends, and only its rows are missing", () => {
     writeChanges(place(), 1, [ROW]);
     writeChanges(place(), 2, [
       { ...ROW, port: 1 },
@@ -107,7 +107,7 @@ describe("policyd/flows files", () => {
     }
   });
 
-  it("FLOW-09: invalid lines are refused with the field and what was expected", () => {
+  it("FLOW-09: invalid lines are refused with the field and the expectation", () => {
     const line = (change: object): string => JSON.stringify({ ...JSON.parse(rowLine(ROW)), ...change });
     for (const [text, words] of [
       ["{", /expected a flow as a JSON object on one line/],

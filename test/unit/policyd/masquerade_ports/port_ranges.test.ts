@@ -10,8 +10,8 @@ function has(ranges: readonly PortRange[], port: number): boolean {
   return ranges.some(({ first, last }) => first <= port && port <= last);
 }
 
-describe("policyd/node: the ports that pods leave with", () => {
-  it("POD-25: ports of pods exclude those that the kernel gives to programs of the node, node ports and ports that are taken", () => {
+describe("policyd/node: the source ports of masqueraded pods", () => {
+  it("POD-25: the ports of pods exclude the kernel's local range, node ports and ports that are taken", () => {
     const { ranges, isApart } = podPorts({ local: LOCAL, taken: [{ first: 7946, last: 7946 }] });
     assert.ok(isApart);
     for (const port of [0, 53, 1023, 2379, 4789, 6443, 7946, 10_250, 10_256, 30_000, 32_767, 32_768, 60_999]) {
@@ -21,7 +21,7 @@ describe("policyd/node: the ports that pods leave with", () => {
     assert.ok(sizeOf(ranges) > 33_000, `${sizeOf(ranges)}`);
   });
 
-  it("POD-25: where the administrator's range leaves too few, pods share it, without node ports and what is taken", () => {
+  it("POD-25: where the administrator's range leaves too few ports, pods share it, without node ports and taken ones", () => {
     const { ranges, isApart } = podPorts({
       local: { first: 1024, last: 65_000 },
       taken: [{ first: 7946, last: 7946 }],
@@ -31,7 +31,7 @@ describe("policyd/node: the ports that pods leave with", () => {
     assert.ok(sizeOf(ranges) > 60_000);
   });
 
-  it("POD-25: shares are runs of ports that pods may have, no two meet, and each pod of a usual node has more than sixty", () => {
+  it("POD-25: shares are disjoint runs of allowed ports, and each pod of a usual node has more than sixty ports", () => {
     const anyRange = fc.tuple(fc.integer({ min: 1, max: 65_535 }), fc.integer({ min: 0, max: 300 }));
     fc.assert(
       fc.property(fc.array(anyRange, { maxLength: 60 }), fc.integer({ min: 1, max: 600 }), (pairs, pods) => {
@@ -52,7 +52,7 @@ describe("policyd/node: the ports that pods leave with", () => {
     assert.ok(sharesOf(ranges, shareCount(16)).every(({ first, last }) => last - first >= 1000));
   });
 
-  it("POD-25: a taken port is one of a socket that listens or, of UDP, of any", () => {
+  it("POD-25: a port is taken by a listening TCP socket or by any UDP socket", () => {
     const tcp = [
       "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
       "   0: 00000000:1F0A 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1",

@@ -42,7 +42,7 @@ function setUp() {
     present.set(attachment.containerId, attachment);
     own.attached(attachment);
   };
-  /** The first port of each address' share. */
+  /** The first port of each address's share. */
   const shares = (): ReadonlyMap<string, unknown> => {
     const all = [...claimed.values()].flat().filter(({ set }) => set.startsWith("pod_ports"));
     return new Map(all.map(({ element: { key, data } }) => [textOf(key), textOf(data)]));
@@ -55,7 +55,7 @@ function textOf(values: unknown): string {
 }
 
 describe("policyd/node: shares of ports", () => {
-  it("POD-25: each pod has one share for both families that no other pod has, and the number of shares is a power of two", () => {
+  it("POD-25: each pod has its own share for both families, and the number of shares is a power of two", () => {
     const { attach, shares, chains, provisions } = setUp();
     for (let number = 1; number <= 16; number++) attach(number);
     assert.equal(chains().length, 16);
@@ -100,7 +100,7 @@ describe("policyd/node: shares of ports", () => {
     assert.deepEqual(own.problems(), []);
   });
 
-  it("POD-25: a range of the administrator's that leaves no ports is in the log and the status until there is room", () => {
+  it("POD-25: an administrator's range that leaves no ports is in the log and the status until there is room", () => {
     const { own, attach, ports, clock, logger } = setUp();
     ports.ports = { local: { first: 1024, last: 65_535 }, taken: [] };
     clock.pass(60_000);
@@ -112,7 +112,7 @@ describe("policyd/node: shares of ports", () => {
     assert.deepEqual(own.problems(), []);
   });
 
-  it("POD-25: where the node's ports cannot be read, pods have the shares of a usual node, which is logged once", () => {
+  it("POD-25: where the node's ports cannot be read, pods get the shares of a usual node, which is logged once", () => {
     const { own, attach, ports, clock, logger, chains } = setUp();
     ports.error = new DrawbridgeError("ERR_UNAVAILABLE", "no /proc");
     clock.pass(180_000);

@@ -33,7 +33,7 @@ interface ToldPort {
   readonly groups: number;
 }
 
-/** A bridge's notification of its port (br_fill_ifinfo of net/bridge/br_netlink.c). */
+/** The bridge's notification about its port (br_fill_ifinfo in net/bridge/br_netlink.c). */
 function toldByBridge(name: string, index: number, { master, up, hairpin, groups }: ToldPort): ReceivedMessage {
   const body = new Writer(256);
   const header = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" } as const;
@@ -47,7 +47,7 @@ function toldByBridge(name: string, index: number, { master, up, hairpin, groups
   return { type: Notification.NEWLINK, flags: 0, sequence: 0, body: body.view() };
 }
 
-/** The kernel's notification about `conf/all`, of IPv4. */
+/** The kernel's notification about `conf/all` of IPv4. */
 const SETTINGS_CHANGED: ReceivedMessage = {
   type: Notification.NEWNETCONF,
   flags: 0,
@@ -55,7 +55,7 @@ const SETTINGS_CHANGED: ReceivedMessage = {
   body: Uint8Array.of(2, 0, 0, 0, 8, 0, 1, 0, 255, 255, 255, 255),
 };
 
-/** A notification of a deletion has the form of the request to delete. */
+/** The notification of a deletion, which has the form of the request to delete. */
 function told({ type, body }: Request): ReceivedMessage {
   return { type, flags: 0, sequence: 0, body };
 }
@@ -102,7 +102,7 @@ describe("policyd/node_state", () => {
     kernel.looks.length = 0;
   }
 
-  it("STATE-01: what was harmed while no daemon ran is repaired at the start, before any object is read", async () => {
+  it("STATE-01: damage done while no daemon ran is repaired at the start, before any object is read", async () => {
     kernel.deleteBridge();
     await start();
     assert.equal(kernel.addresses.length, 2);
@@ -110,7 +110,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual(state.problems(), []);
   });
 
-  it("STATE-01: a repair after a notification looks only at the subject of the notification", async () => {
+  it("STATE-01: a repair after a notification reads only the subject of the notification", async () => {
     await start();
     kernel.neighbours.delete(parseAddress("10.244.1.3"));
     events.emit("route", [told(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.3")))]);
@@ -134,7 +134,7 @@ describe("policyd/node_state", () => {
     assert.equal(kernel.addresses.length, 2);
   });
 
-  it("STATE-02: a notification about another link, address or neighbour costs no look", async () => {
+  it("STATE-02: a notification about a link, address or neighbour that is not ours causes no read", async () => {
     await start();
     events.emit("route", [
       told(deleteLink({ name: "docker0" })),
@@ -147,7 +147,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual(kernel.looks, []);
   });
 
-  it("STATE-02: a notification by the bridge of a port as it should be costs no look, and one of a change does", async () => {
+  it("STATE-02: the bridge's notification about a correct port causes no read, and one about a changed port does", async () => {
     await start();
     const [name] = kernel.ports.keys();
     const port = kernel.ports.get(name ?? "")?.link?.index ?? 0;
@@ -165,7 +165,7 @@ describe("policyd/node_state", () => {
     assert.equal(kernel.looks.length, changes.length);
     events.emit("route", [toldByBridge(name, port + 100, right)]);
     clock.pass(SETTLE);
-    assert.equal(kernel.looks.length, changes.length + 1, "another link of the name");
+    assert.equal(kernel.looks.length, changes.length + 1, "another link with the same name");
   });
 
   it("STATE-01: a change without a notification is found after the sync period, or when notifications were lost", async () => {
@@ -179,7 +179,7 @@ describe("policyd/node_state", () => {
     assert.equal(kernel.addresses.length, 2);
   });
 
-  it("STATE-01: while notifications come, a sync period looks only at the bridge, and ten at all ports, or one where something is left", async () => {
+  it("STATE-01: a sync period reads only the bridge, and every tenth all ports, or the next one where a repair has failed", async () => {
     await start();
     const [port] = kernel.ports.keys();
     const link = kernel.ports.get(port ?? "")?.link;
@@ -197,14 +197,14 @@ describe("policyd/node_state", () => {
     assert.deepEqual(state.problems(), []);
   });
 
-  it("STATE-01: a setting of the bridge is read twice a second, as the kernel notifies of few", async () => {
+  it("STATE-01: settings of the bridge are read twice a second, since the kernel reports few of their changes", async () => {
     await start();
     settings.set("net/ipv6/conf/cni0/accept_ra", "2");
     clock.pass(500 + SETTLE);
     assert.equal(settings.get("net/ipv6/conf/cni0/accept_ra"), "0");
   });
 
-  it("STATE-02: a pod whose DEL is under way and a bridge without pods need no repair", async () => {
+  it("STATE-02: a pod whose DEL is under way and a bridge without pods are not repaired", async () => {
     await start();
     for (const record of RECORDS) await state.unregister(record);
     kernel.deleteBridge();
@@ -215,7 +215,7 @@ describe("policyd/node_state", () => {
     assert.notEqual(kernel.bridge, undefined);
   });
 
-  it("FOREIGN-02: a bridge that is refused stays as it is, while an ADD waits there, too, and is repaired once it is ours", async () => {
+  it("FOREIGN-02: a bridge that is refused stays unchanged, also during an ADD, and is repaired once it is ours", async () => {
     forbidden = "cni0";
     kernel.addresses = kernel.addresses.slice(1);
     settings.set("net/ipv6/conf/cni0/accept_ra", "2");
@@ -232,7 +232,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual([kernel.addresses.length, settings.get("net/ipv6/conf/cni0/accept_ra")], [2, "0"]);
   });
 
-  it("STATE-03: what the kernel refuses is in the status, an Event and the readiness until it is repaired", async () => {
+  it("STATE-03: a repair that the kernel refuses is in the status, an Event and the readiness until it succeeds", async () => {
     kernel.refusal = ({ type }) =>
       type === "add-address" ? new DrawbridgeError("ERR_NETLINK", "add address: no room") : undefined;
     kernel.addresses = [];
@@ -295,7 +295,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual(state.problems(), [], "it is over when the program gives up");
   });
 
-  it("a look that is due after the node state's end does nothing", async () => {
+  it("a check that is due after the node state has stopped does nothing", async () => {
     await start();
     await state.stop();
     kernel.deleteBridge();

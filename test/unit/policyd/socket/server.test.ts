@@ -24,7 +24,7 @@ const STATUS = '{"version":1,"type":"status"}\n';
 const syscalls = nodeSyscalls();
 const machine = { syscalls, files: systemFileSystem(syscalls) };
 
-/** Registrations that are answered when the test says so. */
+/** Handlers whose registrations are answered when the test says so. */
 class SlowHandlers implements RequestHandlers {
   readonly registered: AttachmentRecord[] = [];
   readonly settle: ((error?: Error) => void)[] = [];
@@ -92,7 +92,7 @@ describe("policyd/socket", () => {
     return socket;
   }
 
-  /** The replies until there are so many, or the connection ends. */
+  /** The first `count` replies, or fewer when the connection ends before. */
   async function replies(socket: Socket, count: number): Promise<readonly PolicydReply[]> {
     let text = "";
     socket.setEncoding("utf8");
@@ -101,13 +101,13 @@ describe("policyd/socket", () => {
     return text.split("\n").slice(0, -1).map(parseReply);
   }
 
-  it("DAEMON-05: is for its user alone, in a directory of its own", () => {
+  it("DAEMON-05: only the daemon's user can reach the socket, which has its own directory", () => {
     const { mode } = statSync(socketPath());
     assert.equal((mode & 0o7777).toString(8), "600");
     assert.equal((statSync(`${base()}/run`).mode & 0o7777).toString(8), "700");
   });
 
-  it("answers requests of one connection in their order", async () => {
+  it("requests of one connection are answered in their order", async () => {
     const socket = await client();
     const register = `${JSON.stringify(requestToJson({ type: "register", attachment: attachmentRecord() }))}\n`;
     socket.end(`${register}${STATUS}{"version":1,"type":"stop"}\n${STATUS}`);
@@ -133,13 +133,13 @@ describe("policyd/socket", () => {
     ]);
   });
 
-  it("DAEMON-06: garbage, half a message, too long a one and a client that never reads block nobody", async () => {
+  it("DAEMON-06: garbage, half a message, a message that is too long and a client that never reads block no other client", async () => {
     const [garbage, half, long, deaf] = [await client(), await client(), await client(), await client()];
     garbage.write(Uint8Array.from({ length: 5000 }, (_, i) => (i * 37) & 255));
     half.write('{"version":1,');
     long.write("x".repeat(2 * LONGEST_MESSAGE));
     deaf.pause();
-    // A megabyte of replies to ten kilobytes of requests: more than the kernel takes for someone who does not read.
+    // A megabyte of replies to ten kilobytes of requests is more than the kernel takes for a client that does not read.
     deaf.write(STATUS.repeat(400));
     const socket = await client();
     socket.write(STATUS);
@@ -151,16 +151,16 @@ describe("policyd/socket", () => {
     assert.ok(handlers.statuses < 400, `${handlers.statuses} replies are held for a client that does not read`);
   });
 
-  it("DAEMON-06: a thousand requests that come by one read are answered one a turn", async () => {
+  it("DAEMON-06: a thousand requests that arrive in one read are answered one per turn", async () => {
     const hasty = await client();
     hasty.resume();
     hasty.write("\n".repeat(1000));
     while (logger.lines.length === 0) await turn();
-    assert.ok(logger.lines.length < 10, `${logger.lines.length} were answered before anybody else had a turn`);
+    assert.ok(logger.lines.length < 10, `${logger.lines.length} were answered before any other client had a turn`);
     await until(() => logger.lines.length === 1000, "all are answered");
   });
 
-  it("DAEMON-06: a client that never stops sending what is no message is cut", async () => {
+  it("DAEMON-06: a client that sends an endless message is disconnected", async () => {
     const endless = await client();
     endless.resume();
     const piece = "x".repeat(LONGEST_MESSAGE);
@@ -168,10 +168,10 @@ describe("policyd/socket", () => {
       if (error === undefined || error === null) endless.write(piece, more);
     };
     more();
-    await until(() => endless.destroyed, "it is cut");
+    await until(() => endless.destroyed, "it is disconnected");
   });
 
-  it("DAEMON-06: a client that goes away in the middle leaves the others alone", async () => {
+  it("DAEMON-06: a client that leaves in the middle of its requests does not disturb the others", async () => {
     const gone = await client();
     gone.write(`${JSON.stringify(requestToJson({ type: "register", attachment: attachmentRecord() }))}\n${STATUS}`);
     await until(() => handlers.registered.length === 1, "registered");
@@ -190,7 +190,7 @@ describe("policyd/socket", () => {
     assert.ok(answered.every(([reply]) => reply?.type === "status"));
   });
 
-  it("DAEMON-06: a connection that is silent while it should speak is ended", async () => {
+  it("DAEMON-06: a connection that stays silent in the middle of a message is ended", async () => {
     const path = `${base()}/run/short.sock`;
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       serveConnection(socket, handlers, logger, 20);
@@ -214,7 +214,7 @@ describe("policyd/socket", () => {
     assert.equal((await replies(socket, 1)).length, 1);
   });
 
-  it("DAEMON-05: closing removes the socket, ends connections and lets the next one in", async () => {
+  it("DAEMON-05: closing the server removes the socket, ends connections and lets the next daemon in", async () => {
     const socket = await client();
     socket.resume();
     await served?.close();
@@ -224,7 +224,7 @@ describe("policyd/socket", () => {
     served = await serveSocket(socketPath(), handlers, logger, machine);
   });
 
-  it("DAEMON-05: refuses a place that others can write to, and a file that is no socket", async () => {
+  it("DAEMON-05: a directory that others can write to and a file that is not a socket are refused", async () => {
     mkdirSync(`${base()}/open`);
     chmodSync(`${base()}/open`, 0o777);
     await assert.rejects(serveSocket(`${base()}/open/x.sock`, handlers, logger, machine), {

@@ -16,7 +16,7 @@ import { podRecord } from "../../../support/node/held_daemon.ts";
 const syscalls = nodeSyscalls();
 const files = systemFileSystem(syscalls);
 let changes = 0;
-/** The kernel's times of files are too coarse for changes in a row. */
+/** Counts up the times of change, since the kernel's own are too coarse for successive changes. */
 const seen = (path: string): FileSight | undefined => {
   const sight = sightOf(syscalls, path);
   return sight === undefined ? undefined : { ...sight, changedAt: BigInt(++changes) };
@@ -35,7 +35,7 @@ describe("policyd/state_directory: kept directories", () => {
     return { root, kept, clock };
   }
 
-  it("STATE-06: a directory that is removed is there again with all files, also where the removal was seen half done", () => {
+  it("STATE-06: a removed directory is restored with all files, also when the check saw it half removed", () => {
     const { root, kept, clock } = tree();
     rmSync(`${root}/net/a`);
     assert.equal(kept.look(), 0);
@@ -46,7 +46,7 @@ describe("policyd/state_directory: kept directories", () => {
     assert.equal(readFileSync(`${root}/net/a`, "utf8"), "a");
   });
 
-  it("STATE-06: a file that its owner has removed or changed before is not put back as it was", () => {
+  it("STATE-06: a file that its owner removed or changed before the directory went is not restored as it was", () => {
     const { root, kept, clock } = tree();
     rmSync(`${root}/net/a`);
     writeFileSync(`${root}/net/b`, "new");
@@ -60,7 +60,7 @@ describe("policyd/state_directory: kept directories", () => {
     assert.ok(!existsSync(`${root}/net/a`));
   });
 
-  it("STATE-06: a directory that another program has made again before the look has its files again, beside the new ones", () => {
+  it("STATE-06: a directory that another program has made again gets its old files back beside the new ones", () => {
     const { root, kept } = tree();
     rmSync(root, { recursive: true });
     mkdirSync(`${root}/net`, { recursive: true });
@@ -83,7 +83,7 @@ describe("policyd/state_directory: kept directories", () => {
     assert.ok(!existsSync(`${root}/net/a`), "its owner has removed it since");
   });
 
-  it("STATE-06: a directory that never was is not made", () => {
+  it("STATE-06: a directory that never existed is not made", () => {
     const root = `${temporary()}/settings`;
     assert.equal(new KeptTree(root, { files, sightOf: seen, clock: new FakeClock() }).look(), 0);
     assert.ok(!existsSync(root));
@@ -91,7 +91,7 @@ describe("policyd/state_directory: kept directories", () => {
 });
 
 describe("policyd/state_directory: settled sights", () => {
-  it("STATE-06: a directory counts as changed until two looks have seen one time, since the kernel's clock is coarse", () => {
+  it("STATE-06: a directory counts as changed until two reads have seen one time, since the kernel's clock is coarse", () => {
     const settled = new SettledSight();
     const sight = { identity: "1 1", changedAt: 5n };
     assert.deepEqual(
