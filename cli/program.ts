@@ -26,8 +26,8 @@ export interface Run {
 }
 
 /**
- * Returns the command line with all its commands. The code of a command is loaded when it is called, so that help and
- * completion start fast.
+ * Returns the command line with all its commands. A command's code is loaded when it is called: help and completion
+ * start fast.
  *
  * @param name as the user calls it: `drawbridge` or `kubectl drawbridge`
  */

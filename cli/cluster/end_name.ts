@@ -31,8 +31,8 @@ const WORKLOADS: ReadonlySet<string> = new Set([...KINDS.values(), "job"]);
 
 /**
  * Reads the name of an end on the command line: one of {@link END_FORMS}. A text that begins with `node/`, `service/`
- * or the kind of a workload, such as `deployment/`, is read so even where a namespace has this name; a pod of such a
- * namespace is `NS/pod/NAME`.
+ * or the kind of a workload, such as `deployment/`, means that even where a namespace has this name; a pod there is
+ * `NS/pod/NAME`.
  *
  * @param namespace for names without one
  */

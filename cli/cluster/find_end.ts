@@ -36,8 +36,7 @@ export interface ServiceEnd {
 }
 
 /**
- * Returns the end that a name stands for. An address belongs to the pod or node that has it, otherwise to a host
- * outside of the cluster.
+ * Returns the end that a name stands for. An address is a pod's or a node's, or else a host outside of the cluster.
  *
  * @param services those an address of a destination may belong to; none for a source
  * @throws DrawbridgeError ERR_OBJECT with the nearest names when no such object exists

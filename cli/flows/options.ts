@@ -28,7 +28,7 @@ export const flowEntries = {
 
 export type FlowOptions = v.InferOutput<v.ObjectSchema<typeof flowEntries, undefined>>;
 
-/** Returns the filter that options name. @throws DrawbridgeError ERR_INPUT, ERR_ADDRESS for texts that are not a time or a prefix */
+/** Returns the filter in options. @throws DrawbridgeError ERR_INPUT, ERR_ADDRESS for a malformed time or prefix */
 export function filterOf({ from, to, denied, since }: FlowOptions, now: number): FlowFilter {
   return {
     from: from === undefined ? undefined : endFilter(from),

@@ -43,7 +43,7 @@ export interface InputOptions extends AccessOptions, Reading {
  * Reads the objects that a command is asked about; all of them are valid.
  *
  * @throws DrawbridgeError ERR_INPUT after each problem is reported with file and line: an answer about policies needs
- *   all of them
+ *   them all
  */
 export async function loadManifests(io: Io, input: InputOptions): Promise<Manifests> {
   const manifests = await readInput(io, input);

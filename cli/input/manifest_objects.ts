@@ -2,11 +2,10 @@ import type { BrokenObject, LocatedObject } from "../../policyd/source/documents
 import { readJsonObjects, readYamlObjects } from "../../policyd/source/documents.ts";
 
 /**
- * Returns the results of `take` for each object of a manifest: YAML documents, or JSON values in a row. Lists are
+ * Returns the results of `take` for each object of a manifest: YAML documents, or JSON values in a row, with lists
  * opened.
  *
- * Only one item of a list is parsed into a tree at a time, so the memory for a list of 10,000 pods depends on what
- * `take` retains of each.
+ * Only one item of a list is parsed into a tree at a time, so `take` decides how much memory 10,000 pods need.
  *
  * @param take must not retain the object it is given, or its `lineOf`, where there may be many
  * @param passes for YAML, returns whether a broken object is skipped; without it none is

@@ -37,8 +37,8 @@ const STYLE =
 
 /**
  * Draws a graph as a self-contained picture, light or dark as its reader's browser asks: senders on the left and
- * receivers on the right, in boxes by the part of their names before the first "/"; each arrow ends in a line of its
- * own with its label.
+ * receivers on the right, in boxes by the part of their names before the first "/"; each arrow ends in its own line and
+ * label.
  */
 export function formatSvg(graph: Graph): string {
   const edges = graph.edges.toSorted((a, b) => compare(a.to, b.to) || compare(a.from, b.from));

@@ -14,8 +14,7 @@ const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_0
 const LONGEST = 2 ** 31 - 1;
 
 /**
- * Reads a duration in the form of kubectl's `--request-timeout`: `30` (seconds), `1m30s`, `500ms`; `0` stands for no
- * limit.
+ * Reads a duration in the form of kubectl's `--request-timeout`: `30` (seconds), `1m30s`, `500ms`; `0` for no limit.
  *
  * @returns milliseconds, Infinity for no limit; undefined for any other text, or more than 24 days
  */

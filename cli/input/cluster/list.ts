@@ -17,8 +17,7 @@ const LONGEST_WAIT = 30_000;
 
 /**
  * Reads all objects of a kind, page by page. A list that expires meanwhile (410) is read once more from its start. When
- * a server asks to wait (429, or 5xx with Retry-After), the next request waits, at most 30 seconds and five times for
- * one page.
+ * a server asks to wait (429, or 5xx with Retry-After), the next request waits, at most 30 s and five times a page.
  *
  * Of a kind with several versions, the newest one that the server has is read.
  *
@@ -47,7 +46,7 @@ export async function listAll<T>(
   return [];
 }
 
-/** @returns the objects, or the answer that ended the list; undefined where the server does not have an optional list */
+/** @returns the objects, or the answer that ended the list; undefined where the server lacks an optional list */
 async function listOnce<T>(
   server: ApiServer,
   resource: Resource,

@@ -28,8 +28,7 @@ const LINE = 1;
  * A policy that the gate refuses, or accepts in part, is a problem. A refused object of another kind is left out with a
  * remark, since the server has accepted it and its effect is not known.
  *
- * @param hasWaysIn whether to read the objects by which connections come in; those that the user may not list are
- *   reported
+ * @param hasWaysIn whether to read the objects by which connections come in; forbidden ones are reported
  * @throws DrawbridgeError ERR_INPUT naming server and resource, when not all of it can be read
  */
 export async function readCluster(

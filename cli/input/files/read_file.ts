@@ -113,9 +113,7 @@ function* withoutMark(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   }
 }
 
-/**
- * Returns the format by the file's name or, for standard input and other names, the first character, as kubectl does.
- */
+/** Returns the format by the file's name; for standard input and others by the first character, as kubectl does. */
 function formatOf(
   file: string,
   chunks: Iterable<Uint8Array>,

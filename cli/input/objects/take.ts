@@ -44,10 +44,7 @@ export interface Context extends Pick<Reading, "validate" | "ignoreUnsupported" 
   readonly namespace: string;
 }
 
-/**
- * Reads an object of a file: the result is an object of the model, the pods that stand for a workload's template, or
- * what the API server would refuse.
- */
+/** Reads an object of a file as an object of the model, pods that stand for a template, or problems. */
 export function takeObject(located: LocatedObject, context: Context): Taken {
   const { file } = context;
   const [apiVersion, kind] = [textAt(located.value, "apiVersion") ?? "", textAt(located.value, "kind") ?? ""];

@@ -13,8 +13,8 @@ export interface UnknownField {
 }
 
 /**
- * The fields of a policy at each place. The API server drops other fields, or refuses them when asked to be strict;
- * either way they have no effect.
+ * The fields of a policy at each place. The API server drops others, or refuses them when asked to be strict; either
+ * way they have no effect.
  */
 interface Fields {
   readonly spec: readonly string[];

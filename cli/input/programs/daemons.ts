@@ -39,8 +39,8 @@ const AT_ONCE = 8;
  * Runs a command in the daemon's container of each node, by the user's own kubectl, and returns its output. The user
  * needs the right to create `pods/exec` there, which amounts to root on the nodes.
  *
- * @throws DrawbridgeError ERR_INPUT where kubectl is missing or fails, naming a node whose daemon does not run, and for
- *   a node without one
+ * @throws DrawbridgeError ERR_INPUT where kubectl is missing or fails, naming a node whose daemon does not run, or has
+ *   none
  */
 export async function askDaemons(
   programs: Programs,

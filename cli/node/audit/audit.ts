@@ -13,8 +13,7 @@ type IsDelegated = (record: AttachmentRecord) => boolean;
 
 /**
  * Finds what belongs to no existing sandbox. An ADD in progress is never reported: its record is written before
- * everything except its reservation, and names its namespace; reservations count only some time after they were
- * written.
+ * everything except its reservation, and names its namespace; reservations count only after some time.
  */
 export function audit(facts: AuditFacts): AuditFindings {
   const links = new Set((seen(facts.links) ?? []).map(({ name }) => name));

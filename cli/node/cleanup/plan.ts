@@ -20,8 +20,8 @@ const NAMED = 5;
 
 /**
  * Returns what to remove so that nothing of Drawbridge is left on a node, and what stays. The network configuration is
- * first, so that no runtime attaches another pod. The records that say what is ours are last, so that an interrupted
- * cleanup can be run again.
+ * first, so that no runtime attaches another pod. The records that say what is ours are last, so that a cleanup can be
+ * repeated.
  *
  * While pods attached by Drawbridge exist, everything by which a runtime deletes them stays: the executables, a list
  * that attaches nothing, and the records (UNINSTALL-03). A cleanup after the last pod is gone removes these.

@@ -31,8 +31,7 @@ const optionsSchema = v.object({
 const PAUSE_MILLISECONDS = 2000;
 
 /**
- * @returns 0 when nothing is left to remove; 1 for a plan with removals, a failed removal or, with --pods, existing
- *   pods
+ * @returns 0 when nothing is left to remove; 1 for a plan with removals, a failed removal or, with --pods, a pod
  * @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT while policyd runs, and when the node cannot be read
  */
 export async function runCleanup(io: Io, options: unknown): Promise<ExitCode> {

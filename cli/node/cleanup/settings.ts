@@ -11,8 +11,7 @@ const REDIRECTS = "net/ipv4/conf/all/send_redirects";
 /**
  * Plans to restore the values that kernel settings had before Drawbridge changed them (UNINSTALL-01).
  *
- * A setting stays where somebody else has changed it since. Forwarding stays on: other programs that forward packets
- * may rely on it by now.
+ * A setting stays where somebody else has changed it since. Forwarding stays on: other programs may rely on it by now.
  *
  * @param hasConnectedPods whether pods continue to use our bridge
  * @param removedLinks the names of links whose settings disappear with them

@@ -32,7 +32,7 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
   const unknown = only?.find((id) => !ids.includes(id));
   if (unknown !== undefined) {
     const [nearest] = nearestNames(unknown, ids);
-    return `${JSON.stringify(unknown)} is no check; ${nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`}`;
+    return `${JSON.stringify(unknown)} is not a check; ${nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`}`;
   }
   const checks = CHECKS.filter(({ id }) => only?.includes(id) ?? true);
   if (list) {

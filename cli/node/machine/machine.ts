@@ -33,7 +33,7 @@ export interface NodeMachine {
   visitConnections(visit: (entry: ConntrackEntry) => void): void;
   /** Reads the ledger of this node's flows, after the daemon has written it. */
   readFlows(place: FlowPlace): ReadFlows;
-  /** Asks the daemon which policies are in force. @returns a line of JSON for each @throws DrawbridgeError ERR_UNAVAILABLE */
+  /** Asks the daemon for the policies in force, as lines of JSON. @throws DrawbridgeError ERR_UNAVAILABLE */
   readPolicies(socket: string): string;
   /** Reads what belongs to pods, for an audit; the facts say what cannot be read. */
   readAuditFacts(place: NodePlace): AuditFacts;

@@ -130,8 +130,7 @@ function onTables<T>(syscalls: MachineCalls, action: (socket: NftablesSocket) =>
 }
 
 /**
- * Returns a test whether one of a container's processes exists: with every runtime, the name of its control group
- * contains the container's ID.
+ * Returns a test whether a container has processes: with every runtime, their control group's name has its ID.
  *
  * @throws DrawbridgeError ERR_UNAVAILABLE in a PID namespace, which hides other containers' processes
  */

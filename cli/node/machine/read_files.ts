@@ -103,8 +103,7 @@ const SERVED = ["host-local", IPAM];
 
 /**
  * Reads the programs that a network configuration names, and ours in any case: the shim with the plugin beside it, or
- * only the plugin under the shim's name. The plugin is asked for its version, not the shim, which would start a plugin
- * server.
+ * only the plugin under the shim's name. The plugin is asked for its version, not the shim, which would start a server.
  *
  * @param sourceDirectory the directory of this release's executables, if it exists on this machine
  * @throws Error of node:fs

@@ -6,7 +6,11 @@ const MILLISECONDS = 10_000;
 /** A bound: a part usually holds several policies, and no cluster has enough of them for more parts. */
 const MOST_PARTS = 100_000;
 
-/** Asks the daemon which policies are in force. @returns a line of JSON for each @throws DrawbridgeError ERR_UNAVAILABLE, ERR_PROTOCOL */
+/**
+ * Asks the daemon for the policies in force, as lines of JSON.
+ *
+ * @throws DrawbridgeError ERR_UNAVAILABLE, ERR_PROTOCOL
+ */
 export function readPolicies(syscalls: MachineCalls, socket: string): string {
   let text = "";
   let after: string | undefined;

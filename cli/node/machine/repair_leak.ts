@@ -21,8 +21,7 @@ const DAEMON_MILLISECONDS = 10_000;
 const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
 
 /**
- * Repairs one leak, under the locks that ADD and DEL take. It checks the reason again, since pods come and go
- * meanwhile.
+ * Repairs one leak, under the locks that ADD and DEL take. It checks the reason again: pods come and go.
  *
  * @throws DrawbridgeError ERR_INPUT where it is in use again; what DEL throws
  */

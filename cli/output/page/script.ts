@@ -1,7 +1,6 @@
 /**
  * The page's script. It draws the heat map from the data in the page, by workload or by namespace, narrows it to the
- * names in the search fields, and shows the explanation of a clicked cell. Names and texts are only ever set as the
- * text of a node.
+ * names in the search fields, and shows the explanation of a clicked cell. Names and texts become only text nodes.
  */
 export const PAGE_SCRIPT = String.raw`"use strict";
 (() => {

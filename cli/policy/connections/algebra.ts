@@ -4,8 +4,8 @@ import { connectionText, difference, EVERYTHING, intersection, NOTHING, union } 
 type Operation = (a: ConnectionSet, b: ConnectionSet) => ConnectionSet;
 
 /**
- * Operations on sets of connections, computed once each: a cluster has many pairs but few different sets. Equal sets
- * are one object, operands included.
+ * Operations on sets of connections, computed once each: a cluster has many pairs but few sets. Equal sets are one
+ * object, operands included.
  */
 export class ConnectionAlgebra {
   readonly #known = new Map([EVERYTHING, NOTHING].map((set) => [connectionText(set), set]));

@@ -24,8 +24,7 @@ import { directWay, missingPod, stoppedWay } from "./way.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,
- * each address family and each endpoint of a Service, evaluated at both ends. Ways with equal answers and reasons form
- * one case.
+ * each address family and each endpoint of a Service, evaluated at both ends. Ways with equal reasons form one case.
  *
  * @throws DrawbridgeError ERR_OBJECT for a Service that is only a name
  */

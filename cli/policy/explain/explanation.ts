@@ -3,8 +3,7 @@ import type { ServiceReport, SourceReport } from "../../service/report.ts";
 
 /**
  * Why a connection is allowed or denied, as data: the content of `-o json`, and the source of the words. Addresses are
- * text, names have the form in which people write them, and null stands for what does not apply. docs/cli.md describes
- * every field.
+ * text, names are as people write them, and null is what does not apply. docs/cli.md describes every field.
  */
 export interface Explanation {
   /** Allowed in every case; for a question without a port, whether anything at all is allowed. */

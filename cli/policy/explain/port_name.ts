@@ -11,8 +11,7 @@ interface NamedPort extends PortTraffic {
 /**
  * Returns the traffic that a question is about; a port name is looked up at the destination.
  *
- * @throws DrawbridgeError ERR_OBJECT for an unknown name, with the nearest ones, and for one that stands for several
- *   ports
+ * @throws DrawbridgeError ERR_OBJECT for an unknown name, with the nearest ones, and for one of several ports
  */
 export function trafficTo(
   end: End,

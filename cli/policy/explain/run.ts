@@ -44,7 +44,7 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
   const namespace = await namespaceFor(io, input, input.cluster);
   const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
-  if (source.type === "service") throw new RangeError("a Service is no source");
+  if (source.type === "service") throw new RangeError("a Service is not a source");
   const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
   const question = { from: source, to: destination, traffic: trafficTo(destination, port) };
   const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };

@@ -98,8 +98,7 @@ function frontendsFor(
 }
 
 /**
- * Returns the pods that a headless Service's name resolves to: it has no address of its own, and ports are not
- * translated.
+ * Returns the pods that a headless Service's name resolves to: it has no address, and ports are not translated.
  *
  * @returns undefined for any other Service
  * @throws DrawbridgeError ERR_OBJECT for an ExternalName, whose name leads elsewhere

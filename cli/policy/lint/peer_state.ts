@@ -66,7 +66,7 @@ function emptyState(context: LintContext, peer: PodPeer, own: string): PeerState
 }
 
 /**
- * Returns the pods whose addresses are, or may be, in a rule's ipBlocks: one without an address, as from a template,
+ * Returns the pods whose addresses are, or may be, in a rule's ipBlocks: a pod without an address, as from a template,
  * may get one there.
  */
 export function podsOfBlocks({ pods }: LintContext, { indexed }: RuleSite): readonly Pod[] {

@@ -9,8 +9,8 @@ const LEVELS = { error: "error", warning: "warning", info: "note" } as const sat
 >;
 
 /**
- * Returns findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. A fix is a sentence and not an edit,
- * so it is part of the message.
+ * Returns findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. A fix is part of the message, since
+ * it is not an edit.
  *
  * @param rules all rules that ran, including those without findings
  */

@@ -26,14 +26,12 @@ const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
 const OTHER = "other protocol";
 
 /**
- * Reads the output of `conntrack -L`, with `-o extended`, `-o xml` or neither, and the content of
- * /proc/net/nf_conntrack.
+ * Reads the output of `conntrack -L`, also with `-o extended` or `-o xml`, and /proc/net/nf_conntrack.
  *
  * @param chunks the text in pieces, so that a file is never in memory as a whole
  * @param name the file's name in messages
  * @param most the largest number of connections that is read
- * @throws DrawbridgeError ERR_INPUT naming the line of a text that cannot be an entry, and for more entries than a node
- *   may have
+ * @throws DrawbridgeError ERR_INPUT naming the line of a text that cannot be an entry, and for too many entries
  */
 export function readConntrack(
   chunks: Iterable<Uint8Array>,

@@ -31,10 +31,7 @@ export interface Matrix {
   readonly between: (from: MatrixEnd, to: MatrixEnd) => Connections | undefined;
   /** Returns whether two ends are a pod and itself or its own node, where no NetworkPolicy applies. */
   readonly areOwn: (from: MatrixEnd, to: MatrixEnd) => boolean;
-  /**
-   * Blocks of ends that policies do not distinguish: the connections of one pair hold for all pairs except those with
-   * {@link areOwn}.
-   */
+  /** Blocks of ends that policies do not distinguish: connections are equal for all pairs without {@link areOwn}. */
   readonly blocks: readonly Block[];
 }
 

@@ -74,8 +74,7 @@ export function* matrixCsv(matrix: Matrix, asked: Asked): Generator<string> {
 
 /**
  * Yields a list: with ports `{from, to, port, protocol, allowed}`, and `partly` where it holds only for some of several
- * pods or in one of two families; otherwise `{from, to, connections, always}`, for at least one of these cases and for
- * every one.
+ * pods or in one of two families; otherwise `{from, to, connections, always}`, in some and in all of these cases.
  */
 export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Generator<string> {
   const names = new Map([...matrix.sources, ...matrix.destinations].map((end) => [end, JSON.stringify(end.name)]));

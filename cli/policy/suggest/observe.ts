@@ -46,8 +46,7 @@ export interface Observation {
 
 /**
  * Returns the pairs of workloads, ports and peers in the connections of a namespace, each once. It leaves out pairs
- * that a policy allows already, and traffic that policies never decide about, such as that of a pod with its own node
- * (POL-07).
+ * that a policy allows already, and what policies never decide about, such as a pod and its own node (POL-07).
  */
 export function observe(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Observation {
   const pods = [...index.pods.values()].map(({ pod }) => pod);

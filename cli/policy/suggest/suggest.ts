@@ -44,8 +44,8 @@ const DNS_PORTS = [
 /**
  * Returns the smallest NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and
  * protocol in some connections. They add to the existing policies: what these allow gets no rule, and a direction in
- * which they isolate all pods of a workload is left out. The cluster's DNS is always allowed, since few tables still
- * contain an answered query.
+ * which they isolate all pods of a workload is left out. The cluster's DNS is always allowed, since tables seldom show
+ * it.
  */
 export function suggest(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Suggestion {
   const observation = observe(index, namespace, connections);

@@ -48,8 +48,7 @@ const fileSchema = v.strictObject({
 /**
  * Reads the expectations of some files.
  *
- * @throws DrawbridgeError ERR_INPUT after every mistake is reported with file and line: a part of the expectations
- *   tests nothing
+ * @throws DrawbridgeError ERR_INPUT after every mistake is reported with file and line: a part of them tests nothing
  */
 export function readExpectations(io: Io, paths: readonly string[]): readonly Expectation[] {
   const problems: string[] = [];

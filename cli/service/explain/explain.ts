@@ -48,8 +48,7 @@ export interface PacketQuestion {
 const SOURCE_PORT = 40_000;
 
 /**
- * Returns what the Services of a node do with the first packet of a connection, for each pod of a workload and each
- * address of a Service.
+ * Returns what a node's Services do with a connection's first packet, for each pod and each address of a Service.
  *
  * @throws DrawbridgeError ERR_OBJECT for a port name that the Service does not have, an address in no family of the
  *   sender, and a Service without an address of its own

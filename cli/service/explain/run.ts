@@ -39,7 +39,7 @@ export async function runServiceExplain(io: Io, options: unknown): Promise<ExitC
   const context = new ExplainContext(clusterOf(manifests), settings);
   const { cluster, worlds } = context;
   const source = findEnd(cluster, endNameOf(from, namespace), new Map());
-  if (source.type === "service") throw new RangeError("a Service is no source");
+  if (source.type === "service") throw new RangeError("a Service is not a source");
   const { end, port, protocol } = target;
   const destination = findEnd(cluster, end, end.type === "service" ? worlds.objects.services : new Map());
   if (node === undefined && source.hosts.some((host) => host.type === "outside")) {

@@ -35,9 +35,7 @@ function namesOfBridges({ links }: NodeFacts): ReadonlySet<string> {
   return new Set((seen(links) ?? []).flatMap(({ name, kind }) => (kind === BRIDGE ? [name] : [])));
 }
 
-/**
- * Reports others' routes through other links. One to a single address leads to another plugin's pod without a bridge.
- */
+/** Reports others' routes by other links. One to a single address leads to another plugin's pod without a bridge. */
 function routeConflicts(facts: NodeFacts): readonly Remark[] {
   const cidrs = podCidrs(facts);
   const { bridge } = facts.place;
