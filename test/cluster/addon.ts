@@ -15,10 +15,10 @@ export const ARCHIVE = path.join(PROJECT, "dist/drawbridge-image.tar");
 export const INSTALL = path.join(PROJECT, "manifests/install.yaml");
 
 /**
- * Installs the add-on as docs/guides/kubeadm.md says: the image is made and imported on every node, the manifest applied,
- * and the nodes waited for.
+ * Installs the add-on as docs/guides/kubeadm.md says: builds the image and imports it on every node, applies the
+ * manifest, and waits for the nodes.
  *
- * @param manifest what kubectl applies: a file, or a directory with a kustomization
+ * @param manifest the argument of kubectl apply: a file, or a directory with a kustomization
  */
 export function installAddOn(
   cluster: RunningCluster,
@@ -34,18 +34,18 @@ export function installAddOn(
   say("the add-on is installed, the nodes are ready, and CoreDNS runs");
 }
 
-/** Makes the image, unless it was made from exactly these sources. */
+/** Builds the image, unless it was built from exactly these sources. */
 export function makeImage(): void {
   run(process.execPath, ["test/setup/run.mjs", "image"], { cwd: PROJECT });
   if (!existsSync(ARCHIVE)) throw new Error(`npm run image made no ${ARCHIVE}`);
 }
 
-/** Gives every node the images of an archive. */
+/** Imports the images of an archive on every node. */
 export function importImage({ settings, nodes }: RunningCluster, materials: Materials, archive: string): void {
   for (const node of nodes) ctr(settings, materials, node, ["images", "import", archive]);
 }
 
-/** Waits until the add-on runs everywhere as it was last applied, and every node is ready. */
+/** Waits until the last applied version of the add-on runs on every node, and every node is ready. */
 export function waitForAddOn(materials: Materials): void {
   kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge", "--timeout=180s"]);
   kubectl(materials, ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s"]);

@@ -13,7 +13,7 @@ import { INTERNET_ADDRESSES, MACHINE_ADDRESSES, planNodes, withoutLength } from 
 import type { RunningCluster, RunningNode } from "./state.ts";
 import { readCluster, removeState, writeCluster } from "./state.ts";
 
-/** Addresses of the machine, which is the nodes' router and all that is outside of the cluster. */
+/** The addresses of the machine, which acts as the nodes' router and as everything outside of the cluster. */
 const OUTSIDE = [...Object.values(MACHINE_ADDRESSES), ...Object.values(INTERNET_ADDRESSES)];
 
 /** The programs and images of a cluster. */
@@ -27,7 +27,7 @@ export interface Materials {
   readonly pause: string;
   /** Archives of images that every node gets. */
   readonly images: readonly string[];
-  /** The directory of containerd 2, which is built when first asked for; that of Debian's is found in PATH. */
+  /** Returns the directory of containerd 2, which is built on first use; Debian's is found in PATH. */
   readonly containerd2: () => string;
 }
 
@@ -70,7 +70,7 @@ export async function makeCluster(
   return { settings, machine, nodes };
 }
 
-/** Adds a node to a cluster that runs, as the last one. It becomes ready when the add-on runs there. */
+/** Adds a node to a running cluster, as the last one. It becomes ready when the add-on runs on it. */
 export async function addNode(cluster: RunningCluster, materials: Materials): Promise<RunningCluster> {
   const { machine } = cluster;
   const settings = { ...cluster.settings, nodes: cluster.nodes.length + 1 };
@@ -92,7 +92,7 @@ export async function addNode(cluster: RunningCluster, materials: Materials): Pr
   return grown;
 }
 
-/** Ends a node that runs no control plane as a loss of power does, and starts it again with the files that it had. */
+/** Ends a node without control plane as a loss of power does, and starts it again with its files. */
 export async function restartNode(
   cluster: RunningCluster,
   materials: Materials,
@@ -124,7 +124,7 @@ function isRefused(act: () => unknown): boolean {
   }
 }
 
-/** Ends a cluster and removes everything that it left on this machine. Also does so for one that was never completed. */
+/** Ends a cluster and removes its remains on this machine. Also works for an incomplete cluster. */
 export async function removeCluster(): Promise<void> {
   await endMachine(STATE, readCluster()?.machine);
   await until("the removal of the nodes' cgroups", () => (removeCgroups() ? true : undefined), 30);
@@ -168,7 +168,7 @@ async function startControlPlane(settings: Settings, { program }: Materials, nod
   }
 }
 
-/** Does what `kubeadm init` does in the cluster once its API server runs. */
+/** Configures the cluster as `kubeadm init` does once the API server runs. */
 function configureCluster(materials: Materials, { first }: RunningNode): void {
   const group = "kubeadm:cluster-admins";
   kubectl(materials, ["create", "clusterrolebinding", group, "--clusterrole=cluster-admin", `--group=${group}`]);
@@ -178,7 +178,7 @@ function configureCluster(materials: Materials, { first }: RunningNode): void {
   }
 }
 
-/** Removes the empty places of mounts that node.sh made on this machine. */
+/** Removes the empty mount points that node.sh made on this machine. */
 function removeMountPoints(): void {
   const file = path.join(STATE, "made");
   const made = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
@@ -190,7 +190,7 @@ function removeMountPoints(): void {
   }
 }
 
-/** @returns false while processes are still in one of them */
+/** Removes the nodes' cgroups. @returns false while processes are still in one of them */
 function removeCgroups(): boolean {
   const roots = ["/sys/fs/cgroup", ...readdirSync("/sys/fs/cgroup").map((name) => path.join("/sys/fs/cgroup", name))];
   return roots.map((root) => removeCgroup(path.join(root, "drawbridge-cluster"))).every(Boolean);

@@ -25,7 +25,7 @@ interface UpOptions {
 const started = performance.now();
 let isInterrupted = false;
 
-/** Has a signal end the cluster that this process makes, and then this process. */
+/** Makes a signal end the cluster of this process, and then the process. */
 function removeWhenInterrupted(): void {
   for (const [signal, code] of [
     ["SIGINT", 130],
@@ -50,7 +50,7 @@ function removeWhenInterrupted(): void {
   }
 }
 
-/** Shows what is done, with the seconds since the start. */
+/** Prints a line of progress with the seconds since the start. */
 function say(line: string): void {
   console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(5)} s  ${line}`);
 }
@@ -73,7 +73,7 @@ async function up(options: UpOptions): Promise<void> {
   installAddOn(await makeCluster(settings, materials, say), materials, say);
 }
 
-/** Gives this terminal to a program on a node, or on the machine that holds the nodes. */
+/** Runs a program in this terminal, on a node or on the machine that holds the nodes. */
 function enterPlace(name: string | undefined, command: readonly string[]): void {
   const cluster = theCluster();
   const node = cluster.nodes.find((one) => one.name === name);
@@ -176,9 +176,9 @@ program
 try {
   await program.parseAsync();
 } catch (error) {
-  // Ctrl-C also reaches the programs that this process waits for, and its own handler only after them.
+  // Ctrl-C also reaches the programs that this process waits for, and this process's own handler runs only after them.
   await new Promise((resolve) => setTimeout(resolve, 100));
-  // The cluster ends below its commands; the signal's handler ends this process.
+  // The signal's handler removes the cluster, which makes commands fail, and then ends this process.
   if (isInterrupted) await new Promise(() => undefined);
   if (!(error instanceof ProgramError)) throw error;
   console.error(`test:cluster: ${error.message}`);

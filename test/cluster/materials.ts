@@ -4,7 +4,7 @@ import { writeImages } from "./images/images.ts";
 import { CACHE } from "./place.ts";
 import { buildContainerd, buildPrograms, buildSctp, kubernetesSource } from "./programs.ts";
 
-/** Builds the programs that the cache does not have, and writes the images that nodes need. */
+/** Builds the programs that the cache lacks, and writes the images that nodes need. */
 export function makeMaterials(say: (line: string) => void): Materials {
   const { kubernetes, coredns, etcd } = buildPrograms(say);
   const images = writeImages(path.join(CACHE, "images"), {

@@ -26,7 +26,7 @@ export async function makeNode(machine: FirstProcess, plan: NodePlan, settings: 
 }
 
 function connect(machine: number, { name, first, addresses }: RunningNode, settings: Settings): void {
-  // Not in the machine's PID namespace: the number of the node's process is that of this one.
+  // Outside of the machine's PID namespace, where the node's process has the number that this process knows.
   const link = `ip link add ${name} up master link0 type veth peer name eth0 netns ${first.pid}`;
   run("nsenter", ["--target", `${machine}`, "--net", "--", ...link.split(" ")]);
   const commands = [
@@ -47,7 +47,7 @@ function connect(machine: number, { name, first, addresses }: RunningNode, setti
   for (const command of commands) enter("node", first, ["ip", ...command]);
 }
 
-/** Gives every node the names of all, and the files that say who it is. */
+/** Writes the names of all nodes, and the files with a node's identity, on every node. */
 export function writeHosts({ firstFamily }: Settings, nodes: readonly RunningNode[]): void {
   const names = nodes.flatMap(({ name, addresses }) => [`${addresses[4]} ${name}`, `${addresses[6]} ${name}`]);
   const text = ["127.0.0.1 localhost", "::1 localhost", ...names, ""].join("\n");
@@ -68,7 +68,7 @@ export function giveCredentials({ program }: Materials, control: RunningNode, { 
   copyFileSync(path.join(control.directory, PKI, "ca.crt"), path.join(directory, PKI, "ca.crt"));
 }
 
-/** Starts containerd on a node and gives it the images that every node has. */
+/** Starts containerd on a node and imports the images that every node has. */
 export async function startRuntime(settings: Settings, materials: Materials, node: RunningNode): Promise<void> {
   const text = containerdConfiguration(settings.containerd, materials.pause, hasSysResource());
   writeFileSync(path.join(node.directory, "etc/containerd/config.toml"), text);
@@ -77,7 +77,7 @@ export async function startRuntime(settings: Settings, materials: Materials, nod
   for (const archive of materials.images) ctr(settings, materials, node, ["images", "import", archive]);
 }
 
-/** Starts the program itself, which finds its configuration and the containers that are there. */
+/** Starts containerd itself, which finds its configuration and existing containers. */
 export function startContainerd(settings: Settings, materials: Materials, { first, name }: RunningNode): void {
   const log = path.join(STATE, `${name}-containerd.log`);
   if (settings.containerd === 1) return startInside(first, ["containerd"], log);
@@ -86,7 +86,7 @@ export function startContainerd(settings: Settings, materials: Materials, { firs
   startInside(first, ["env", `PATH=${searched}`, path.join(directory, "containerd")], log);
 }
 
-/** Asks a node's containerd by its own client, about what the kubelet uses. */
+/** Runs containerd's client on a node, in the namespace that the kubelet uses. */
 export function ctr(
   { containerd }: Settings,
   materials: Materials,
@@ -97,13 +97,13 @@ export function ctr(
   return enter("node", first, [client, "--namespace=k8s.io", ...args]);
 }
 
-/** CAP_SYS_RESOURCE is bit 24 (linux/capability.h). */
+/** Whether this process has CAP_SYS_RESOURCE, bit 24 (linux/capability.h). */
 function hasSysResource(): boolean {
   const effective = /^CapEff:\t(?<bits>[0-9a-f]+)$/m.exec(run("cat", ["/proc/self/status"]))?.groups?.["bits"] ?? "0";
   return (BigInt(`0x${effective}`) & (1n << 24n)) !== 0n;
 }
 
-/** Starts the kubelet of a node whose credentials are there. */
+/** Starts the kubelet of a node that has its credentials. */
 export function startKubelet(settings: Settings, { program }: Materials, node: RunningNode): void {
   writeFileSync(path.join(node.directory, "var/lib/kubelet/config.yaml"), kubeletConfiguration(settings));
   startInside(

@@ -5,8 +5,8 @@ import { CACHE as PROJECT_CACHE } from "../support/go.ts";
 /** The project's root. */
 export const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
-/** Where programs and images are kept from one run to the next. */
+/** The directory in which programs and images are kept between runs. */
 export const CACHE = path.join(PROJECT_CACHE, "cluster");
 
-/** The one cluster that may be up: its nodes' files, and what is known of its processes. */
+/** The directory of the only cluster that may be up: its nodes' files, and data about its processes. */
 export const STATE = path.join(CACHE, "state");

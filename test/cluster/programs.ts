@@ -9,11 +9,11 @@ interface ModulePrograms {
   /** The folder of its go.mod. */
   readonly folder: string;
   readonly module: string;
-  /** Packages of commands; each becomes a program by the last part of its path. */
+  /** Packages of commands; the last part of each path becomes the program's name. */
   readonly commands: readonly string[];
   /** Packages of tests, by the name of the program. */
   readonly tests?: Readonly<Record<string, string>>;
-  /** Linked into the programs as their own version. */
+  /** The variables by which the programs get their version from the linker. */
   readonly versionVariables?: (version: string) => Readonly<Record<string, string>>;
 }
 
@@ -73,7 +73,7 @@ const NETWORK_POLICY_API: ModulePrograms = {
   tests: { "conformance.test": "sigs.k8s.io/network-policy-api/conformance" },
 };
 
-/** Programs that are built, and where they are. */
+/** Built programs and their directory. */
 export interface BuiltModule {
   readonly directory: string;
   readonly version: string;
@@ -86,7 +86,7 @@ export interface BuiltPrograms {
   readonly etcd: BuiltModule;
 }
 
-/** Builds what the cache does not have yet: 20 minutes on two processors the first time. */
+/** Builds the programs that the cache lacks: 20 minutes on two processors the first time. */
 export function buildPrograms(say: (line: string) => void): BuiltPrograms {
   return { etcd: build(ETCD, say), coredns: build(COREDNS, say), kubernetes: build(KUBERNETES, say) };
 }
@@ -96,12 +96,12 @@ export function buildContainerd(say: (line: string) => void): BuiltModule {
   return build(CONTAINERD, say);
 }
 
-/** Builds the program that makes load for `daily-life` and answers it, and returns its path. */
+/** Builds the program that makes and answers the load of `daily-life`, and returns its path. */
 export function buildLoad(say: (line: string) => void): string {
   return buildOwn("load", say);
 }
 
-/** Builds the program that has the SCTP endpoints of the tests' containers and cyclonus' probes, and returns its path. */
+/** Builds the program with the SCTP endpoints of the tests' containers and cyclonus' probes, and returns its path. */
 export function buildSctp(say: (line: string) => void): string {
   return buildOwn("sctp", say);
 }
@@ -129,7 +129,7 @@ function sourceOf({ folder, module }: ModulePrograms): string {
   return go(folder, ["list", "-m", "-f", "{{.Dir}}", module]).trim();
 }
 
-/** Builds a program of this project's own, whose directory in the cache is named by a hash of its sources. */
+/** Builds a program of this project; a hash of its sources is part of its directory's name in the cache. */
 function buildOwn(name: string, say: (line: string) => void): string {
   const folder = `test/cluster/programs/${name}`;
   const sources = readdirSync(path.join(PROJECT, folder)).toSorted();
@@ -167,7 +167,7 @@ function build(
   return { directory, version };
 }
 
-/** A build that is interrupted leaves no program that looks complete. */
+/** Builds to another name first, so that an interrupted build leaves no program that looks complete. */
 function buildTo(file: string, make: (file: string) => void): void {
   make(`${file}.new`);
   renameSync(`${file}.new`, file);
@@ -180,7 +180,10 @@ function go(folder: string, args: readonly string[]): string {
   });
 }
 
-/** The last part of a package's path, without a major version: go.etcd.io/etcd/server/v3 is etcd's server. */
+/**
+ * Returns the last part of a package's path; go.etcd.io/etcd/server/v3, which ends with a major version, is etcd's
+ * server.
+ */
 function programOf(command: string): string {
   if (command === "go.etcd.io/etcd/server/v3") return "etcd";
   return path.basename(command);

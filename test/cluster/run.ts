@@ -11,7 +11,7 @@ export interface RunOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
-  /** Milliseconds; none when absent. */
+  /** Milliseconds; no limit when absent. */
   readonly timeout?: number;
 }
 
@@ -43,7 +43,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 /**
  * Starts a program that outlives this process.
  *
- * @param log the file that its output is appended to
+ * @param log the file to which its output is appended
  * @returns its process ID
  */
 export function start(program: string, args: readonly string[], log: string): number {
@@ -55,11 +55,12 @@ export function start(program: string, args: readonly string[], log: string): nu
 }
 
 /**
- * Asks again until an answer is there.
+ * Repeats a question until it has an answer.
  *
- * @param what named by the failure
- * @param ask undefined for "not yet"; what it throws counts as "not yet", and the last such error is named at the end
- * @param seconds how long to ask
+ * @param what the name of the condition in an error
+ * @param ask returns undefined for "not yet"; an error that it throws also means "not yet", and the final error
+ *   includes the last one
+ * @param seconds the longest time
  */
 export async function until<T>(what: string, ask: () => T | undefined, seconds: number): Promise<T> {
   const end = performance.now() + seconds * 1000;

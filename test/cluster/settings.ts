@@ -1,15 +1,15 @@
-/** How a cluster is made. */
+/** The settings of a cluster. */
 export interface Settings {
   readonly nodes: number;
-  /** The family of a node's first address, and of Services that ask for none. */
+  /** The family of a node's first address, and of Services that name none. */
   readonly firstFamily: 4 | 6;
-  /** One family only, or both. */
+  /** Whether it has both families, or only the first. */
   readonly isDualStack: boolean;
   /** containerd's major version: 1 is Debian's, 2 is built. */
   readonly containerd: 1 | 2;
 }
 
-/** A machine of the cluster and its addresses on the link that all share. */
+/** A machine of the cluster and its addresses on the shared link. */
 export interface NodePlan {
   readonly name: string;
   readonly addresses: { readonly 4: string; readonly 6: string };
@@ -26,7 +26,9 @@ export const PREFIXES = {
 /** The address of the machine that runs the tests, on the nodes' link. */
 export const MACHINE_ADDRESSES = { 4: "192.0.2.1/24", 6: "2001:db8:107::1/64" } as const;
 
-/** Addresses on the Internet that upstream's tests connect to from pods: the machine has them, as if it were all of the Internet. */
+/**
+ * Addresses on the Internet that upstream's tests connect to from pods: the machine has them in place of the Internet.
+ */
 export const INTERNET_ADDRESSES = { 4: "8.8.8.8/32", 6: "2001:4860:4860::8888/128" } as const;
 
 /** Returns the address in prefix notation without the prefix's length. */
@@ -43,7 +45,7 @@ export function planNodes({ nodes }: Settings): readonly NodePlan[] {
   }));
 }
 
-/** Returns what is configured for both families, first family first, or only for the first. */
+/** Returns the values of both families, first family first, or only that of the first. */
 export function inOrder<T>({ firstFamily, isDualStack }: Settings, by: { readonly 4: T; readonly 6: T }): readonly T[] {
   const first = by[firstFamily];
   return isDualStack ? [first, by[firstFamily === 4 ? 6 : 4]] : [first];

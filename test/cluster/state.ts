@@ -6,10 +6,10 @@ import { isAlive } from "./node/processes.ts";
 import { STATE } from "./place.ts";
 import type { NodePlan, Settings } from "./settings.ts";
 
-/** A node that runs. */
+/** A running node. */
 export interface RunningNode extends NodePlan {
   readonly first: FirstProcess;
-  /** The node's files, by their path in the node below it. */
+  /** The directory with the node's files, under their paths in the node. */
   readonly directory: string;
 }
 
@@ -41,14 +41,14 @@ const CLUSTER = v.object({
   ),
 });
 
-/** Reads the cluster that is up; undefined when none is, or when its machine has ended. */
+/** Reads the cluster that is up; undefined if there is none, or if its machine has ended. */
 export function readCluster(): RunningCluster | undefined {
   if (!existsSync(FILE)) return undefined;
   const cluster = v.parse(CLUSTER, JSON.parse(readFileSync(FILE, "utf8")));
   return isAlive(cluster.machine) ? cluster : undefined;
 }
 
-/** Remembers the cluster for later commands. */
+/** Stores the cluster for later commands. */
 export function writeCluster(cluster: RunningCluster): void {
   mkdirSync(STATE, { recursive: true });
   writeFileSync(FILE, JSON.stringify(cluster, undefined, 2));

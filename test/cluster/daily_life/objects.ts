@@ -4,15 +4,15 @@ export const PORT = 8080;
 export const LOAD_IMAGE = "localhost/load:1";
 /** The namespace of everything that a run makes. */
 export const NAMESPACE = "daily-life";
-/** Where generators write, on each node. */
+/** The directory on each node to which generators write. */
 export const LOAD_DIRECTORY = "/var/log/load";
 
-/** Seconds for which a server that is deleted goes on to answer. */
+/** The seconds for which a deleted server still answers. */
 export const LEAVING = 8;
 
 const RATE = 40;
 
-/** The objects that answer: ten pods that come and go, and one on the first node that stays. */
+/** Returns the servers' objects: ten pods that come and go, and one on the first node that stays. */
 export function servers(firstNode: string): readonly object[] {
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } },
@@ -29,7 +29,7 @@ export function servers(firstNode: string): readonly object[] {
   ];
 }
 
-/** A generator in a pod on every node. */
+/** Returns a DaemonSet with a generator in a pod on every node. */
 export function podGenerators(fresh: readonly string[], kept: readonly string[]): object {
   return {
     apiVersion: "apps/v1",
@@ -57,7 +57,7 @@ export function podGenerators(fresh: readonly string[], kept: readonly string[])
   };
 }
 
-/** The arguments of a generator, which writes to NAME.ndjson. */
+/** Returns the arguments of a generator, which writes to NAME.ndjson. */
 export function generatorArguments(name: string, fresh: readonly string[], kept: readonly string[]): readonly string[] {
   return [
     "make",
@@ -68,7 +68,10 @@ export function generatorArguments(name: string, fresh: readonly string[], kept:
   ];
 }
 
-/** A server ends as one should: it answers until its endpoint is known to be leaving, and then closes its connections. */
+/**
+ * Returns a Deployment whose servers end correctly: a server answers until its endpoint is known to be leaving, and
+ * then closes its connections.
+ */
 function deployment(name: string, replicas: number, more: object): object {
   return {
     apiVersion: "apps/v1",

@@ -19,32 +19,32 @@ const RECORD = v.variant("kind", [
   }),
 ]);
 
-/** A record of a generator of load: the sums of a second, or the fate of one connection. */
+/** A record of a load generator: the sums of a second, or the fate of one connection. */
 export type LoadRecord = v.InferOutput<typeof RECORD>;
 
 /** A record with the name of the generator that wrote it. */
 export type NamedRecord = LoadRecord & { readonly generator: string };
 
-/** From one moment to another, in milliseconds since 1970. */
+/** A period, in milliseconds since 1970. */
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** One step of a run, as it was done. */
+/** The period of a step in a run. */
 export interface StepWindow extends Span {
   readonly name: string;
-  /** Connections begun in it may fail: no object in the API said yet that their server had gone. */
+  /** The period in which new connections may fail, since no object in the API said yet that their server had gone. */
   readonly unknown?: Span;
-  /** Connections that were kept may be lost in it: their server was ended without a warning. */
+  /** The period in which kept connections may be lost, since their server was ended without a warning. */
   readonly killed?: Span;
   /** Why failures do not count in this step. */
   readonly isExpected?: string;
-  /** Why the step could not be done. */
+  /** Why the step could not be carried out. */
   readonly error?: string;
 }
 
-/** How one step went. */
+/** The counts of one step. */
 export interface StepCount {
   readonly window: StepWindow;
   readonly attempts: number;
@@ -53,13 +53,13 @@ export interface StepCount {
   readonly moved: number;
   /** Connections whose first packet the kernel had to send again. */
   readonly late: readonly NamedRecord[];
-  /** Connections that failed or were lost in a span in which they may. */
+  /** Connections that failed or were lost in a period in which that is allowed. */
   readonly excused: readonly NamedRecord[];
   /** Every other connection that failed or was lost. */
   readonly failures: readonly NamedRecord[];
 }
 
-/** Reads what a generator has written so far: an unfinished last line is left out. */
+/** Reads the records that a generator has written so far, without an unfinished last line. */
 export function readRecords(generator: string, text: string): readonly NamedRecord[] {
   return text
     .slice(0, text.lastIndexOf("\n") + 1)
@@ -86,7 +86,7 @@ export function countSteps(windows: readonly StepWindow[], records: readonly Nam
   });
 }
 
-/** Whether the step was done, and every connection did what it had to. */
+/** Whether the step was carried out, and every connection met its expectation. */
 export function isGood({ window, attempts, failures }: StepCount): boolean {
   if (window.error !== undefined || attempts === 0) return false;
   return window.isExpected !== undefined || failures.length === 0;
@@ -119,7 +119,7 @@ export function formatSteps(steps: readonly StepCount[]): string {
   return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
-/** Returns a line for each kind of failure of a step: how many, from where, and in which seconds of the step. */
+/** Returns a line for each kind of failure of a step: the number, the generator, and the seconds of the step. */
 export function formatFailures({ window, failures }: StepCount): readonly string[] {
   const groups = new Map<string, NamedRecord[]>();
   for (const one of failures) {

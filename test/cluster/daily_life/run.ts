@@ -32,7 +32,7 @@ import type { World } from "./world.ts";
 import { inNamespace, sleep, waitForServers } from "./world.ts";
 
 const RESULTS = path.join(CACHE, "daily-life");
-/** Seconds from the end of a step to the begin of the next, in which its late consequences count as its own. */
+/** The seconds between two steps, in which late consequences count for the first. */
 const SETTLE = LEAVING + 2;
 
 /** Options of a run. */
@@ -43,9 +43,10 @@ export interface DailyLifeOptions {
 }
 
 /**
- * Makes a cluster, does one step after the other while connections are made on every node, and prints how each went.
+ * Makes a cluster, carries out one step after the other while connections are made on every node, and prints the counts
+ * of each.
  *
- * @returns whether no connection failed but those that nobody could know about
+ * @returns whether the only failed connections are those that the API could not know about
  */
 export async function runDailyLife(
   { step, settings }: DailyLifeOptions,
@@ -72,7 +73,7 @@ export async function runDailyLife(
       const last = counts.at(-1);
       if (last !== undefined) tell(last, say);
     }
-    // Connections that the last step began are done, or out of patience, by now.
+    // By now, connections that began in the last step have ended or timed out.
     await sleep(SETTLE);
     return conclude(windows, collect(world));
   } finally {
@@ -88,7 +89,7 @@ async function doStep({ name, isExpected, do: act }: Step, world: World): Promis
     await sleep(SETTLE);
     return { ...known, to: Date.now(), ...excuse };
   } catch (error) {
-    // The steps after it still say something.
+    // The steps after it are still useful.
     if (!(error instanceof ProgramError)) throw error;
     return { ...known, to: Date.now(), error: error.message };
   }
@@ -148,7 +149,7 @@ function list(items: readonly object[]): string {
   return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }
 
-/** Reads what all generators have written so far. */
+/** Reads the records of all generators so far. */
 function collect({ cluster }: World): readonly NamedRecord[] {
   return cluster.nodes.flatMap(({ name, directory }) =>
     ["node", "pod"].flatMap((kind) => {

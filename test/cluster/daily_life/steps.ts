@@ -15,7 +15,7 @@ import { inNamespace, kill, processesOf, readyAddresses, sleep, waitForServers, 
 /** The failures that a step may cause. */
 export type Excuse = Pick<StepWindow, "unknown" | "killed">;
 
-/** Something that happens to a cluster, done while connections are made. */
+/** An operation on a cluster, carried out while connections are made. */
 export interface Step {
   readonly name: string;
   readonly do: (world: World) => Promise<Excuse | void>;
@@ -23,7 +23,7 @@ export interface Step {
 }
 
 const DAEMON = "/opt/drawbridge/policyd/policyd.js";
-/** From when the API says that an endpoint has gone until each node's kernel has that, on a machine with much to do. */
+/** The time from the API's notice that an endpoint has gone until every node's kernel is updated, on a busy machine. */
 const PROGRAMMED = 1000;
 
 const RESTARTED = "{.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
@@ -58,7 +58,8 @@ export const STEPS: readonly Step[] = [
   { name: "upgrade to a build with another schema", do: (world) => upgrade(world, OTHER_VERSION) },
   { name: "back to this build", do: (world) => upgrade(world, undefined) },
   {
-    // After an upgrade the daemons' pods are new: the kubelet starts one that ended for the first time at once, and later 10 s after.
+    // After an upgrade the daemons' pods are new: the kubelet restarts a container at once the first time, and after 10
+    // s the next.
     name: "daemon killed on every node in the middle of a rolling update",
     do: async (world) => {
       inNamespace(world, "rollout", "restart", "deployment/web");
@@ -121,13 +122,13 @@ function lastNode({ cluster }: World): RunningNode {
   return node;
 }
 
-/** The names of some servers that do not leave, as kubectl takes them. */
+/** Returns the names of some servers that are not leaving, as arguments of kubectl. */
 function names(world: World, count: number): readonly string[] {
   const lines = inNamespace(world, "get", "pods", "--selector=app=web", "--output=name").trim().split("\n");
   return lines.slice(0, count);
 }
 
-/** Ends the program whose command line matches on each node, and starts it again. */
+/** Ends the program with a matching command line on each node, and starts it again. */
 async function restartEverywhere(world: World, program: string, start: typeof startKubelet): Promise<void> {
   const { cluster, materials } = world;
   for (const node of cluster.nodes) {
@@ -142,7 +143,7 @@ async function killDaemon(node: RunningNode): Promise<void> {
   await kill(node, processesOf(node, DAEMON));
 }
 
-/** Whether the slices name none of these addresses as ready. */
+/** Whether no slice names one of these addresses as ready. */
 function areUnready(world: World, addresses: readonly string[]): boolean {
   const ready = readyAddresses(world);
   return !addresses.some((address) => ready.has(address));
@@ -190,7 +191,7 @@ async function killServer(world: World): Promise<Excuse> {
     ),
   );
   await kill(node, [server]);
-  // The kubelet may have started the next one before it says that the first has gone.
+  // The kubelet may start the next server before it reports the end of the first.
   const hasRestarted = (): boolean => inNamespace(world, "get", pod, `--output=jsonpath=${RESTARTED}`) === "1 true";
   const to = await until(
     "the server to go or to come back",
@@ -224,7 +225,7 @@ async function loseNode(world: World): Promise<Excuse> {
   return { unknown: { from, to }, killed: { from, to } };
 }
 
-/** Applies the manifest with the image of the other version, or as it is. */
+/** Applies the manifest with the image of the other version, or unchanged. */
 async function upgrade(world: World, version: string | undefined): Promise<void> {
   const before = schemas(world);
   if (version !== undefined) importImage(world.cluster, world.materials, world.another);
@@ -236,7 +237,7 @@ async function upgrade(world: World, version: string | undefined): Promise<void>
   if (schemas(world) === before) throw new Error("the tables of the other build have the same versions");
 }
 
-/** The versions of the tables on the last node, which gets a new daemon as the others do. */
+/** Returns the versions of the tables on the last node, which gets a new daemon like the others. */
 function schemas(world: World): string {
   const text = enter("node", lastNode(world).first, ["nft", "list", "chains"]);
   return [...text.matchAll(/schema-\w+/g)].map(([name]) => name).join(" ");

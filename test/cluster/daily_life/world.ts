@@ -7,7 +7,7 @@ import { until } from "../run.ts";
 import type { RunningCluster, RunningNode } from "../state.ts";
 import { NAMESPACE } from "./objects.ts";
 
-/** The cluster of a run; steps that add a node put the grown one here. */
+/** The cluster of a run; a step that adds a node replaces it. */
 export interface World {
   cluster: RunningCluster;
   readonly materials: Materials;
@@ -17,7 +17,7 @@ export interface World {
   readonly startGenerator: (node: RunningNode) => void;
 }
 
-/** The materials with the add-on's image, which a node that is added needs before its kubelet starts. */
+/** Returns the materials with the add-on's image, which a new node needs before its kubelet starts. */
 export function withAddOn(materials: Materials, ...archives: readonly string[]): Materials {
   return { ...materials, images: [...materials.images, ARCHIVE, ...archives] };
 }
@@ -51,7 +51,7 @@ export function readyAddresses(world: World): ReadonlySet<string> {
   return new Set(endpoints.filter(({ conditions }) => conditions.ready === true).flatMap(({ addresses }) => addresses));
 }
 
-/** Returns the process IDs, within the node, of programs whose command line begins or goes on with this text. */
+/** Returns the process IDs, within the node, of programs whose command line contains a match of this expression. */
 export function processesOf(node: RunningNode, text: string): readonly string[] {
   return enter("node", node.first, ["pgrep", "--full", "--", text]).trim().split("\n");
 }
@@ -61,7 +61,7 @@ export function sleep(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 }
 
-/** Ends processes of a node at once, and resolves when they have gone: until then their ports are taken. */
+/** Kills processes of a node, and resolves when they have gone: until then their ports are in use. */
 export async function kill(node: RunningNode, processes: readonly string[]): Promise<void> {
   enter("node", node.first, ["kill", "-KILL", ...processes]);
   const all = processes.join(",");

@@ -3,18 +3,18 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import path from "node:path";
 import { run } from "../run.ts";
 
-/** How a container of an image is started. */
+/** The command of an image's containers. */
 export interface ImageConfiguration {
   readonly entrypoint: readonly string[];
   readonly command?: readonly string[];
 }
 
 /**
- * Writes an image of one layer as an archive that `ctr images import` reads (Docker's format: manifest.json names the
+ * Writes an image of one layer as an archive for `ctr images import` (Docker's format: manifest.json names the
  * configuration, the tags and the layers).
  *
  * @param root the directory that becomes the root of its containers
- * @param names every full name, with its tag, that the image is imported under
+ * @param names every full name, with its tag, under which the image is imported
  */
 export function writeArchive(
   file: string,

@@ -4,7 +4,7 @@ import { run } from "../run.ts";
 import { writeArchive } from "./archive.ts";
 import { addFile, addProgram, addSystem } from "./root.ts";
 
-/** Programs beside agnhost's own that upstream's tests call in its containers, as its Dockerfile installs them. */
+/** Programs that upstream's tests call in agnhost's containers, besides agnhost, as its Dockerfile installs them. */
 const AGNHOST_TOOLS = [
   "/bin/bash",
   "/usr/bin/curl",
@@ -18,19 +18,21 @@ const AGNHOST_TOOLS = [
   "/usr/sbin/conntrack",
 ];
 
-/** The images that the one of agnhost stands for: these suites ask nothing of the others that it cannot do. */
+/** The images that agnhost's image replaces: these suites do not use anything of the others that it lacks. */
 const STANDS_FOR = /\/(?:agnhost|pause|busybox|glibc-dns-testing|nginx|distroless-iptables):/;
 
-/** A server that sends what made kernels reset connections (Kubernetes' issue 74839). */
+/** A server that sends packets that once made kernels reset connections (Kubernetes' issue 74839). */
 const REGRESSION = "regression-issue-74839";
 
-/** Versions of it in the manifests of suites that are not Kubernetes' own: network-policy-api 0.3.0, cyclonus 0.5.6. */
+/**
+ * The versions of agnhost in the manifests of suites outside of Kubernetes: network-policy-api 0.3.0, cyclonus 0.5.6.
+ */
 const IN_OTHER_SUITES = ["2.45", "2.43"];
 
-/** The image of the pods from which cyclonus probes; its worker is in it. */
+/** The image of the pods from which cyclonus probes; it contains cyclonus' worker. */
 const CYCLONUS_WORKER = "docker.io/mfenwick100/cyclonus-worker:latest";
 
-/** Where the built programs are, and the sources that they were built from. */
+/** The places of the built programs, and of their sources. */
 export interface ImageSources {
   /** Directory of Kubernetes' programs. */
   readonly kubernetes: string;
@@ -39,21 +41,21 @@ export interface ImageSources {
   /** The root of Kubernetes' sources, which has the certificates of agnhost's porter. */
   readonly kubernetesSource: string;
   readonly coredns: string;
-  /** The program that is started as agnhost and has its SCTP endpoints, and as cyclonus' worker. */
+  /** The program that runs as agnhost with SCTP endpoints, and as cyclonus' worker. */
   readonly sctp: string;
 }
 
 /**
  * Writes the images that a cluster and upstream's tests need, except the add-on's own.
  *
- * @param directory where the archives go
- * @returns the archives, and the name of the image that a sandbox runs
+ * @param directory the directory for the archives
+ * @returns the archives, and the name of a sandbox's image
  */
 export function writeImages(
   directory: string,
   sources: ImageSources,
 ): { readonly archives: readonly string[]; readonly pause: string } {
-  // A run that was killed may have left half of an image.
+  // A killed run may have left an incomplete image.
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
   const withRoot = <T>(use: (root: string) => T): T => {
@@ -71,7 +73,7 @@ export function writeImages(
   const names = withRoot((root) => listImages(sources, root));
   withRoot((root) => {
     for (const tool of AGNHOST_TOOLS) addProgram(root, tool);
-    // busybox as the shell would run its own nc and ip instead of these programs.
+    // As the shell, busybox would run its own nc and ip instead of these programs.
     symlinkSync("bash", path.join(root, "bin/sh"));
     addSystem(root);
     symlinkSync("/bin/nc.openbsd", path.join(root, "usr/bin/nc"));
@@ -101,7 +103,7 @@ export function writeImages(
 }
 
 /**
- * Asks the programs of this version by which names they pull images.
+ * Returns the names under which the programs of this version pull images.
  *
  * @param temporary a directory for temporary files
  */

@@ -17,7 +17,7 @@ export function addProgram(root: string, program: string, target = program): voi
   }
 }
 
-/** Adds the tools of a small system, all of them in busybox, and the users that images usually have. */
+/** Adds the tools of a small system, which are all busybox, and the usual users of images. */
 export function addSystem(root: string): void {
   addFile(root, "/bin/busybox", "/bin/busybox");
   for (const applet of run("busybox", ["--list"]).split("\n")) {

@@ -15,7 +15,7 @@ import { compareInventories, KINDS } from "./inventory.ts";
 import { readInventory } from "./read.ts";
 
 const FILE = path.join(CACHE, "machine_before.json");
-/** libmount makes it whenever mount(8) runs, as for the nodes' mounts. */
+/** A directory that libmount makes whenever mount(8) runs, as for the nodes' mounts. */
 const MOUNT_DIRECTORY = "/run/mount";
 const LINES = v.array(v.string());
 const BEFORE = v.object({
@@ -24,8 +24,8 @@ const BEFORE = v.object({
 });
 
 /**
- * Writes down what the machine has before a cluster is made. The words of an earlier run stay when its cluster was never taken
- * down: the machine has to become again what it was before that one.
+ * Records the machine's state before a cluster is made. The record of an earlier run stays if its cluster was never
+ * taken down: the machine must then return to the state before that one.
  */
 export function rememberMachine(): void {
   if (readBefore() !== undefined) return;
@@ -35,9 +35,9 @@ export function rememberMachine(): void {
 }
 
 /**
- * Compares the machine with what it was before the cluster, which is then forgotten, and prints the differences.
+ * Compares the machine with the record from before the cluster, removes the record, and prints the differences.
  *
- * @returns whether there are none, also when nothing was written down
+ * @returns whether there are none, or no record
  */
 export function checkMachine(say: (line: string) => void): boolean {
   const before = readBefore();
@@ -54,7 +54,7 @@ function removeEmpty(directory: string): void {
   if (existsSync(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
 }
 
-/** Undefined when nothing is written down since the machine started. */
+/** Returns the record; undefined if there is none since the machine started. */
 function readBefore(): v.InferOutput<typeof BEFORE>["inventory"] | undefined {
   if (!existsSync(FILE)) return undefined;
   const { boot, inventory } = v.parse(BEFORE, JSON.parse(readFileSync(FILE, "utf8")));

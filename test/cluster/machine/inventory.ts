@@ -20,7 +20,10 @@ export type Inventory = Readonly<Record<(typeof KINDS)[number], readonly string[
 const VOLATILE_SYSCTL =
   /^(?:fs\/(?:aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota\/\S+)|kernel\/(?:ns_last_pid|pty\/nr|random\/\S+)|net\/netfilter\/nf_conntrack_count) /;
 
-/** Mounts and files of network namespaces with names: a cluster makes none outside of its nodes, and other programs do. */
+/**
+ * Mounts and files of named network namespaces: other programs make them, and a cluster makes them only inside its
+ * nodes.
+ */
 const NAMED_NAMESPACE = /^\/run\/netns\b/;
 
 /** Returns a line for each thing that was added (+) or is missing (-) after the cluster, with its kind. */
@@ -36,7 +39,7 @@ export function compareInventories(before: Inventory, after: Inventory): readonl
   });
 }
 
-/** Returns the mounts in the text of /proc/PID/mountinfo: where each is, its type and its source. */
+/** Returns the mounts in the text of /proc/PID/mountinfo: the place, type and source of each. */
 export function mountsIn(mountinfo: string): readonly string[] {
   return linesOf(mountinfo).map((line) => {
     // proc_pid_mountinfo(5): optional fields end with a hyphen.

@@ -7,13 +7,13 @@ import { run } from "../run.ts";
 import type { Inventory } from "./inventory.ts";
 import { linesOf, mountsIn } from "./inventory.ts";
 
-/** Folders of the machine where container programs keep something; two levels of each are compared. */
+/** Directories of the machine in which container programs keep files; two levels of each are compared. */
 const FOLDERS = ["/etc", "/opt", "/run", "/usr/libexec", "/usr/local/bin", "/var/lib", "/var/log"];
 
-/** Names in the folder for temporary files that upstream's tests and this command use. */
+/** Names of temporary files of upstream's tests and this command. */
 const TEMPORARY = /^(?:test-kuberc|ginkgo|drawbridge-(?:root|image|load)-)/;
 
-/** Reads what the machine has now, as far as a cluster could have changed it. */
+/** Reads the parts of the machine's state that a cluster could change. */
 export function readInventory(): Inventory {
   return {
     processes: clusterProcesses(),
@@ -38,7 +38,7 @@ export function readInventory(): Inventory {
   };
 }
 
-/** Processes of a cluster: in its cgroups, or with its directory in their environment or command line. */
+/** Returns the processes of a cluster: in its cgroups, or with its directory in their environment or command line. */
 function clusterProcesses(): readonly string[] {
   const numbers = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
   return numbers.flatMap((number) => {
@@ -93,7 +93,7 @@ function entriesOf(folder: string): ReturnType<typeof readEntries> {
   try {
     return readEntries(folder);
   } catch {
-    // It is not there, or has gone in the meantime.
+    // It does not exist, or has gone meanwhile.
     return [];
   }
 }
@@ -102,7 +102,7 @@ function readEntries(folder: string) {
   return readdirSync(folder, { withFileTypes: true });
 }
 
-/** Some values can only be written, and a process may have ended. */
+/** Returns "" for values that can only be written, and for an ended process. */
 function readOrEmpty(file: string): string {
   try {
     return readFileSync(file, "utf8");

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The first process of the machine that holds the cluster: a network with a bridge that stands for the link between the
-# nodes. Everything of the cluster lives in its PID namespace and ends with it.
+# The first process of the machine that holds the cluster: a network with a bridge that acts as the link between the
+# nodes. The whole cluster lives in its PID namespace and ends with it.
 #
-# machine.sh DIRECTORY ADDRESS…: the directory of the cluster, by which this process is found again, and the addresses of the
-# machine itself on that link, in prefix notation
+# machine.sh DIRECTORY ADDRESS…: the directory of the cluster, by which this process is found later, and the addresses
+# of the machine itself on that link, in prefix notation
 set -euo pipefail
 shift
 mount --make-rprivate /
@@ -12,6 +12,6 @@ ip link set lo up
 ip link add link0 type bridge
 ip link set link0 up
 for address; do ip address add "$address" dev link0 nodad; done
-# bash reaps what is reparented to it while it waits.
+# bash reaps reparented processes while it waits.
 sleep infinity &
 wait

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The first process of a node: mounts of its own for everything that a container runtime, a kubelet and an add-on keep on
-# a machine, then the node's network.
+# The first process of a node: makes its own mounts for everything that a container runtime, a kubelet and an add-on
+# keep on a machine, then the node's network.
 #
-# node.sh NAME DIRECTORY SHOWN...: the directory keeps the node's files; directories of the machine that the node must see,
-# wherever they are
+# node.sh NAME DIRECTORY SHOWN...: the directory keeps the node's files; SHOWN are directories of the machine that the
+# node must see, wherever they are
 set -euo pipefail
 name=$1
 directory=$2
@@ -87,13 +87,13 @@ for file in hosts resolv.conf machine-id; do
   [[ -e /etc/$file ]] || : >"/etc/$file"
   mount --bind "$directory/etc/$file" "/etc/$file"
 done
-# The kubelet sets these, and they are the whole machine's: a node has files in their place.
+# The kubelet sets these, which apply to the whole machine: a node has files in their place.
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
   mkdir -p "$directory/sysctl/${setting%/*}"
   cat "/proc/sys/$setting" >"$directory/sysctl/$setting"
   mount --bind "$directory/sysctl/$setting" "/proc/sys/$setting"
 done
-# Mounts of the kubelet reach the containers that ask for them.
+# The kubelet's mounts propagate to the containers that request it.
 mount --make-rshared /
 ip link set lo up
 sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.accept_ra=0

@@ -11,21 +11,24 @@ const HERE = fileURLToPath(new URL(".", import.meta.url));
 const MACHINE_NAMESPACES = ["--mount", "--net", "--pid"] as const;
 const NODE_NAMESPACES = ["--mount", "--net", "--pid", "--uts", "--ipc", "--cgroup"] as const;
 
-/** Where kubectl and upstream's tests leave files, by the variable that says so: with the cluster, not in the user's folders. */
+/**
+ * Returns the variables that make kubectl and upstream's tests leave files with the cluster, not in the user's
+ * directories.
+ */
 function foldersOf(directory: string): Readonly<Record<string, string>> {
   return { TMPDIR: path.join(directory, "tmp"), KUBECACHEDIR: path.join(directory, "kubectl") };
 }
 
 const FOLDERS = Object.entries(foldersOf(STATE)).map(([name, value]) => `${name}=${value}`);
 
-/** The first process of a PID namespace, seen from outside. With it ends everything in that namespace. */
+/** The first process of a PID namespace, seen from outside. When it ends, everything in that namespace ends. */
 export interface FirstProcess {
   readonly pid: number;
-  /** The link of its PID namespace, by which it differs from a later process with the same number. */
+  /** The link of its PID namespace, which identifies it if a later process has the same number. */
   readonly namespace: string;
 }
 
-/** Whether the process still is the one that was started. */
+/** Whether the started process is still running. */
 export function isAlive({ pid, namespace }: FirstProcess): boolean {
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`) === namespace;
@@ -35,10 +38,10 @@ export function isAlive({ pid, namespace }: FirstProcess): boolean {
 }
 
 /**
- * Ends the machine of the cluster in this directory and everything in its PID namespace. It is found by its command line, so
- * also when whoever started it was killed before that could be written down.
+ * Ends the machine of the cluster in this directory, and everything in its PID namespace. The machine is found by its
+ * command line, so this also works if the process that started it was killed before it recorded that.
  *
- * @param known the machine as it was written down, which another version of machine.sh may have started
+ * @param known the recorded machine, which another version of machine.sh may have started
  */
 export async function endMachine(directory: string, known?: FirstProcess): Promise<void> {
   await until(
@@ -95,8 +98,8 @@ export async function startMachine(directory: string, addresses: readonly string
 }
 
 /**
- * Starts a node within the machine, without a network; its files are kept in the directory. It sees the project and the cache
- * also where they lie in a directory of which a node has its own, such as /tmp.
+ * Starts a node within the machine, without a network; the directory keeps its files. The node sees the project and the
+ * cache even if they are in a directory that a node has separately, such as /tmp.
  */
 export async function startNode(machine: FirstProcess, name: string, directory: string): Promise<FirstProcess> {
   mkdirSync(path.join(directory, "etc"), { recursive: true });
@@ -110,7 +113,7 @@ export async function startNode(machine: FirstProcess, name: string, directory: 
     CACHE,
   ];
   const outer = start("nsenter", args, path.join(directory, "node.log"));
-  // nsenter has a child in the PID namespace, which becomes unshare; the child of that is the node's first process.
+  // nsenter has a child in the PID namespace, which becomes unshare; unshare's child is the node's first process.
   const first = await until(`the first process of ${name}`, () => firstOf(descendant(outer, 2)), 20);
   await until(`the mounts of ${name}`, () => enter("node", first, ["cat", "/run/node.ready"]) || undefined, 20);
   return first;
@@ -126,7 +129,7 @@ export function enter(
   return run("nsenter", enterArguments(kind, first, command), options);
 }
 
-/** Runs a program inside with this terminal as its own. Returns its exit code. */
+/** Runs a program inside on this terminal. Returns its exit code. */
 export function enterTerminal(kind: "machine" | "node", first: FirstProcess, command: readonly string[]): number {
   return spawnSync("nsenter", enterArguments(kind, first, command), { stdio: "inherit" }).status ?? 1;
 }
@@ -159,14 +162,16 @@ function targets({ pid }: FirstProcess, namespaces: readonly string[]): readonly
   return ["--target", `${pid}`, ...namespaces];
 }
 
-/** The process a number of generations below one that has a single child in each; undefined before it exists. */
+/**
+ * Returns the descendant some generations below a process in which each has a single child; undefined before it exists.
+ */
 function descendant(pid: number, generations: number): number | undefined {
   if (generations === 0) return pid;
   const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
   return child === undefined || child === 0 ? undefined : descendant(child, generations - 1);
 }
 
-/** Undefined while the process is not yet the first of a PID namespace of its own. */
+/** Returns a process; undefined until it is the first one of its own PID namespace. */
 function firstOf(pid: number | undefined): FirstProcess | undefined {
   if (pid === undefined) return undefined;
   const inside = /^NSpid:.*\t(?<innermost>\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.groups?.[

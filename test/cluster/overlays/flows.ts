@@ -19,8 +19,8 @@ const POLICY = {
 };
 
 /**
- * Throws unless `drawbridge flows` names those who have talked to the cluster's DNS, and `policy status --wait` ends when a policy is in
- * force on every node.
+ * Throws unless `drawbridge flows` names the clients of the cluster's DNS, and `policy status --wait` ends when a
+ * policy is in force on every node.
  */
 export async function checkFlows(cluster: RunningCluster, materials: Materials): Promise<void> {
   await until("a flow of the cluster's DNS", () => flows(cluster, materials).find(isOfDns), 120);
@@ -34,7 +34,7 @@ function isOfDns({ from, to }: FlowRow): boolean {
   return [from, to].some((end) => endText(end) === "kube-system/deployment/coredns");
 }
 
-/** No flows while no daemon has a ledger yet. */
+/** Reads the flows; none until a daemon has a ledger. */
 function flows(cluster: RunningCluster, materials: Materials): readonly FlowRow[] {
   try {
     return readFlowFile([Buffer.from(drawbridge(cluster, materials, ["flows", "-o", "jsonl"]))], "flows");
@@ -44,7 +44,7 @@ function flows(cluster: RunningCluster, materials: Materials): readonly FlowRow[
   }
 }
 
-/** Runs the built command line as the administrator does, with kubectl in its PATH. */
+/** Runs the built command line like the administrator, with kubectl in its PATH. */
 function drawbridge({ machine }: RunningCluster, materials: Materials, args: readonly string[]): string {
   const PATH = [path.dirname(materials.program("kubectl")), process.env["PATH"]].join(":");
   const program = [process.execPath, path.join(PROJECT, "dist/cli/drawbridge.js")];

@@ -29,7 +29,7 @@ export async function startKubeProxies(
         hostnameOverride: name,
         clusterCIDR: inOrder(settings, PREFIXES.pods).join(","),
         clientConnection: { kubeconfig: KUBECONFIG },
-        // The sizes of connection tracking are the machine's.
+        // The sizes of connection tracking belong to the machine.
         conntrack: { maxPerCore: 0, min: 0 },
       }),
     );

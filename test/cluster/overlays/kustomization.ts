@@ -4,7 +4,7 @@ import { stringify } from "yaml";
 import { PROJECT, STATE } from "../place.ts";
 
 /**
- * Writes a kustomization of the cluster's own, as manifests/README.md says how to combine them.
+ * Writes a kustomization for the cluster, which combines manifests as manifests/README.md says.
  *
  * @param manifests directories below manifests/: the overlay or base, then components
  * @returns its directory
@@ -13,7 +13,7 @@ export function writeKustomization([base, ...components]: readonly [string, ...(
   if (components.length === 0) return path.join(PROJECT, "manifests", base);
   const directory = path.join(STATE, "kustomization");
   mkdirSync(directory, { recursive: true });
-  // kustomize takes no absolute paths.
+  // kustomize does not accept absolute paths.
   const place = (name: string): string => path.relative(directory, path.join(PROJECT, "manifests", name));
   writeFileSync(
     path.join(directory, "kustomization.yaml"),

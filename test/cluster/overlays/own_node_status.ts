@@ -22,7 +22,7 @@ export function makeNetworkUnavailable({ nodes }: RunningCluster, materials: Mat
   for (const { name } of nodes) kubectl(materials, ["patch", "node", name, "--subresource=status", `--patch=${patch}`]);
 }
 
-/** Throws unless each daemon has cleared its Node's condition, and may not write to another Node's status. */
+/** Throws unless each daemon has cleared its Node's condition, and may not write another Node's status. */
 export async function checkOwnNodeStatus({ nodes }: RunningCluster, materials: Materials): Promise<void> {
   for (const { name } of nodes) {
     await until(
@@ -45,7 +45,7 @@ export async function checkOwnNodeStatus({ nodes }: RunningCluster, materials: M
   throw new Error(`the daemon of ${own.name} may patch the status of ${other.name}`);
 }
 
-/** A token such as the kubelet makes for the daemon's pod of this node. */
+/** Makes a token like the kubelet's for the daemon's pod of this node. */
 function tokenOf({ name }: RunningNode, materials: Materials): string {
   const pods = [
     "get",

@@ -8,14 +8,14 @@ import type { RunningCluster } from "../state.ts";
 
 const DIRECTORY = "var/lib/kubelet/seccomp";
 const FILE = "drawbridge.json";
-/** The profile's answer to what it does not name: ENOSYS. The runtime's own profile answers EPERM. */
+/** The profile's errno for calls that it does not name, ENOSYS. The runtime's own profile has EPERM. */
 const ENOSYS = 38;
 
 const CONTAINER = v.object({
   Spec: v.object({ linux: v.object({ seccomp: v.object({ defaultErrnoRet: v.optional(v.number()) }) }) }),
 });
 
-/** Brings the profile to every node, as manifests/README.md says. */
+/** Copies the profile to every node, as manifests/README.md says. */
 export function copySeccompProfile({ nodes }: RunningCluster): void {
   for (const { directory } of nodes) {
     mkdirSync(path.join(directory, DIRECTORY), { recursive: true });
@@ -23,7 +23,7 @@ export function copySeccompProfile({ nodes }: RunningCluster): void {
   }
 }
 
-/** Throws unless the runtime of every node has given the daemon's container our profile. */
+/** Throws unless the daemon's container has our profile on every node. */
 export function checkSeccomp({ nodes, settings }: RunningCluster, materials: Materials): void {
   for (const node of nodes) {
     const filter = 'labels."io.kubernetes.container.name"==policyd';

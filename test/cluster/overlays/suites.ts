@@ -10,21 +10,21 @@ import { checkOwnNodeStatus, makeNetworkUnavailable } from "./own_node_status.ts
 import { checkSeccomp, copySeccompProfile } from "./seccomp.ts";
 import { checkTunnel } from "./tunnel.ts";
 
-/** How the add-on is installed for a suite, beside the settings of its cluster. */
+/** The installation of the add-on for a suite, besides the settings of its cluster. */
 export interface Configuration {
   readonly name: string;
   readonly settings: Settings;
   /** Directories below manifests/: the overlay or base, then components. */
   readonly manifests: readonly [string, ...(readonly string[])];
-  /** Done before the add-on is installed. */
+  /** Runs before the add-on is installed. */
   readonly prepare?: (cluster: RunningCluster, materials: Materials) => Promise<void> | void;
-  /** Done afterwards: throws when the configuration is not in force, so that no suite passes without it. */
+  /** Runs afterwards: throws if the configuration is not in force, so that no suite passes without it. */
   readonly check?: (cluster: RunningCluster, materials: Materials) => Promise<void> | void;
 }
 
 const DUAL_STACK: Settings = { nodes: 2, firstFamily: 4, isDualStack: true, containerd: 1 };
 
-/** Each overlay and component that a cluster of kubeadm can have, and containerd 2. */
+/** Each overlay and component that a kubeadm cluster can have, and containerd 2. */
 export const CONFIGURATIONS: readonly Configuration[] = [
   {
     name: "kube-proxy-nftables",

@@ -1,9 +1,9 @@
 /**
- * Returns containerd's configuration, in the version of its format that each major version writes itself.
+ * Returns containerd's configuration, in the format's version that each major version itself writes.
  *
  * @param major containerd's major version
  * @param pause the image of a sandbox
- * @param mayRaiseOomScores false where CAP_SYS_RESOURCE is missing: then no container may get a lower score than containerd
+ * @param mayRaiseOomScores false without CAP_SYS_RESOURCE: then no container may get a lower score than containerd
  */
 export function containerdConfiguration(major: 1 | 2, pause: string, mayRaiseOomScores: boolean): string {
   return major === 1 ? ofVersion2(pause, mayRaiseOomScores) : ofVersion4(pause, mayRaiseOomScores);

@@ -11,7 +11,7 @@ const PKI = "/etc/kubernetes/pki";
 
 /**
  * Returns the programs of the control plane in the order in which they start, with the arguments that kubeadm would
- * write into their static pods, less those that only matter for more than one control plane.
+ * write into their static pods, except those that matter only for several control planes.
  */
 export function controlPlane(settings: Settings, node: NodePlan): readonly ControlPlaneProgram[] {
   const [address = ""] = inOrder(settings, node.addresses);

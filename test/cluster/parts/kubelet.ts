@@ -2,14 +2,14 @@ import { stringify } from "yaml";
 import type { NodePlan, Settings } from "../settings.ts";
 import { inOrder, PREFIXES } from "../settings.ts";
 
-/** The address of the DNS Service: the tenth of the first family's range, as kubeadm has it. */
+/** Returns the address of the DNS Service: the tenth of the first family's range, as with kubeadm. */
 export function clusterDns(settings: Settings): string {
   const [prefix = ""] = inOrder(settings, PREFIXES.services);
   const [base = ""] = prefix.split("/");
   return settings.firstFamily === 4 ? base.replace(/\.0$/, ".10") : `${base}a`;
 }
 
-/** Returns the kubelet's configuration, as kubeadm writes it, with what a node within namespaces needs besides. */
+/** Returns the kubelet's configuration as kubeadm writes it, with the additions for a node in namespaces. */
 export function kubeletConfiguration(settings: Settings): string {
   return stringify({
     apiVersion: "kubelet.config.k8s.io/v1beta1",
@@ -25,15 +25,15 @@ export function kubeletConfiguration(settings: Settings): string {
     clusterDomain: "cluster.local",
     containerRuntimeEndpoint: "unix:///run/containerd/containerd.sock",
     resolvConf: "/etc/resolv.conf",
-    // cgroup v1 is still what some machines have.
+    // Some machines still have cgroup v1.
     failCgroupV1: false,
-    // Lowering its own value needs CAP_SYS_RESOURCE.
+    // The kubelet needs CAP_SYS_RESOURCE to lower its own value.
     oomScoreAdj: 0,
-    // The disk is the machine's, and its fill is not a matter of the test.
+    // The disk belongs to the machine, and its usage does not concern the test.
     evictionHard: { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%" },
     imageGCHighThresholdPercent: 100,
     failSwapOn: false,
-    // An idle cluster of this size shall not be idle for long.
+    // Shorter than the default, so that tests of this small cluster do not wait long.
     nodeStatusUpdateFrequency: "5s",
   });
 }

@@ -7,9 +7,9 @@ const REVERSE = [
 ] as const;
 
 /**
- * Returns the Corefile of the name server that the nodes' resolv.conf names. It stands for the Internet: it knows the names that
- * upstream's tests ask for, and says of all others that they do not exist, as a query without an answer would take until its
- * timeout. Those tests also connect to google.com by TCP on port 80, where it listens, too.
+ * Returns the Corefile of the name server in the nodes' resolv.conf, which stands for the Internet. It has the names
+ * that upstream's tests use, and answers all others with NXDOMAIN, since a query without an answer would wait for its
+ * timeout. Those tests also connect to google.com by TCP on port 80, so it listens there, too.
  *
  * @param addresses of the machine
  */

@@ -15,8 +15,8 @@ const ROOT = "TestConformanceProfiles";
 const CRD = "clusternetworkpolicies.policy.networking.k8s.io";
 
 /**
- * Runs the conformance tests of ClusterNetworkPolicy, with every feature of the experimental channel, whose CRD is installed
- * first. Their output goes to NAME.log, and their own report, in the form that upstream publishes, to NAME.report.yaml.
+ * Installs the CRD of the experimental channel and runs the conformance tests of ClusterNetworkPolicy with every
+ * feature. Their output goes to NAME.log, and their own report, in upstream's form, to NAME.report.yaml.
  */
 export async function runConformance(
   { machine }: RunningCluster,
@@ -28,7 +28,7 @@ export async function runConformance(
   const built = buildNetworkPolicyApi(say);
   const definition = "config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml";
   kubectl(materials, ["apply", "--server-side", "-f", path.join(built.source, definition)]);
-  // kubectl wait ends with an error as long as a definition has no conditions.
+  // kubectl wait fails as long as a definition has no conditions.
   const isEstablished = `--output=jsonpath={.status.conditions[?(@.type=="Established")].status}`;
   await until(
     "the definition of ClusterNetworkPolicy",
@@ -57,7 +57,7 @@ export async function runConformance(
   ];
   const results = (): readonly TestResult[] => readGoTest(existsSync(log) ? readFileSync(log, "utf8") : "", ROOT);
   const timer = setInterval(() => say(`${name}: ${describe(results())}`), MINUTE);
-  // The exit code says whether a test failed; the output has each of them.
+  // The exit code says whether a test failed; the output lists each of them.
   await enterLogged(machine, ["env", `KUBECONFIG=${ADMINISTRATOR}`, ...command], log);
   clearInterval(timer);
   if (!existsSync(report)) throw new ProgramError(`${name} ended before its report: see ${log}`);
@@ -69,7 +69,10 @@ function ownVersion(): string {
   return /"version": "(?<version>[^"]+)"/.exec(text)?.groups?.["version"] ?? "";
 }
 
-/** Go says only after the last test how each of them ended, so that what is known before is which ones have begun. */
+/**
+ * Describes the progress. Go prints the outcome of each test only after the last one, so only the started tests are
+ * known before.
+ */
 function describe(results: readonly TestResult[]): string {
   return `${results.length} tests have begun, the last is ${results.at(-1)?.title ?? "none"}`;
 }

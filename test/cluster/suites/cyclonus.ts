@@ -16,12 +16,12 @@ const NAMESPACES = ["x", "y", "z"];
 
 /** Seconds from a change of policies to its probes. cyclonus' own default, 5, suits slower add-ons. */
 const SETTLING = 1;
-/** How often a step whose probes differ from the expected ones is probed again: a busy machine can be late. */
+/** The number of retries of a step whose probes differ from the expected ones: a busy machine can be late. */
 const RETRIES = 2;
 
 /**
- * Runs cyclonus' cases with these tags: each makes policies, probes every port of nine pods from each of them, and compares
- * the table with the one that its own model of NetworkPolicy computes. Its output goes to NAME.log.
+ * Runs cyclonus' cases with these tags. Each makes policies, probes every port of nine pods from each of them, and
+ * compares the results with those of cyclonus' own model of NetworkPolicy. The output goes to NAME.log.
  */
 export async function runCyclonus(
   { machine }: RunningCluster,

@@ -1,6 +1,6 @@
 import type { TestResult } from "./result.ts";
 
-/** The message of a case that was not run to its end, since cyclonus ended or was ended before. */
+/** The message of an unfinished case, before whose end cyclonus ended or was killed. */
 export const NOT_ENDED = "did not end";
 
 const LISTED = /^test #(?<number>\d+): (?<description>.*)\n - tags: (?<tags>.*)$/gm;
@@ -8,11 +8,11 @@ const CASE = /^starting test case #(?<number>\d+)$/m;
 const COUNTS = /^(?:Discrepancy found:)?(?<wrong>\d+) wrong, \d+ ignored, \d+ correct$/gm;
 
 /**
- * Reads cyclonus' output, also of one that was ended. Its JUnit report has only names and states, and exists only after the
+ * Reads cyclonus' output, even an incomplete one. Its JUnit report has only names and states, and exists only after the
  * last case.
  *
- * @returns every case that it listed, in its order. Cases with the same description differ by their tags and, where
- *   those are the same too, by a number.
+ * @returns every case that it listed, in its order. Cases with the same description differ by their tags, or else by a
+ *   number.
  */
 export function readCyclonus(output: string): readonly TestResult[] {
   const [list = "", ...parts] = output.split(/^(?=starting test case #\d+$)/m);
@@ -39,7 +39,7 @@ function judge(body: string, number: string): Pick<TestResult, "state" | "messag
   return isWhole ? { state: "passed", message: "" } : { state: "failed", message: NOT_ENDED };
 }
 
-/** The counts of each step that differs, and the table of its differences. */
+/** Returns the counts of each step that differs, and the table of its differences. */
 function differences(body: string): string {
   return body
     .split(/^(?=step \d+ on )/m)

@@ -30,8 +30,8 @@ export interface Deviation {
 }
 
 /**
- * Compares results with what is expected, and lists each test that differs: also one that is new, that did not run, or
- * that passes although it is known to fail.
+ * Compares results with the expectation and lists each test that differs, including one that is new, that did not run,
+ * or that passes although it is known to fail.
  */
 export function compareResults(expectation: Expectation, results: readonly TestResult[]): readonly Deviation[] {
   const expected = new Map<string, TestResult["state"]>([
@@ -51,7 +51,7 @@ export function compareResults(expectation: Expectation, results: readonly TestR
     .filter((one) => one.expected !== one.actual);
 }
 
-/** Returns the expectation that these results would fulfil; reasons that were known are kept. */
+/** Returns the expectation that these results meet, with the known reasons. */
 export function expectationOf(results: readonly TestResult[], known: Expectation): Expectation {
   const sorted = results.toSorted((a, b) => (a.title < b.title ? -1 : 1));
   const titles = (state: TestResult["state"]) => sorted.filter((one) => one.state === state);

@@ -15,13 +15,13 @@ const MINUTE = 60_000;
 /** A choice of upstream's tests, as a suite has it. */
 export type Choice = Pick<GinkgoSuite, "name" | "focus" | "elsewhere" | "leftOut" | "processes">;
 
-/** Where a run finds its programs and leaves its files. */
+/** The directories of a run's programs and files. */
 export interface RunPlace {
   /** The directory of Kubernetes' programs. */
   readonly programs: string;
-  /** Gets NAME.log, the tests' whole output, NAME.report.json, Ginkgo's report, and NAME.passed.json. */
+  /** The directory for NAME.log, the tests' whole output, NAME.report.json, Ginkgo's report, and NAME.passed.json. */
   readonly directory: string;
-  /** Whether the tests that passed in an earlier run, which was interrupted, are left out: their results are taken from there. */
+  /** Whether tests that passed in an earlier, interrupted run are left out, and their results taken from there. */
   readonly isResumed?: boolean;
 }
 
@@ -44,9 +44,7 @@ export function listTests(
   }
 }
 
-/**
- * Runs a choice of upstream's tests against the cluster and says every minute how far they are.
- */
+/** Runs a choice of upstream's tests against the cluster, and prints the progress every minute. */
 export async function runTests(
   { machine, nodes }: RunningCluster,
   choice: Choice,
@@ -88,7 +86,7 @@ export async function runTests(
     () => say(`${name}: ${describeProgress(readEndedTests(readFileSync(log, "utf8"), rest), rest.length)}`),
     MINUTE,
   );
-  // The exit code says whether a test failed; the report has each of them.
+  // The exit code says whether a test failed; the report lists each of them.
   await enterLogged(machine, ["env", `PATH=${programs}:/usr/sbin:/usr/bin:/sbin:/bin`, ...command], log);
   clearInterval(timer);
   if (!existsSync(path.join(directory, report))) {
@@ -104,7 +102,7 @@ function choiceArguments({ focus, elsewhere = [], leftOut }: Parameters<typeof l
   return [...focus.map((one) => `--focus=${one}`), ...skip.map((one) => `--skip=${one}`)];
 }
 
-/** An expression of Go's regexp for the text itself. */
+/** Returns a regular expression of Go that matches a text literally. */
 function asExpression(text: string): string {
   return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, String.raw`\$&`);
 }

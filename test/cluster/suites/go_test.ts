@@ -1,8 +1,8 @@
 import type { TestResult } from "./result.ts";
 
-/** The lines by which `go test -v` says that a test starts or goes on writing. */
+/** A line of `go test -v` for a test that starts or continues to write. */
 const WRITES = /^=== (?:RUN {3}|NAME {2}|CONT {2}|PAUSE )(?<name>\S+)$/;
-/** The line by which it says how a test ended. */
+/** Its line for the outcome of a test. */
 const ENDED = /^ *--- (?<state>PASS|FAIL|SKIP): (?<name>\S+) \((?<seconds>[0-9.]+)s\)$/;
 
 interface End {
@@ -17,11 +17,11 @@ interface Entry {
 }
 
 /**
- * Reads the output of a test program of Go's that was run with -test.v, also of one that was killed.
+ * Reads the output of a Go test program that was run with -test.v, even a killed one.
  *
  * @param root the test function, whose name the titles leave out
- * @returns its subtests that have none themselves, in the order in which they started. A test with subtests is a result
- *   only when it failed and none of them did, or when it skipped itself or ended before them.
+ * @returns the tests without subtests, in the order in which they started. A test with subtests is a result only if it
+ *   failed and none of them did, or if it skipped itself or ended before them.
  */
 export function readGoTest(output: string, root: string): readonly TestResult[] {
   const entries = readEntries(output);
@@ -54,7 +54,7 @@ function readEntries(output: string): ReadonlyMap<string, Entry> {
   return entries;
 }
 
-/** Returns the test that a line of `go test` is about, and how it ended; undefined for what a test writes itself. */
+/** Returns the test that a line of `go test` is about, and its outcome; undefined for a test's own output. */
 function readLine(line: string): { readonly name: string; readonly end?: End } | undefined {
   const name = WRITES.exec(line)?.groups?.["name"];
   if (name !== undefined) return { name };
@@ -66,13 +66,13 @@ function readLine(line: string): { readonly name: string; readonly end?: End } |
 
 const STATES: Readonly<Record<string, TestResult["state"]>> = { PASS: "passed", FAIL: "failed", SKIP: "skipped" };
 
-/** A test whose end is missing was cut off by a panic, or by the end of the program. */
+/** Returns a test's state. A test without an end was interrupted by a panic, or by the end of the program. */
 function stateOf({ end }: Entry): TestResult["state"] {
   return end?.state ?? "failed";
 }
 
 function messageOf(entry: Entry): string {
-  // The program may write more after its last test, such as the text of a panic: it counts as that test's.
+  // The program may write more after its last test, such as the text of a panic: this counts as that test's output.
   if (stateOf(entry) === "passed") return "";
   const text = entry.lines.map((line) => line.trim()).join("\n");
   return entry.end === undefined ? `did not end\n${text}`.trim() : text.trim();

@@ -3,7 +3,7 @@ import type { TestResult } from "./result.ts";
 
 const SHOWN_LINES = 6;
 
-/** Returns the lines that say how a suite ended: numbers, skipped tests by reason, known failures, and what differs. */
+/** Describes the outcome of a suite in lines: numbers, skipped tests by reason, known failures, and differences. */
 export function describeResults(
   name: string,
   results: readonly TestResult[],

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 
-/** How one test ended. */
+/** The outcome of one test. */
 export interface TestResult {
   readonly title: string;
   readonly state: "passed" | "failed" | "skipped";
@@ -32,7 +32,7 @@ const NANOSECONDS = 1e9;
 /**
  * Reads Ginkgo's JSON report.
  *
- * @returns the tests that ran or skipped themselves, by title; those that focus and skip left out are not among them
+ * @returns the tests that ran or skipped themselves, sorted by title, without those that focus and skip left out
  */
 export function readResults(json: string): readonly TestResult[] {
   return v
@@ -60,12 +60,14 @@ const RESULTS = v.array(
   }),
 );
 
-/** Reads results that were kept as JSON. */
+/** Reads results that were stored as JSON. */
 export function parseResults(json: string): readonly TestResult[] {
   return v.parse(RESULTS, JSON.parse(json));
 }
 
-/** Reads Ginkgo's state of a test. It also says panicked, interrupted, aborted and timedout: all of them failures. */
+/**
+ * Reads Ginkgo's state of a test. Its further states, panicked, interrupted, aborted and timedout, are all failures.
+ */
 export function stateOf(state: string): TestResult["state"] {
   return state === "passed" || state === "skipped" ? state : "failed";
 }

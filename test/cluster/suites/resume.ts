@@ -5,8 +5,8 @@ import type { TestResult } from "./result.ts";
 import { parseResults } from "./result.ts";
 
 /**
- * Returns the tests of these titles that passed in runs that were interrupted: those in the output of the last run, NAME.log, and
- * those that were kept before it.
+ * Returns the tests of these titles that passed in interrupted runs: those in the output of the last run, NAME.log, and
+ * those that were stored before it.
  */
 export function passedBefore(directory: string, name: string, titles: readonly string[]): readonly TestResult[] {
   const kept = keptFile(directory, name);
@@ -21,7 +21,7 @@ export function passedBefore(directory: string, name: string, titles: readonly s
   });
 }
 
-/** Keeps the tests that passed before a run whose output replaces that of the last one. */
+/** Stores the tests that passed before a run, whose output replaces that of the last one. */
 export function keepPassed(directory: string, name: string, passed: readonly TestResult[]): void {
   writeFileSync(keptFile(directory, name), JSON.stringify(passed));
 }

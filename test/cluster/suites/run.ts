@@ -38,7 +38,7 @@ export interface SuiteOptions {
 }
 
 /**
- * Runs suites and prints what differs from the expectation. Suites with the same settings share a cluster.
+ * Runs suites and prints the differences from the expectation. Suites with the same settings share a cluster.
  *
  * @returns whether everything ended as expected
  */
@@ -58,19 +58,19 @@ export async function runSuites(options: SuiteOptions, say: (line: string) => vo
   return judged.every(Boolean);
 }
 
-/** Builds what these suites need besides a cluster's programs, so that no cluster has to wait for it. */
+/** Builds the further programs of these suites first, so that no cluster has to wait for them. */
 function buildFor(suites: readonly Suite[], say: (line: string) => void): void {
   if (suites.some(({ runner }) => runner === "conformance")) buildNetworkPolicyApi(say);
   if (suites.some(({ runner }) => runner === "cyclonus")) buildCyclonus(say);
   if (suites.some(({ settings }) => settings.containerd === 2)) buildContainerd(say);
 }
 
-/** Gets the results of a suite that was completed. */
+/** Returns the file with the results of a completed suite. */
 function resultsOf(name: string): string {
   return path.join(RESULTS, `${name}.json`);
 }
 
-/** Returns the suites with these names or of these groups; those of upstream's own groups when none is named. */
+/** Returns the suites with these names or groups; those of upstream's own groups when none is named. */
 function chosenSuites(names: readonly string[] | undefined): readonly Suite[] {
   if (names === undefined) return SUITES;
   const isNamed = ({ name, group }: Suite): boolean =>
@@ -78,7 +78,7 @@ function chosenSuites(names: readonly string[] | undefined): readonly Suite[] {
   return [...SUITES, ...OVERLAY_SUITES].filter(isNamed);
 }
 
-/** Runs the tests that match on a cluster that is up. Returns whether some ran and none failed. */
+/** Runs the matching tests on the cluster that is up. Returns whether some ran and none failed. */
 export async function runFocused(
   cluster: RunningCluster,
   programs: string,
@@ -92,7 +92,7 @@ export async function runFocused(
   return results.length > 0 && results.every(({ state }) => state !== "failed");
 }
 
-/** Runs suites that share a cluster, and keeps the results of each that is completed. */
+/** Runs suites that share a cluster, and stores the results of each completed one. */
 async function runGroup(suites: readonly Suite[], materials: Materials, say: (line: string) => void): Promise<void> {
   const [first] = suites;
   if (first === undefined) return;
@@ -121,7 +121,7 @@ async function runWith(
 ): Promise<readonly TestResult[]> {
   switch (suite.runner) {
     case "ginkgo": {
-      // Files of an interrupted run are there only with --resume.
+      // Files of an interrupted run exist only with --resume.
       const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
       const results = await runTests(cluster, suite, place, say);
       return [...results, ...skippedByChoice(suite, listTests({ ...suite, leftOut: {} }, materials.programs))];

@@ -1,10 +1,10 @@
 import type { Suite } from "./suites.ts";
 
 /**
- * Divides suites into those that share a cluster: suites with the same settings on which the add-on is installed as
- * docs/guides/kubeadm.md says. Any other installation has a cluster of its own.
+ * Divides suites into those that share a cluster: suites with the same settings and an installation as in
+ * docs/guides/kubeadm.md. Any other installation has its own cluster.
  *
- * @returns the groups, and the suites in each, in the order in which they were given
+ * @returns the groups, and the suites in each, in the given order
  */
 export function shareClusters(suites: readonly Suite[]): readonly (readonly Suite[])[] {
   const groups = new Map<string, Suite[]>();
@@ -17,7 +17,7 @@ export function shareClusters(suites: readonly Suite[]): readonly (readonly Suit
 }
 
 /**
- * Runs suites on one cluster in their order. One that runs beside others is not waited for before the next begins.
+ * Runs suites on one cluster in order. The next suite does not wait for one that runs beside others.
  *
  * @param run runs one suite
  * @throws the first error of a suite, once all that have begun have ended

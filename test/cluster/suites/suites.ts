@@ -7,20 +7,23 @@ interface OfEverySuite {
   readonly name: string;
   /** The cluster that its tests run on. */
   readonly settings: Settings;
-  /** A name by which several suites are chosen. */
+  /** A name that selects several suites. */
   readonly group?: string;
-  /** Whether it runs at the same time as others on its cluster: it mostly waits, selects no pods but its own, and asks for no names. */
+  /**
+   * Whether it runs at the same time as others on its cluster: it mostly waits, selects only its own pods, and needs no
+   * DNS names.
+   */
   readonly isBeside?: true;
-  /** Installs the add-on; absent where docs/guides/kubeadm.md is followed. */
+  /** Installs the add-on; absent for the way of docs/guides/kubeadm.md. */
   readonly install?: (cluster: RunningCluster, materials: Materials, say: (line: string) => void) => Promise<void>;
 }
 
 /** A choice of the tests in Kubernetes' e2e.test. */
 export interface GinkgoSuite extends OfEverySuite {
   readonly runner: "ginkgo";
-  /** Regular expressions of Ginkgo: a test is of the suite when one of them matches its title. */
+  /** Regular expressions of Ginkgo: a test belongs to the suite when one of them matches its title. */
   readonly focus: readonly string[];
-  /** Expressions for tests that match, but that another suite has. */
+  /** Expressions for matching tests that belong to another suite. */
   readonly elsewhere?: readonly string[];
   /** Expressions for tests of the suite that do not run, each with the reason. They count as skipped. */
   readonly leftOut: Readonly<Record<string, string>>;
@@ -36,9 +39,9 @@ export interface ConformanceSuite extends OfEverySuite {
 /** A part of cyclonus' cases, by their tags. */
 export interface CyclonusSuite extends OfEverySuite {
   readonly runner: "cyclonus";
-  /** A case is of the suite when it has one of these tags, or when there are none here. */
+  /** A case belongs to the suite when it has one of these tags, or when there are none here. */
   readonly include: readonly string[];
-  /** A case with one of these tags is not. */
+  /** A case with one of these tags does not belong to it. */
   readonly exclude: readonly string[];
   /** The protocols that its pods serve on each port, and that are probed. */
   readonly protocols: readonly ("TCP" | "UDP" | "SCTP")[];
@@ -52,10 +55,10 @@ export interface UninstallSuite extends OfEverySuite {
 /** Tests, most of them upstream's, and the cluster that they run on. */
 export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite | UninstallSuite;
 
-/** Other tests of SCTP send none. */
+/** The only tests of SCTP that send any. */
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
 
-/** Tests that cannot run on this cluster, or that judge something that Drawbridge does not have. */
+/** Tests that cannot run on this cluster, or that test something that Drawbridge does not have. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   ...NO_SCTP,
   [String.raw`\[Feature:LoadBalancer\]`]: "needs a cloud's load balancer",
@@ -82,7 +85,7 @@ const NETPOL = { runner: "ginkgo", focus: ALL_NETPOL, leftOut: NO_SCTP, processe
 
 const CONFORMANCE = { runner: "conformance", group: "network-policy-api", isBeside: true } as const;
 
-/** The parts share no case and have all of them. SCTP would make each probe of the others half as long again. */
+/** The parts together have every case once. SCTP would make each probe of the others half as long again. */
 const CYCLONUS = { runner: "cyclonus", group: "cyclonus", settings: IPV4_FIRST, protocols: ["TCP", "UDP"] } as const;
 
 /** The suites of the whole run, by their names. Those with the same settings share a cluster. */
@@ -108,7 +111,7 @@ export const SUITES: readonly Suite[] = [
   { name: "network-policy-api-6", settings: IPV6_FIRST, ...CONFORMANCE },
   { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
   { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
-  // It installs the add-on itself, on nodes that it has looked at.
+  // It installs the add-on itself, after it has read the nodes' state.
   { name: "uninstall", settings: IPV4_FIRST, runner: "uninstall", install: () => Promise.resolve() },
 ];
 

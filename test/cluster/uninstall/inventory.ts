@@ -2,11 +2,11 @@ import { linesOf } from "../machine/inventory.ts";
 import { enter } from "../node/processes.ts";
 import type { RunningNode } from "../state.ts";
 
-/** Places of a node where an add-on keeps something. Kubelet and runtime keep their own things elsewhere. */
+/** The places of an add-on's files on a node. Kubelet and runtime keep theirs elsewhere. */
 const PLACES =
   "/etc/cni /etc/drawbridge /etc/kubernetes /opt/cni /opt/drawbridge /run/drawbridge* /var/lib/cni /var/lib/drawbridge";
 
-/** The commands that print a node's things of each kind, in the order in which they are reported. */
+/** The commands that print each kind of a node's state, in the order of the report. */
 const COMMANDS = {
   nftables: "nft --stateless list ruleset",
   iptables: "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null || true",
@@ -25,7 +25,7 @@ type Kind = keyof typeof COMMANDS;
 /** The kinds of an inventory. */
 export const NODE_KINDS = Object.keys(COMMANDS) as readonly Kind[];
 
-/** The lines that describe a node's things of each kind; their order does not matter. */
+/** The lines that describe each kind of a node's state; their order does not matter. */
 export type NodeInventory = Readonly<Record<string, readonly string[]>>;
 
 /** Settings and counters that change by themselves. */
@@ -36,12 +36,13 @@ const VOLATILE =
 const OF_PODS = /^(?:\/run\/(?:containerd|netns)|\/var\/run\/netns|\/var\/lib\/kubelet\/pods)\//;
 
 /**
- * The runtime's records of its own loopback plugin. containerd adds the networks of a sandbox at the same time, so it may write this record
- * after it has taken back a sandbox whose other network was refused, as every network is after the clean-up.
+ * The runtime's records of its own loopback plugin. containerd adds the networks of a sandbox in parallel, so it may
+ * write this record after it has removed a sandbox whose other network was refused, as every network is after the
+ * clean-up.
  */
 const OF_LOOPBACK = /^\/var\/lib\/cni\/results\/cni-loopback-/;
 
-/** Reads what a node has now. */
+/** Reads a node's state. */
 export function readNode({ first }: RunningNode): NodeInventory {
   return Object.fromEntries(
     Object.entries(COMMANDS).map(([kind, command]) => [
@@ -57,7 +58,7 @@ function isUnstable(kind: string, line: string): boolean {
   return kind === "files" && OF_LOOPBACK.test(line);
 }
 
-/** Returns a line for each thing of a kind that was added (+) or is missing (-). */
+/** Returns a line for each item of a kind that was added (+) or is missing (-). */
 export function differencesOf(kind: string, before: NodeInventory, after: NodeInventory): readonly string[] {
   const [old, now] = [new Set(before[kind]), new Set(after[kind])];
   return [

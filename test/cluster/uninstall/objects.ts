@@ -1,12 +1,12 @@
 /** The namespace of the pods that use the add-on. */
 export const NAMESPACE = "uninstall";
-/** Selects them. */
+/** The label that selects them. */
 export const SELECTOR = "app=server";
 const PORT = 8080;
 const HOST_PORT = 18080;
 const IMAGE = "registry.k8s.io/e2e-test-images/agnhost:2.43";
 
-/** Pods on every node that have a host port and a limit of bandwidth, Services of each kind, and a policy. */
+/** Returns pods on every node with a host port and a limit of bandwidth, a Service, and a policy. */
 export function users(): readonly object[] {
   const labels = { app: "server" };
   return [

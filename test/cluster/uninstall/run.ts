@@ -9,16 +9,16 @@ import { differencesOf, NODE_KINDS, readNode } from "./inventory.ts";
 import { NAMESPACE, SELECTOR, users } from "./objects.ts";
 import { uninstall } from "./steps.ts";
 
-/** Kinds of which the add-on itself makes something on every node, so that an inventory that is blind is noticed. */
+/** Kinds of state that the add-on changes on every node, so that a defective inventory is noticed. */
 const CHANGED = ["nftables", "links", "addresses", "routes", "queues", "sysctls", "files"];
-/** Seconds within which a kubelet and a runtime have removed the rest of the last pods. */
+/** The seconds in which a kubelet and a runtime remove the rest of the last pods. */
 const PATIENCE = 60;
 
 /**
- * Installs the add-on on nodes that have none, has pods use it, uninstalls it as docs/guides/uninstall.md says, and compares
- * each node with what it was before.
+ * Installs the add-on on clean nodes, makes pods that use it, uninstalls it as docs/guides/uninstall.md says, and
+ * compares each node with its state before.
  *
- * @returns a result for each node and each kind of its things
+ * @returns a result for each node and each kind of its state
  */
 export async function runUninstall(
   cluster: RunningCluster,

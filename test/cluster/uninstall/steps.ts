@@ -6,7 +6,7 @@ import { PROJECT } from "../place.ts";
 
 const CLEANUP = path.join(PROJECT, "manifests/cleanup");
 
-/** Pods of a namespace, by a selector of labels. */
+/** The pods of a namespace with a label selector. */
 export type Selected = readonly [namespace: string, selector: string];
 
 /**

@@ -1,6 +1,6 @@
-// Command cyclonus runs the cases of cyclonus with its own generator, model and printer. Unlike its command `generate` it has
-// each pod make all its probes in one command, which its packages can do and its command has no option for, and it does
-// not hold its requests to the API server to five a second.
+// Command cyclonus runs the cases of cyclonus with cyclonus' own generator, model and printer. Unlike cyclonus' command
+// `generate`, it makes each pod send all its probes in one command, which the packages support but `generate` has no
+// option for, and it does not limit its requests to the API server to five a second.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command load makes connections through Services and records each one that fails, and answers them.
+// Command load makes connections through Services and records each one that fails; it also has the server that answers
+// them.
 //
 //	load serve PORT
 //	load make --output FILE [--rate N] --new ADDRESS... --kept ADDRESS...

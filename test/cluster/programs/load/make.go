@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// patience is longer than the kernel's second SYN takes, and shorter than its fourth: 1 s, 3 s, 7 s.
+	// patience is longer than the time to the kernel's third SYN and shorter than that to its fourth: 1 s, 3 s, 7 s.
 	patience = 5 * time.Second
 	pause    = 50 * time.Millisecond
 )
 
 var errUnexpected = errors.New("another answer")
 
-// connect begins a new connection at each interval, to one address after the other, whatever became of those before.
+// connect begins a new connection at each interval, to one address after the other, regardless of the earlier ones.
 func connect(addresses []string, interval time.Duration, all *records) {
 	ticker := time.NewTicker(interval)
 	for turn := 0; ; turn++ {
@@ -75,7 +75,7 @@ func keep(address string, all *records) {
 	}
 }
 
-// exchange asks once; isLast when the server says that it closes the connection.
+// exchange sends one question; isLast says that the server closes the connection after its answer.
 func exchange(connection net.Conn, reader *bufio.Reader) (isLast bool, err error) {
 	if err := connection.SetDeadline(time.Now().Add(2 * patience)); err != nil {
 		return false, err

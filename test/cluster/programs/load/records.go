@@ -68,7 +68,7 @@ func (all *records) write(one record) {
 	}
 }
 
-// event records what happened to a connection: its time is when what failed was begun.
+// event records an event of a connection, with the time at which the failed operation began.
 func (all *records) event(kind, address, stage string, begun time.Time, err error) {
 	one := record{Time: begun.UnixMilli(), Kind: kind, Address: address, Stage: stage, Took: time.Since(begun).Milliseconds()}
 	if err != nil {
@@ -91,7 +91,7 @@ var names = map[syscall.Errno]string{
 	syscall.EINVAL:        "EINVAL",
 }
 
-// nameOf returns the symbol of the kernel's error, or what else went wrong.
+// nameOf returns the symbol of the kernel's error, or describes another error.
 func nameOf(err error) string {
 	var number syscall.Errno
 	if errors.As(err, &number) {

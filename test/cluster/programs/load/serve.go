@@ -18,7 +18,8 @@ const (
 	lastAnswer = "me, no longer\n"
 )
 
-// serve answers until SIGTERM. From then on it takes no new connections, and closes each other one after its next answer.
+// serve answers until SIGTERM. After that it accepts no new connections, and closes each existing one after its next
+// answer.
 func serve(port string) {
 	listener, err := net.Listen("tcp", ":"+port)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	cookieLength         = 8
 )
 
-// connect sets up an association with a host and port and ends it again. The errors have the words of agnhost's connect.
+// connect sets up an association with a host and port and ends it again. Its errors have the form of agnhost's connect.
 func connect(target string, timeout time.Duration) error {
 	host, word, err := net.SplitHostPort(target)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c client) associate() error {
 	return c.send(packet{tag: peer, chunk: abort})
 }
 
-// exchange sends a packet again and again until its answer arrives.
+// exchange repeats a packet until its answer arrives.
 func (c client) exchange(request packet, answer uint8) (packet, error) {
 	data := make([]byte, longestPacket)
 	for {
@@ -153,13 +153,13 @@ func answerAll(connection *net.IPConn, ports map[uint16]bool) error {
 			continue
 		}
 		if answer, isAnswered := answerTo(request); isAnswered {
-			// A peer that cannot be reached asks again.
+			// A peer without an answer repeats its request.
 			_, _ = connection.WriteToIP(answer.bytes(), peer)
 		}
 	}
 }
 
-// answerTo keeps no state, as RFC 9260 asks of a listener: the cookie has both tags.
+// answerTo keeps no state, as RFC 9260 demands of a listener: the cookie has both tags.
 func answerTo(request packet) (packet, bool) {
 	answer := packet{source: request.destination, destination: request.source}
 	switch request.chunk {

@@ -1,6 +1,6 @@
-// Command sctp is started as agnhost in the containers of upstream's tests. It sets up SCTP associations by raw sockets,
-// because the kernels that this project is tested on have no SCTP sockets: agnhost's own listener ends with an error
-// there, and every probe fails. All else is agnhost's, which this program then becomes.
+// Command sctp is started as agnhost in the containers of upstream's tests. It sets up SCTP associations by raw
+// sockets, because the kernels that this project is tested on have no SCTP sockets: agnhost's own listener ends with an
+// error there, and every probe fails. For everything else, this program executes agnhost.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	fail(syscall.Exec(agnhost, append([]string{"agnhost"}, args...), os.Environ()))
 }
 
-// serveBeside starts a process for the SCTP ports that porter shall serve, and takes them out of its environment.
+// serveBeside starts a process for the SCTP ports that porter is to serve, and removes them from its environment.
 func serveBeside() error {
 	ports := []string{serve}
 	for _, variable := range os.Environ() {
@@ -76,7 +76,7 @@ type probe struct {
 	timeout          time.Duration
 }
 
-// readProbe reads the arguments of agnhost's connect. A timeout of 0 waits for ever, as there.
+// readProbe reads the arguments of agnhost's connect. As there, a timeout of 0 means no limit.
 func readProbe(args []string) probe {
 	found := probe{protocol: "tcp"}
 	for index := 0; index < len(args); index++ {
@@ -101,7 +101,7 @@ func readProbe(args []string) probe {
 	return found
 }
 
-// report prints the word by which upstream's tests know how a probe ended, and returns the exit code.
+// report prints the error, by whose first word upstream's tests know the outcome of a probe, and returns the exit code.
 func report(err error) int {
 	if err == nil {
 		return 0

@@ -48,8 +48,8 @@ func (p packet) bytes() []byte {
 	return data
 }
 
-// parse reads a packet's first chunk. It refuses a packet that is cut off, or whose checksum is wrong: nobody else
-// checks it, so a NAT that changes the ports and not the checksum shall be found.
+// parse reads a packet's first chunk. It refuses a truncated packet and one with a wrong checksum: no other program
+// checks that, so a NAT that changes the ports but not the checksum is found here.
 func parse(data []byte) (packet, bool) {
 	if len(data) < headerLength+chunkHeader {
 		return packet{}, false

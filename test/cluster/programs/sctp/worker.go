@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// The time that cyclonus' own worker gives each probe. A name may take longer, as it does there.
+// The timeout of each probe in cyclonus' own worker. As there, a lookup may take longer.
 const (
 	probeTimeout  = time.Second
 	lookupTimeout = 5 * time.Second
 )
 
-// batch has the fields that this program reads of what cyclonus gives its worker.
+// batch has the fields of the worker's input that this program reads.
 type batch struct {
 	Requests []request
 }
@@ -35,8 +35,8 @@ type result struct {
 	Error   string
 }
 
-// work makes the probes of one pod at once, each as agnhost's connect makes it, and prints how each of them ended. Cyclonus'
-// own worker starts a process for each probe, ten at a time, and repeats each that fails.
+// work makes all probes of one pod at once, each like agnhost's connect, and prints the outcome of each. Cyclonus' own
+// worker starts a process for each probe, ten at a time, and repeats each that fails.
 func work(args []string) error {
 	if len(args) != 2 || args[0] != "--jobs" {
 		return errors.New("expected --jobs and a batch as JSON")
