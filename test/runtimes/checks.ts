@@ -27,14 +27,14 @@ const HOST_PORT = 8080;
 const CONTAINER_PORT = 80;
 /** Bits per second. */
 const RATE = 50_000_000;
-/** Bits; what containerd and CRI-O send for every pod with a limit. */
+/** Bits: the value that containerd and CRI-O send for every pod with a limit. */
 const BURST = 2 ** 32 - 1;
 
-/** A line that the checks print of each client: the verb and what came of it. */
+/** A line that the checks print for each call of a client: the verb and the outcome. */
 type Step = readonly [verb: string, outcome: string];
 
 const resultSchema = v.looseObject({ cniVersion: v.string(), ips: v.array(v.looseObject({ address: v.string() })) });
-/** The results of ocicni, of which there is one for each network. */
+/** The results of ocicni, one for each network. */
 const crioSchema = v.pipe(v.array(v.looseObject({ Result: resultSchema })), v.length(1));
 /** The result of go-cni: addresses by the name of the interface in the pod. */
 const containerdSchema = v.looseObject({
@@ -86,7 +86,7 @@ describe("container runtimes on what policyd installs", function () {
     return stdout.trim() === "" ? undefined : (JSON.parse(stdout) as unknown);
   }
 
-  /** Makes a call that has to fail. @returns what it said */
+  /** Makes a call that must fail. @returns its standard error */
   function failedCall({ name }: Program, verb: string, request: object): string {
     const places = { confDir: node.configurations, cacheDir: "/var/lib/cni", binDirs: [node.binaries] };
     const program = `${PROGRAMS}/${name}`;
@@ -111,19 +111,22 @@ describe("container runtimes on what policyd installs", function () {
     };
   }
 
-  /** A pod's request with a host port and limits, in the keys of a Go structure, which ours are read by in any case. */
+  /**
+   * Returns a pod's request with a host port and limits, in the keys of a Go structure, which our plugin reads in any
+   * case.
+   */
   function withPortAndLimits(pod: LabPod): object {
     const port = { HostPort: HOST_PORT, ContainerPort: CONTAINER_PORT, Protocol: "tcp", HostIP: "" };
     const bandwidth = { IngressRate: RATE, IngressBurst: BURST, EgressRate: RATE, EgressBurst: BURST };
     return podOf(pod, { portMappings: [port], bandwidth });
   }
 
-  /** Has a pod answer HTTP with its name. */
+  /** Starts a server in a pod that answers HTTP with the pod's name. */
   function serve(pod: LabPod): void {
     servers.push(serveName(lab, pod, CONTAINER_PORT));
   }
 
-  /** @throws AssertionError unless pod a answers by its host port and its addresses, in both families, and is limited */
+  /** Returns the pod's addresses. @throws AssertionError unless it answers at one address of each family */
   function mustWork(pod: LabPod): readonly string[] {
     const addresses = podAddresses(pod).map((text) => text.split("/")[0] ?? "");
     assert.equal(addresses.length, 2, `${pod.name}: one address of each family: ${addresses.join()}`);
@@ -159,7 +162,7 @@ describe("container runtimes on what policyd installs", function () {
     it(`RUNTIME-01: ${program.title} starts, checks${hasGc ? ", collects" : ""} and stops pods`, async () => {
       call(program, "Status", {});
       const answer = call(program, "SetUpPod", withPortAndLimits(a));
-      // CRI-O fails the sandbox when this call fails, which sends CHECK.
+      // This call sends CHECK; CRI-O fails the sandbox if it fails.
       assert.deepEqual(
         crioAddresses(call(program, "GetPodNetworkStatus", withPortAndLimits(a))),
         crioAddresses(answer),
@@ -204,7 +207,7 @@ describe("container runtimes on what policyd installs", function () {
       call(program, "Status", {});
       call(program, "Check", withPortAndLimits(a));
       call(program, "Remove", withPortAndLimits(a));
-      // A sandbox whose namespace is gone, as after a restart of the node, and one that is removed twice.
+      // A sandbox whose namespace is gone, as after a node's restart, and one that is removed twice.
       call(program, "Remove", podOf(b, { netns: "" }));
       call(program, "Remove", withPortAndLimits(a));
       await conclude(program, addresses);
@@ -245,7 +248,7 @@ describe("container runtimes on what policyd installs", function () {
         renameSync(`${node.binaries}.away`, node.binaries);
       }
       assert.match(failedCall(program, attach, podOf(c)), /uninstalled/);
-      // As containerd does after an ADD that failed.
+      // As containerd does after a failed ADD.
       if (isContainerd) call(program, detach, podOf(c));
       call(program, detach, withPortAndLimits(a));
       call(program, detach, podOf(b));
@@ -290,7 +293,7 @@ describe("container runtimes on what policyd installs", function () {
   });
 });
 
-/** An address as a URL has it. */
+/** Returns an address in the form of a URL. */
 function host(address: string): string {
   return address.includes(":") ? `[${address}]` : address;
 }

@@ -1,15 +1,15 @@
-/** A program that calls the plugin as a container runtime does, and how Go builds it. */
+/** A program that calls the plugin like a container runtime, and the parameters of its build with Go. */
 export interface Program {
-  /** Of its executable, and of the fixture with its calls. */
+  /** The name of its executable, and of the fixture with its calls. */
   readonly name: string;
-  /** Below test/runtimes. */
+  /** The folder below test/runtimes. */
   readonly folder: string;
   /** The file that pins its modules. */
   readonly module: string;
   readonly tags?: string;
   /** The package that is built. */
   readonly source: string;
-  /** The runtime that it stands for, with the versions of the libraries that the module file pins. */
+  /** The runtime that it represents, with the versions of the libraries in the module file. */
   readonly title: string;
 }
 

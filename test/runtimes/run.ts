@@ -9,9 +9,9 @@ import type { Program } from "./programs.ts";
 import { PROGRAMS } from "./programs.ts";
 
 /**
- * `npm run test:runtimes`: the CNI libraries of container runtimes, built here as Go modules, attach and detach pods by what
- * policyd installs; podman of the machine does the same with containers. With `--record` their calls are written to
- * test/fixtures/runtimes, from which `npm test` repeats them without Go.
+ * `npm run test:runtimes`: the CNI libraries of container runtimes, built here as Go modules, attach and detach pods
+ * with the files that policyd installs; the machine's podman does the same with containers. With `--record` their calls
+ * are written to test/fixtures/runtimes, from which `npm test` repeats them without Go.
  */
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 const HERE = path.join(PROJECT, "test/runtimes");
@@ -24,7 +24,7 @@ function say(text: string): void {
   process.stderr.write(`test:runtimes: ${text}\n`);
 }
 
-/** @returns the exit code of go */
+/** Builds a program. @returns the exit code of go */
 function build({ name, folder, module, tags, source }: Program): number {
   const options = ["-p=1", "-ldflags=-s -w", `-modfile=${module}`, ...(tags === undefined ? [] : [`-tags=${tags}`])];
   const args = ["build", ...options, "-o", path.join(RUNTIMES, name), source];

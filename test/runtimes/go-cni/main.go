@@ -69,7 +69,7 @@ func run(verb string) error {
 	}
 	networks := []cni.Opt{cni.WithLoNetwork, cni.WithDefaultConf}
 	if verb == "Check" {
-		// The loopback network that the library brings is of version 0.3.1, which has no CHECK.
+		// The library's loopback network has version 0.3.1, which has no CHECK.
 		networks = networks[1:]
 	}
 	network, err := cni.New(
@@ -99,7 +99,7 @@ func call(network cni.CNI, verb string, p pod) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What containerd makes the sandbox's addresses of.
+		// containerd takes the sandbox's addresses from this interface.
 		if config, ok := result.Interfaces["eth0"]; !ok || len(config.IPConfigs) == 0 {
 			return nil, errors.New("failed to find network info for sandbox")
 		}

@@ -31,7 +31,7 @@ type request struct {
 	CacheDir string   `json:"cacheDir"`
 	BinDirs  []string `json:"binDirs"`
 	Pod      pod      `json:"pod"`
-	// Valid are the pods that GC keeps.
+	// Valid lists the pods that GC keeps.
 	Valid []pod `json:"valid"`
 }
 
@@ -73,7 +73,7 @@ func run(verb string) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&r); err != nil {
 		return err
 	}
-	// CRI-O names no default network unless its administrator does, so the first list by name is it.
+	// CRI-O names no default network unless the administrator does, so the first list by name is used.
 	plugin, err := ocicni.InitCNINoInotify("", r.ConfDir, r.CacheDir, r.BinDirs...)
 	if err != nil {
 		return err
