@@ -12,7 +12,7 @@ const everything = { matchLabels: {}, matchExpressions: [] };
 const everyone = { type: "pods", index: 0, namespaceSelector: everything, podSelector: undefined };
 
 describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
-  it("CNP-09: tier, priority and subject must be readable", () => {
+  it("CNP-09: a policy whose tier, priority or subject is unreadable is refused", () => {
     const { object } = accepted(policy({ tier: "Baseline", priority: 1000 }));
     assert.deepEqual(object, {
       kind: "ClusterNetworkPolicy",
@@ -42,7 +42,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     for (const [parts, message] of refused) assert.match(refusal(policy(parts)), message, JSON.stringify(parts));
   });
 
-  it("CNP-04 CNP-05 CNP-06: a rule with every kind of peer and protocol", () => {
+  it("CNP-04 CNP-05 CNP-06: a rule is read with every kind of peer and protocol", () => {
     const rule = {
       name: "all",
       action: "Accept",
@@ -115,7 +115,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     ["a name beside networks", { to: [{ networks: ["10.0.0.0/8"] }], protocols: [{ destinationNamedPort: "web" }] }],
   ];
   for (const [what, rule] of unreadable) {
-    it(`CNP-07: a rule with ${what} fails closed and is told`, () => {
+    it(`CNP-07: a rule with ${what} fails closed and is reported`, () => {
       const rules = ["Accept", "Deny", "Pass"].map((action) => ({ action, ...rule }));
       const { object, problems } = accepted(policy({ egress: rules }));
       const read = object["egress"] as readonly {
@@ -138,7 +138,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     });
   }
 
-  it("CNP-07: a rule without an action, or that is none at all, denies everyone; ingress has no networks", () => {
+  it("CNP-07: an unreadable ingress rule, one without an action and one with networks deny everyone", () => {
     for (const rule of [
       "Deny",
       {},
@@ -151,7 +151,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-07: from and client-node's _from are one, and both at once are unreadable", () => {
+  it("CNP-07: from and client-node's _from mean the same, and a rule with both is unreadable", () => {
     const [raw, typed] = ["from", "_from"].map(
       (key) => accepted(policy({ ingress: [{ action: "Deny", [key]: everyPod }] })).object,
     );
@@ -160,7 +160,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     assert.match(both.problems[0] ?? "", /both from and _from/);
   });
 
-  it("CNP-09: a rule's name is for people, and one that is too long is left out", () => {
+  it("CNP-09: a rule's name that is too long is left out, and the rule stays readable", () => {
     const { object, problems } = accepted(
       policy({ ingress: [{ name: "x".repeat(101), action: "Deny", from: everyPod }] }),
     );

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { accepted, manifest } from "./objects.ts";
 
-/** What became of a slice's only endpoint, and what is told, without the object's name. */
+/** The endpoints that a slice with one endpoint ends up with, and the problems without the object's name. */
 function judged(endpoint: object): { readonly endpoints: unknown; readonly problems: readonly string[] } {
   const { object, problems } = accepted(manifest("EndpointSlice", { addressType: "IPv4", endpoints: [endpoint] }));
   return {
@@ -13,8 +13,8 @@ function judged(endpoint: object): { readonly endpoints: unknown; readonly probl
 
 const PLAIN = { addresses: ["10.1.1.1"] };
 
-describe("policyd/cluster: an endpoint of a slice", () => {
-  it("DAEMON-01 EPS-02: stays without the name of its pod, which is told, as nothing is routed by it", () => {
+describe("policyd/cluster/gate: an endpoint of a slice", () => {
+  it("DAEMON-01 EPS-02: an endpoint with an invalid targetRef is kept without its pod's name, which is reported", () => {
     const { endpoints } = judged(PLAIN);
     const odd: readonly (readonly [unknown, RegExp])[] = [
       [{ kind: "Pod" }, /^targetRef\.name: missing; expected a string .* \(ignored\)$/],
@@ -30,7 +30,7 @@ describe("policyd/cluster: an endpoint of a slice", () => {
     }
   });
 
-  it("EPS-02: nothing is read of its zone, since hints say for which zones it is", () => {
+  it("EPS-02: an endpoint's zone is not read, since hints say for which zones the endpoint is", () => {
     const { endpoints, problems } = judged({ ...PLAIN, zone: "rack 7" });
     assert.deepEqual([endpoints, problems], [judged(PLAIN).endpoints, []]);
     const found = judged({ ...PLAIN, zone: "zone-a", hints: { forZones: [{ name: "zone-b" }] } });
@@ -48,7 +48,7 @@ describe("policyd/cluster: an endpoint of a slice", () => {
     ]);
   });
 
-  it("DAEMON-01 EPS-06: is left out where its node cannot be told, as that decides who is sent to it", () => {
+  it("DAEMON-01 EPS-06: an endpoint with an invalid nodeName is left out, as the node decides who is sent to it", () => {
     const { endpoints, problems } = judged({ ...PLAIN, nodeName: "no node" });
     assert.deepEqual(endpoints, []);
     assert.match(problems.join(), /^nodeName: "no node"; expected /);

@@ -5,7 +5,7 @@ import { judge } from "../../../../policyd/cluster/gate.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
 describe("policyd/cluster/gate", () => {
-  it("DAEMON-01: a Namespace has its name as a label, and says whether it is going", () => {
+  it("DAEMON-01: a Namespace has its name as a label, and says whether it is terminating", () => {
     const { object } = accepted(
       manifest(
         "Namespace",
@@ -23,7 +23,7 @@ describe("policyd/cluster/gate", () => {
     });
   });
 
-  it("DAEMON-01: a Node keeps addresses that are addresses, and its pod CIDRs", () => {
+  it("DAEMON-01: a Node keeps its valid addresses and its pod CIDRs", () => {
     const addresses = [
       { type: "Hostname", address: "node-a" },
       { type: "InternalIP", address: "192.0.2.1" },
@@ -42,7 +42,7 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems[0] ?? "", /^Node web: status\.addresses\[3\]\.address: "010\.0\.0\.1" is not an IP address/);
   });
 
-  it("D1: of a Node's addresses 16 are used; more pod CIDRs than two are none, in words", () => {
+  it("D1: a Node keeps its first 16 addresses, and none of more than two pod CIDRs; both are reported", () => {
     const addresses = Array.from({ length: 200 }, (_, i) => ({ type: "InternalIP", address: `192.0.2.${i}` }));
     const podCIDRs = ["10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"];
     const { object, problems } = accepted(manifest("Node", { spec: { podCIDRs }, status: { addresses } }));
@@ -56,7 +56,7 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems.join("\n"), /spec\.podCIDRs: "3 elements"; expected at most 2/);
   });
 
-  it("COND-01: of a Node's conditions NetworkUnavailable counts, unless it is False; what is no condition is left out", () => {
+  it("COND-01: a Node's network is unavailable unless NetworkUnavailable is False or missing; invalid conditions are reported", () => {
     const read = (conditions: unknown) => accepted(manifest("Node", { status: { conditions } }));
     const other = { type: "Ready", status: "True", lastHeartbeatTime: "2026-11-22T04:30:19Z" };
     for (const [status, isUnavailable] of [
@@ -82,7 +82,7 @@ describe("policyd/cluster/gate", () => {
     }
   });
 
-  it("ALLOC-03: a ServiceCIDR's ranges are networks, and one that is none is left out", () => {
+  it("ALLOC-03: a ServiceCIDR keeps its valid ranges, and an invalid one is left out and reported", () => {
     const { object, problems } = accepted(
       manifest("ServiceCIDR", { spec: { cidrs: ["10.96.0.0/16", "fd00:10:96::/129"] } }),
     );
@@ -148,7 +148,7 @@ describe("policyd/cluster/gate", () => {
     });
   });
 
-  it("DAEMON-01: only our annotations are read, and a Pod without a status has no address", () => {
+  it("DAEMON-01: only annotations of drawbridge.dev are read, and a Pod without a status has no address", () => {
     const annotations = { "drawbridge.dev/weight": "3", "example.org/secret": "x", "drawbridge.dev/drain": 1 };
     const { object, problems } = accepted(manifest("Pod", {}, { annotations }));
     assert.deepEqual(object["annotations"], { "drawbridge.dev/weight": "3" });
@@ -158,7 +158,7 @@ describe("policyd/cluster/gate", () => {
     ]);
   });
 
-  it("BAD-01: an annotation with a value that means nothing is ignored and told", () => {
+  it("BAD-01: an annotation with an invalid value is ignored and reported", () => {
     const name = "drawbridge.dev/enforce-source-ranges";
     for (const value of ["yes", "True", ""]) {
       const { object, problems } = accepted(manifest("Service", { spec: {} }, { annotations: { [name]: value } }));
@@ -170,7 +170,7 @@ describe("policyd/cluster/gate", () => {
     assert.deepEqual(object["annotations"], { [name]: "true" });
   });
 
-  it("EVENT-07: the uid of what Events are about is kept, and one that is none keeps nothing else from being used", () => {
+  it("EVENT-07: a Service or policy keeps its uid for Events, and is used in spite of an invalid one", () => {
     for (const kind of ["Service", "NetworkPolicy"]) {
       const spec = kind === "Service" ? { clusterIP: "10.96.0.10", ports: [{ port: 80 }] } : { podSelector: {} };
       const ofUid = (uid: unknown): object => ({ ...manifest(kind, { spec }), metadata: { name: "web", uid } });
@@ -181,7 +181,7 @@ describe("policyd/cluster/gate", () => {
     }
   });
 
-  it("DAEMON-01: a Service as a file has it gets the API server's defaults", () => {
+  it("DAEMON-01: a Service from a file gets the API server's defaults", () => {
     const { object, problems } = accepted(
       manifest("Service", { spec: { clusterIP: "10.96.0.10", ports: [{ port: 80 }] } }),
     );
@@ -212,7 +212,7 @@ describe("policyd/cluster/gate", () => {
     });
   });
 
-  it("DAEMON-01: a Service keeps all that is given, and loses an invalid part alone", () => {
+  it("DAEMON-01: a Service keeps all its valid fields and loses only the invalid ones", () => {
     const { object, problems } = accepted(
       manifest(
         "Service",
@@ -255,7 +255,7 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems[1] ?? "", /spec\.externalIPs\[1\]: "127\.1" is not an IP address/);
   });
 
-  it("DAEMON-01: source ranges that are all invalid let nobody in, none at all lets everyone in", () => {
+  it("DAEMON-01: source ranges that are all invalid let no client in, and no source ranges let every client in", () => {
     const ranges = (loadBalancerSourceRanges: unknown) =>
       accepted(manifest("Service", { spec: { loadBalancerSourceRanges } })).object["loadBalancerSourceRanges"];
     assert.deepEqual(ranges(["10.0/16"]), []);
@@ -263,7 +263,7 @@ describe("policyd/cluster/gate", () => {
     assert.equal(ranges(null), undefined);
   });
 
-  it("DAEMON-01: None and only None is headless", () => {
+  it("DAEMON-01: a Service is headless only if its cluster IP is None", () => {
     const of = (spec: object) => accepted(manifest("Service", { spec })).object;
     assert.equal(of({ clusterIP: "None" })["isHeadless"], true);
     assert.equal(of({ clusterIPs: ["None"] })["isHeadless"], true);
@@ -325,7 +325,7 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems[0] ?? "", /endpoints\[2\]\.addresses\[0\]: "fd00::1"; expected an IPv4 address/);
   });
 
-  it("DAEMON-01: an FQDN slice has no endpoint for us, and one of 1001 endpoints is none", () => {
+  it("DAEMON-01: an FQDN slice has no endpoints for us, and a slice of 1001 endpoints is refused", () => {
     const slice = (addressType: string, endpoints: unknown) => manifest("EndpointSlice", { addressType, endpoints });
     assert.deepEqual(accepted(slice("FQDN", [{ addresses: ["example.org"] }])).object["endpoints"], []);
     const many = Array.from({ length: 1001 }, () => ({ addresses: ["10.0.0.1"] }));
@@ -333,7 +333,7 @@ describe("policyd/cluster/gate", () => {
   });
 
   const refused: readonly (readonly [string, unknown, RegExp])[] = [
-    ["a value that is no object", "x", /object: "x"; expected an object/],
+    ["a value that is not an object", "x", /object: "x"; expected an object/],
     ["no kind", { apiVersion: "v1" }, /kind: missing; expected a string/],
     [
       "another version of a kind",
@@ -341,7 +341,7 @@ describe("policyd/cluster/gate", () => {
       /expected networking\.k8s\.io\/v1$/,
     ],
     [
-      "a kind of policy we do not know",
+      "an unknown kind of policy",
       { ...manifest("AdminNetworkPolicy"), apiVersion: "policy.networking.k8s.io/v1alpha1" },
       /does not enforce it; use ClusterNetworkPolicy of policy\.networking\.k8s\.io\/v1beta1/,
     ],
@@ -360,29 +360,29 @@ describe("policyd/cluster/gate", () => {
     ],
     ["a label with a hostile key", manifest("Pod", {}, { labels: { "a b": "x" } }), /label key/],
     [
-      "a phase of no pod",
+      "an invalid phase",
       manifest("Pod", { status: { phase: "Ready" } }),
       /status\.phase: "Ready"; expected one of Pending/,
     ],
     [
-      "a traffic policy nobody knows",
+      "an unknown traffic policy",
       manifest("Service", { spec: { internalTrafficPolicy: "Node" } }),
       /expected one of Cluster, Local/,
     ],
     ["a slice without a type", manifest("EndpointSlice"), /addressType: missing/],
   ];
   for (const [what, value, message] of refused) {
-    it(`DAEMON-01: refuses ${what}, naming object, field, value and expectation`, () => {
+    it(`DAEMON-01: the gate refuses ${what}, naming object, field, value and expectation`, () => {
       assert.match(refusal(value), message);
     });
   }
 
-  it("DAEMON-01: what is not ours is ignored, also under a name we know", () => {
+  it("DAEMON-01: objects of other groups and kinds are ignored, also if a kind has a known name", () => {
     assert.equal(judge({ ...manifest("Service"), apiVersion: "serving.example.org/v1" }).type, "ignored");
     assert.equal(judge(manifest("ConfigMap", { data: { "": "" } })).type, "ignored");
   });
 
-  it("DAEMON-01: a key of an object's prototype is no label", () => {
+  it("DAEMON-01: a key of the object prototype does not become a label", () => {
     const value: unknown = JSON.parse(
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"constructor":"x"}},"__proto__":{"spec":1}}',
     );

@@ -4,7 +4,7 @@ import { judge } from "../../../../policyd/cluster/gate.ts";
 import { KINDS } from "../../../../policyd/cluster/model.ts";
 import { manifest } from "./objects.ts";
 
-/** Names of fields the gates read, so that hostile values come where they matter. */
+/** Names of fields that the gates read, so that hostile values are placed where they are read. */
 const FIELDS =
   "labels annotations spec status podIPs addresses endpoints ports conditions hints ingress egress from _from to podSelector matchLabels matchExpressions ipBlock except namespaces pods nodes networks protocols tcp destinationPort clusterIPs externalIPs cidrs".split(
     " ",
@@ -26,7 +26,7 @@ function isDeepFrozen(value: unknown): boolean {
 }
 
 describe("policyd/cluster/gate with hostile objects", () => {
-  it("DAEMON-01: answers every value, and what it accepts is frozen all through", () => {
+  it("DAEMON-01: the gate gives a verdict for every value, and what it accepts is deeply frozen", () => {
     let used = 0;
     fc.assert(
       fc.property(fc.constantFrom(...KINDS), hostile, hostile, hostile, (kind, spec, status, labels) => {
@@ -44,7 +44,7 @@ describe("policyd/cluster/gate with hostile objects", () => {
     assert.ok(used > 100, `only ${used} of 5000 were accepted: nothing was tested`);
   });
 
-  it("DAEMON-01: nesting far beyond any real object is no trouble", () => {
+  it("DAEMON-01: the gate gives a verdict for nesting far beyond any real object", () => {
     const deep: unknown = JSON.parse(`${'{"a":['.repeat(50_000)}${"]}".repeat(50_000)}`);
     for (const kind of KINDS) assert.notEqual(judge(manifest(kind, { spec: deep, status: deep })).type, "ignored");
     assert.equal(judge(manifest("Pod", { spec: { nodeName: deep } })).type, "refused");

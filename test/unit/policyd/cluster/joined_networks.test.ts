@@ -27,7 +27,7 @@ function textOf({ first, last }: AddressRange): string {
 }
 
 describe("policyd/cluster/joined_networks", () => {
-  it("whatever comes and goes, the differences add up to the ranges of all networks", () => {
+  it("for any changes of networks, the differences add up to the joined ranges of all networks", () => {
     fc.assert(
       fc.property(fc.array(someChange, { maxLength: 20 }), (changes) => {
         const networks = new JoinedNetworks();
@@ -38,8 +38,8 @@ describe("policyd/cluster/joined_networks", () => {
           owned.set(owner, cidrs);
           if (!isTold) continue;
           const { removed, added } = networks.difference();
-          for (const range of removed) assert.ok(known.delete(textOf(range)), `${textOf(range)} was never told`);
-          for (const range of added) assert.ok(known.size < known.add(textOf(range)).size, "told twice");
+          for (const range of removed) assert.ok(known.delete(textOf(range)), `${textOf(range)} was never added`);
+          for (const range of added) assert.ok(known.size < known.add(textOf(range)).size, "added twice");
           const all = [...owned.values()].flat();
           const expected = [...joinedRanges(all, 4), ...joinedRanges(all, 6)].map(textOf);
           assert.deepEqual(known, new Set(expected));

@@ -22,14 +22,14 @@ const addressesOf = (verdict: JudgedNodes, name: string): readonly string[] =>
   verdict.nodes.get(name)?.addresses.map(formatAddress) ?? [];
 
 describe("policyd/cluster/judged_nodes", () => {
-  it("D1: Nodes that do not contradict each other are believed", () => {
+  it("D1: Nodes that do not contradict each other are used as they are", () => {
     const verdict = judged([C, A]);
     assert.deepEqual(problemsIn(verdict), []);
     assert.deepEqual(cidrsOf(verdict, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
     assert.deepEqual(addressesOf(verdict, "c"), ["192.0.2.3", "2001:db8::3"]);
   });
 
-  it("D1: a CIDR that two nodes have is neither's, and says whose it is; the others keep theirs", () => {
+  it("D1: a CIDR that two Nodes have is used for neither and reported for both; their other CIDRs are used", () => {
     const verdict = judged([A, node("b", ["192.0.2.2"], ["10.244.3.0/24", "fd00:244:2::/64"]), C]);
     assert.deepEqual(cidrsOf(verdict, "b"), ["fd00:244:2::/64"]);
     assert.deepEqual(cidrsOf(verdict, "c"), ["fd00:244:3::/64"]);
@@ -44,7 +44,7 @@ describe("policyd/cluster/judged_nodes", () => {
     ["10.244.2.0/23", "more"],
     ["10.244.3.0/24", "the same"],
   ] as const) {
-    it(`D1: who claims ${what} of a node's pods gets none of it: new it is neither's, later it stays with whom it was`, () => {
+    it(`D1: a Node that claims ${what} of another node's pod CIDR gets none of it; the other keeps it if it had it earlier`, () => {
       const b = node("b", ["192.0.2.2"], [thief]);
       const both = judged([A, b, C]);
       assert.deepEqual(cidrsOf(both, "b"), []);
@@ -55,7 +55,7 @@ describe("policyd/cluster/judged_nodes", () => {
       assert.equal(problemsIn(later).length, 1);
     });
 
-    it(`D1: nobody gets ${what} of this node's pods, also where the Node says nothing yet`, () => {
+    it(`D1: no other Node gets ${what} of this node's pod CIDR, also while the own Node has none yet`, () => {
       const b = node("b", ["192.0.2.2"], [thief]);
       const own = node("a", ["192.0.2.1"], ["10.244.3.0/24"]);
       for (const nodes of [
@@ -70,7 +70,7 @@ describe("policyd/cluster/judged_nodes", () => {
     });
   }
 
-  it("D1: addresses in other nodes' pod CIDRs cost the Node that has them these, and no other anything", () => {
+  it("D1: a Node's addresses in pod CIDRs of other Nodes are not used, and those Nodes lose nothing", () => {
     const thief = node("b", ["10.244.3.7", "10.244.1.7", "192.0.2.2"], ["10.244.2.0/24"]);
     const verdict = judged([A, thief, C]);
     assert.deepEqual(cidrsOf(verdict, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
@@ -82,7 +82,7 @@ describe("policyd/cluster/judged_nodes", () => {
     ]);
   });
 
-  it("D1: a new pod CIDR takes no node's first address off the network that was reached before; another costs it nothing", () => {
+  it("D1: a new pod CIDR takes no other Node's first address away if that was used before, but does take a further one", () => {
     const b = node("b", ["192.0.2.2"], ["198.51.100.0/28"]);
     const d = node("d", ["198.51.100.3"], []);
     const later = judged([A, b, d], { earlier: judged([A, d]) });
@@ -98,7 +98,7 @@ describe("policyd/cluster/judged_nodes", () => {
     assert.deepEqual([cidrsOf(further, "b"), addressesOf(further, "d")], [["198.51.100.0/28"], ["198.51.101.3"]]);
   });
 
-  it("D1: an address that two Nodes claim stays with the one that had it, and is neither's where none had", () => {
+  it("D1: an address that two Nodes claim stays with the one that had it, or is used for neither", () => {
     const thief = node("b", ["192.0.2.2", "2001:db8::3"], []);
     const fresh = judged([A, thief, C]);
     assert.deepEqual([addressesOf(fresh, "b"), addressesOf(fresh, "c")], [["192.0.2.2"], ["192.0.2.3"]]);
@@ -107,7 +107,7 @@ describe("policyd/cluster/judged_nodes", () => {
     assert.deepEqual(problemsIn(later), ["Node b: InternalIP 2001:db8::3 is that of Node c too; it is not used"]);
   });
 
-  it("D1: this node's address is nobody else's, and addresses nobody can have are not used", () => {
+  it("D1: another Node gets neither this node's address nor one that no node can have", () => {
     const b = node("b", ["192.0.2.1"], ["10.244.2.0/24"]);
     const d = node("d", ["127.0.0.1", "fe80::1", "0.0.0.0", "224.0.0.9", "ff02::1"], ["10.244.4.0/24"]);
     const verdict = judged([A, b, d], { earlier: judged([b]) });
@@ -134,7 +134,7 @@ describe("policyd/cluster/judged_nodes", () => {
     ["10.96.128.0/24", /overlaps 10\.96\.0\.0\/16, a range of Services/],
     ["fd00::/17", /overlaps fd00:96::\/112, a range of Services/],
   ] as const) {
-    it(`D1: ${cidr} is nobody's pod CIDR`, () => {
+    it(`D1: ${cidr} is not used as a pod CIDR`, () => {
       const serviceCidrs = ["10.96.0.0/16", "fd00:96::/112"].map((text) => parseCidr(text));
       const verdict = judged([A, node("b", ["192.0.2.2"], [cidr, "10.244.2.0/24"]), C], { serviceCidrs });
       assert.deepEqual(cidrsOf(verdict, "b"), ["10.244.2.0/24"]);
@@ -143,14 +143,14 @@ describe("policyd/cluster/judged_nodes", () => {
     });
   }
 
-  it("D1: an address of a range of Services is no node's; a range with this node's own address refuses nobody", () => {
+  it("D1: a Node's address in a range of Services is not used, unless the range holds this node's own address", () => {
     const serviceCidrs = [parseCidr("10.96.0.0/16"), parseCidr("192.0.2.0/24")];
     const verdict = judged([A, node("b", ["10.96.0.1", "192.0.2.2"], [])], { serviceCidrs });
     assert.deepEqual(addressesOf(verdict, "b"), ["192.0.2.2"]);
     assert.deepEqual(addressesOf(verdict, "a"), ["192.0.2.1"]);
   });
 
-  it("D1: whatever the Nodes say, no two have one address or CIDRs that overlap, and this node keeps its own", () => {
+  it("D1: for any Nodes, no two share an address or have overlapping CIDRs, and this node keeps its own", () => {
     const cidr = fc
       .tuple(fc.integer({ min: 0, max: 7 }), fc.integer({ min: 22, max: 27 }))
       .map(([third, length]) => `10.244.${third & ~((1 << Math.max(0, 24 - length)) - 1)}.0/${length}`);

@@ -5,7 +5,7 @@ import { accepted, manifest, refusal } from "./objects.ts";
 const policy = (spec: unknown) => manifest("NetworkPolicy", { spec });
 
 describe("policyd/cluster/gate of NetworkPolicy", () => {
-  it("DAEMON-01: policy types default to Ingress, and to both where there is an egress rule", () => {
+  it("DAEMON-01: policy types default to Ingress, and to both if there is an egress rule", () => {
     const types = (spec: object) => accepted(policy(spec)).object["policyTypes"];
     assert.deepEqual(types({}), ["Ingress"]);
     assert.deepEqual(types({ egress: [] }), ["Ingress"]);
@@ -13,7 +13,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     assert.deepEqual(types({ policyTypes: ["Egress"], ingress: [{}] }), ["Egress"]);
   });
 
-  it("DAEMON-01: absent, null and empty peers and ports are no restriction", () => {
+  it("DAEMON-01: absent, null and empty peers and ports do not restrict a rule", () => {
     for (const rule of [{}, { from: null, ports: null }, { from: [], ports: [] }]) {
       assert.deepEqual(accepted(policy({ ingress: [rule] })).object["ingress"], [
         { index: 0, peers: undefined, ports: undefined },
@@ -21,7 +21,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: from and client-node's _from are one, and both at once are none", () => {
+  it("DAEMON-01: from and client-node's _from mean the same, and a rule with both is left out", () => {
     const peers = [{ podSelector: { matchLabels: { app: "web" } } }];
     const [raw, typed] = [{ from: peers }, { _from: peers }].map(
       (rule) => accepted(policy({ ingress: [rule] })).object,
@@ -69,7 +69,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: an ipBlock is a network, whatever host bits it is written with", () => {
+  it("DAEMON-01: an ipBlock with host bits is read as its network", () => {
     const ipBlock = { cidr: "10.1.2.3/16", except: ["10.1.9.9/24"] };
     const { object } = accepted(policy({ egress: [{ to: [{ ipBlock }], ports: [{ port: 80, endPort: 90 }] }] }));
     assert.deepEqual(object["egress"], [
@@ -81,7 +81,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     ]);
   });
 
-  it("DAEMON-01 POL-73: of more rules than are read none allows anything, and the policy goes on isolating", () => {
+  it("DAEMON-01 POL-73: a policy with more rules than are read allows nothing and still isolates", () => {
     const rules = Array.from({ length: 65_537 }, () => ({}));
     for (const [spec, types] of [
       [{ ingress: rules }, ["Ingress"]],
@@ -93,14 +93,14 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: what a policy selects must be readable", () => {
+  it("DAEMON-01: a policy with an unreadable podSelector is refused", () => {
     assert.match(
       refusal(policy({ podSelector: { matchLabels: { app: 1 } } })),
       /^NetworkPolicy default\/web: spec\.pod/,
     );
   });
 
-  it("DAEMON-01 POL-73: where it cannot be told which way, or what it lets through, a policy isolates all the more", () => {
+  it("DAEMON-01 POL-73: a policy with unreadable types isolates in both directions, and unreadable rules allow nothing", () => {
     const both = ["Egress", "Ingress"];
     for (const [spec, types, problem] of [
       [
@@ -124,7 +124,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: what is invalid is left out, and the rest keeps its places", () => {
+  it("DAEMON-01: invalid rules, peers and ports are left out, and the others keep their indexes", () => {
     const port = { protocol: "TCP", port: 80, endPort: undefined };
     const rules = ["none", { from: [{}, { podSelector: {} }], ports: [{ port: 0 }, { port: 80 }] }];
     const { object, problems } = accepted(policy({ ingress: rules }));
@@ -138,7 +138,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     assert.equal(problems.length, 3);
   });
 
-  it("POL-21: a label without a value is the empty text, as for the API server, and never one requirement less", () => {
+  it("POL-21: a label in a selector without a value is the empty text, as for the API server, and still a requirement", () => {
     const selector = { matchLabels: { app: null, tier: "web" } };
     const { object } = accepted(
       policy({ podSelector: selector, ingress: [{ from: [{ namespaceSelector: selector }] }] }),
@@ -148,7 +148,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     assert.match(JSON.stringify(object["ingress"]), /"namespaceSelector":{"matchLabels":{"app":"","tier":"web"}/);
   });
 
-  it("DAEMON-01: policies that others enforce are refused, of whichever group", () => {
+  it("DAEMON-01: policies of kinds and groups that other programs enforce are refused", () => {
     for (const [kind, apiVersion] of [
       ["NetworkPolicy", "v1"],
       ["NetworkPolicy", "extensions/v1beta1"],
@@ -161,7 +161,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     }
   });
 
-  it("POL-33 POL-51: upstream 49 and 50: what the API server refuses is refused, and what it takes is taken", () => {
+  it("POL-33 POL-51: upstream 49 and 50: ports that the API server refuses are refused, and those that it takes are taken", () => {
     const ofPort = (port: object): boolean => accepted(policy({ egress: [{ ports: [port] }] })).problems.length === 0;
     for (const port of [{ port: 80, endPort: 80 }, { port: 1, endPort: 65_535, protocol: "SCTP" }, { port: "web" }]) {
       assert.ok(ofPort(port), JSON.stringify(port));

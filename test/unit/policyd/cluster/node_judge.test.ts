@@ -18,7 +18,7 @@ const OPTIONS = {
   serviceCidrs: [parseCidr("10.96.0.0/24")],
 };
 
-/** Few prefixes and addresses, so that they often touch: some overlap, some nobody can have. */
+/** Few prefixes and addresses, so that they often collide; some overlap, and some are invalid for any node. */
 const someCidr = fc.oneof(
   fc
     .tuple(fc.nat({ max: 3 }), fc.constantFrom(22, 23, 24, 25))
@@ -71,7 +71,7 @@ function serviceCidr(cidrs: readonly string[]): ServiceCidr | undefined {
   return verdict.object;
 }
 
-/** The objects, judged anew as a whole each time. */
+/** A plain reference that judges all objects from the start each time. */
 class PlainJudge {
   readonly nodes = new Map<string, Node>();
   services: ServiceCidr | undefined;
@@ -110,7 +110,7 @@ function changeOf(drawn: Drawn, plain: PlainJudge): readonly ObjectChange[] {
   }
 }
 
-/** By name and in words. */
+/** The Nodes by name and the problems, as text. */
 function textsOf({ nodes, problemsOf }: JudgedNodes): object {
   const texts = [...nodes.values()].map(({ name, addresses, podCidrs }) => [
     name,
@@ -120,7 +120,7 @@ function textsOf({ nodes, problemsOf }: JudgedNodes): object {
 }
 
 describe("policyd/cluster/node_judge", () => {
-  it("D1: whatever changes, what is believed is what judging all Nodes anew says, and readers are told of each difference", () => {
+  it("D1: after any changes, a NodeJudge equals judging all Nodes from the start, and its readers see each difference", () => {
     const rounds = fc.array(fc.array(someDrawn, { minLength: 1, maxLength: 3 }), { maxLength: 12 });
     fc.assert(
       fc.property(rounds, rounds, (before, after) => {
@@ -159,7 +159,8 @@ describe("policyd/cluster/node_judge", () => {
         judged.synced();
         judged.synced();
         compare(true);
-        // What says the same as before is no reason to judge: the plain one must not either.
+        // A change that says the same as before leads to no new judgement, so the plain reference must not judge
+        // either.
         for (const round of after) if (play(round)) compare(true);
       }),
     );

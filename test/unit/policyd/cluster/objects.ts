@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
 import { judge } from "../../../../policyd/cluster/gate.ts";
 
-/** An object of JSON to judge: metadata is put together with a name. */
+/** A JSON object for the gate; a name is added to its metadata. */
 export function manifest(
   kind: string,
   parts: Readonly<Record<string, unknown>> = {},
@@ -17,7 +17,7 @@ export function manifest(
   return { apiVersion: groups[kind] ?? "v1", kind, metadata: { name: "web", ...metadata }, ...parts };
 }
 
-/** What an accepted object became, without prototypes and branded types, and what was left out of it. */
+/** The accepted object as plain data, and the problems of its parts that were left out. */
 export function accepted(value: unknown): {
   readonly object: Record<string, unknown>;
   readonly problems: readonly string[];
@@ -28,14 +28,16 @@ export function accepted(value: unknown): {
   return { object: plain(verdict.object), problems: verdict.problems };
 }
 
-/** Why an object is refused. */
+/** The problem for which an object is refused. */
 export function refusal(value: unknown): string {
   const verdict = judge(value);
   assert.equal(verdict.type, "refused");
   return verdict.type === "refused" ? verdict.problem : "";
 }
 
-/** Labels have no prototype, which assert would tell apart; addresses of IPv6 are bigints. */
+/**
+ * Copies an object as plain data: assert would distinguish labels without a prototype, and IPv6 addresses are bigints.
+ */
 function plain(object: ClusterObject): Record<string, unknown> {
   return structuredClone({ ...object });
 }

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { MOST_PROBLEMS } from "../../../../policyd/cluster/problem_list.ts";
 import { accepted, manifest } from "./objects.ts";
 
-/** What is told of a Service with so many addresses that are none. */
+/** The problems of a Service with this number of invalid addresses. */
 function problemsOf(count: number): readonly string[] {
   const externalIPs = Array.from({ length: count }, (_, i) => `none-${i}`);
   return accepted(manifest("Service", { spec: { externalIPs } })).problems;
 }
 
 describe("policyd/cluster: the problems of one object", () => {
-  it("DAEMON-01: as many as a person reads are told one by one, of the others how many there are", () => {
+  it("DAEMON-01: the first hundred problems of an object are reported one by one, of the others only their number", () => {
     const most = problemsOf(MOST_PROBLEMS);
     assert.equal(most.length, MOST_PROBLEMS);
     assert.match(most.at(-1) ?? "", /^Service default\/web: spec\.externalIPs\[99\]: "none-99" is not an IP address; /);

@@ -16,7 +16,7 @@ const SOMEBODY = 1000;
 describe("installation and cleanup with the manifests' capabilities", function () {
   this.timeout(60_000);
   let root = "";
-  /** Of the daemon's container and of the cleanup's. */
+  /** The capabilities of the daemon's container, which the cleanup's has, too. */
   let capabilities: readonly string[] = [];
 
   before(function () {
@@ -35,7 +35,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
   });
   afterEach(() => rmSync(root, { recursive: true }));
 
-  /** Runs a program as root without any capability but those, so that the permissions of files count for it. */
+  /** Runs a program as root with only the manifest's capabilities, so that file permissions apply to it. */
   function confined(...args: readonly string[]): unknown {
     const set = ["-all", ...capabilities.map((name) => `+${name.toLowerCase()}`)].join(",");
     const own = [`--bounding-set=${set}`, `--inh-caps=${set}`, "--no-new-privs", process.execPath];
@@ -48,13 +48,13 @@ describe("installation and cleanup with the manifests' capabilities", function (
   const remove = (...removals: readonly Removal[]): unknown => confined(PROGRAM, "remove", JSON.stringify(removals));
   const configuration = (): string => `${root}/conf/10-drawbridge.conflist`;
 
-  /** Gives a file to another user. Only that user may read it. */
+  /** Gives a file to another user, so that only that user may read it. */
   function giveAway(file: string): void {
     chownSync(file, SOMEBODY, SOMEBODY);
     chmodSync(file, 0o600);
   }
 
-  it("DEPLOY-05: the program has the capabilities of the manifest, and permissions count for it", () => {
+  it("DEPLOY-05: the program has the manifest's capabilities, and file permissions apply to it", () => {
     writeFileSync(`${root}/secret`, "x");
     giveAway(`${root}/secret`);
     const script = `const { readFileSync } = require("fs"); let code = ""; try { readFileSync("${root}/secret"); } catch (error) { code = error.code; }
@@ -62,7 +62,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.deepEqual(confined("-e", script), ["EACCES", "0000000000001000"]);
   });
 
-  it("D6 DEPLOY-05: installs on a fresh node, and once more without a write", () => {
+  it("D6 DEPLOY-05: the program installs on a fresh node, and a second installation writes nothing", () => {
     assert.deepEqual(install(), {
       written: ["drawbridge-plugin", "drawbridge-ipam", "loopback", "drawbridge"],
       kind: "written",
@@ -73,7 +73,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.equal(statSync(configuration()).mode & 0o7777, 0o600);
   });
 
-  it("D6 DEPLOY-05: replaces executables and a configuration that belong to another user, in directories of root", () => {
+  it("D6 DEPLOY-05: the program replaces files that belong to another user in directories of root", () => {
     install();
     for (const name of readdirSync(`${root}/bin`)) giveAway(`${root}/bin/${name}`);
     for (const name of ["drawbridge", "drawbridge-plugin"])
@@ -85,7 +85,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.deepEqual(readdirSync(`${root}/conf`), ["10-drawbridge.conflist"]);
   });
 
-  it("CHAIN-07 DEPLOY-05: a configuration of another user that cannot be read is kept as a copy and replaced", () => {
+  it("CHAIN-07 DEPLOY-05: an unreadable configuration of another user is kept as a copy and replaced", () => {
     writeFileSync(configuration(), "{}");
     giveAway(configuration());
     const { kind, replaced } = install() as { readonly kind: string; readonly replaced: readonly string[] };
@@ -93,7 +93,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.equal(statSync(configuration()).uid, process.geteuid?.());
   });
 
-  it("UNINSTALL-02 DEPLOY-05: a cleanup removes what the installation, the daemon and the plugin have made", () => {
+  it("UNINSTALL-02 DEPLOY-05: a cleanup removes the files of the installation, the daemon and the plugin", () => {
     install();
     const replacement = `${root}/conf/zz-drawbridge-detach.conflist`;
     mkdirSync(`${root}/run/attachments/drawbridge`, { recursive: true, mode: 0o700 });
@@ -109,7 +109,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     );
   });
 
-  it("DOCTOR-07 DEPLOY-05: a cleanup names what it may not remove, and goes on", () => {
+  it("DOCTOR-07 DEPLOY-05: a cleanup names the files that it may not remove, and goes on", () => {
     mkdirSync(`${root}/foreign`);
     writeFileSync(`${root}/foreign/x`, "");
     chownSync(`${root}/foreign`, SOMEBODY, SOMEBODY);

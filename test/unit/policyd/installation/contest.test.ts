@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { Contest } from "../../../../policyd/installation/contest.ts";
 
-/** Our part is written at once, and changed by another program a number of times, at this interval. */
+/** A contest in which another program changes our part this number of times, each time this long after we wrote it. */
 function changedEvery(milliseconds: number, times: number): { readonly contest: Contest; readonly clock: FakeClock } {
   const clock = new FakeClock();
   const contest = new Contest(clock);
@@ -20,7 +20,7 @@ describe("policyd/installation: contest", () => {
     assert.equal(changedEvery(1000, 12).contest.wait, 60_000);
   });
 
-  it("CHAIN-03: changes of a part that was in place for ten seconds each do not make a contest, though nobody has looked between them", () => {
+  it("CHAIN-03: a part that is changed every ten seconds is not contested, even without checks between the changes", () => {
     const { contest } = changedEvery(10_000, 20);
     assert.deepEqual([contest.wait, contest.isContested], [0, false]);
   });

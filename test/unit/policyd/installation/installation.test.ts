@@ -71,7 +71,7 @@ describe("policyd/installation", function () {
     return installation;
   }
 
-  /** Time goes on until it is so. */
+  /** Lets time pass until the condition holds. */
   async function until(holds: () => boolean, what: string, step = 100): Promise<void> {
     for (let left = 1000; !holds(); left--) {
       assert.ok(left > 0, `${what}; problems: ${running.at(-1)?.problems().join("; ")}`);
@@ -80,7 +80,7 @@ describe("policyd/installation", function () {
     }
   }
 
-  /** As long as a pass takes that changes nothing. */
+  /** Lets enough time pass for a check that changes nothing. */
   async function aWhile(): Promise<void> {
     for (let turn = 0; turn < 30; turn++) {
       clock.pass(1000);
@@ -96,18 +96,18 @@ describe("policyd/installation", function () {
   const linesAbout = (text: string): number =>
     logger.lines.filter((line) => JSON.stringify(line).includes(text)).length;
 
-  it("POD-17: writes the configuration when all is read and in force and the Node has pod CIDRs, and says what it waits for", async () => {
+  it("POD-17: the configuration is written when objects are read, rules are in force and the Node has pod CIDRs", async () => {
     const installation = start();
     await until(isPluginThere, "the plugin is there");
     installation.apply(node("n1", ["10.244.1.0/24"]));
     await aWhile();
-    assert.equal(configuration(), "", "nothing was read whole yet");
+    assert.equal(configuration(), "", "not all objects are read yet");
     installation.synced();
     await aWhile();
-    assert.equal(configuration(), "", "nothing is in force yet");
+    assert.equal(configuration(), "", "the rules are not in force yet");
     installation.apply(node("n1", []));
     installation.rulesInForce();
-    await until(() => installation.problems().length > 0, "it says so");
+    await until(() => installation.problems().length > 0, "the problem is reported");
     await aWhile();
     assert.equal(configuration(), "");
     assert.match(installation.problems().join(), /Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs/);
@@ -133,11 +133,11 @@ describe("policyd/installation", function () {
     return installation;
   }
 
-  it("POD-17: keeps to the ranges pods have until it is started anew, whatever becomes of the Node", async () => {
+  it("POD-17: the installation keeps the pods' ranges until the daemon starts again, whatever happens to the Node", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     const before = configuration();
     installation.apply(node("n1", ["10.244.7.0/24"]));
-    await until(() => installation.problems().length > 0, "it says so");
+    await until(() => installation.problems().length > 0, "the change is reported");
     assert.match(
       installation.problems().join(),
       /10\.244\.7\.0\/24 now; pods get addresses of 10\.244\.1\.0\/24 until.*drain/,
@@ -145,7 +145,7 @@ describe("policyd/installation", function () {
     installation.apply([{ type: "delete", kind: "Node", key: "n1" }]);
     await until(
       () => installation.problems().some((problem) => problem.includes("no Node object")),
-      "it says that, too",
+      "the missing Node is reported, too",
     );
     assert.equal(configuration(), before);
     await installation.stop();
@@ -153,7 +153,7 @@ describe("policyd/installation", function () {
     assert.match(configuration(), /10\.244\.7\.0/);
   });
 
-  it("D6: puts back what is removed or changed, told by the directory itself, and says so", async () => {
+  it("D6: removed and changed files are restored after the directory's notification, and the repair is logged", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     const before = configuration();
     const harms: readonly (() => void)[] = [
@@ -166,18 +166,18 @@ describe("policyd/installation", function () {
     for (const [index, harm] of harms.entries()) {
       await aWhile();
       harm();
-      // Far less of the clock's time than the next look of its own would take.
-      await until(() => isPluginThere() && configuration() === before, `harm ${index} is put right`, 10);
-      await until(() => linesAbout("again: another program") === index + 1, "it is told", 10);
+      // Ten milliseconds per step are far less than the time until the next periodic check.
+      await until(() => isPluginThere() && configuration() === before, `harm ${index} is repaired`, 10);
+      await until(() => linesAbout("again: another program") === index + 1, "the repair is logged", 10);
     }
     assert.equal(installation.isInstalled, true);
   });
 
-  it("D7: restores the plugin and leaves an earlier configuration while nothing can be read", async () => {
+  it("D7: while no objects can be read, the plugin is restored and an earlier configuration stays", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     const before = configuration();
     await installation.stop();
-    assert.equal(configuration(), before, "it stays when the daemon ends");
+    assert.equal(configuration(), before, "the configuration stays when the daemon ends");
     rmSync(`${root}/bin`, { recursive: true });
     start();
     await until(isPluginThere, "the plugin is there");
@@ -185,14 +185,14 @@ describe("policyd/installation", function () {
     assert.equal(configuration(), before);
   });
 
-  it("D5: says which other add-on's configuration runtimes use instead, for as long as it is there", async () => {
+  it("D5: another add-on's configuration that runtimes use instead is reported for as long as it is there", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     writeFileSync(`${root}/conf/05-other.conflist`, "{}");
-    await until(() => installation.problems().length > 0, "it is told");
+    await until(() => installation.problems().length > 0, "the other configuration is reported");
     assert.match(installation.problems().join(), /05-other\.conflist comes before 10-drawbridge\.conflist/);
     assert.deepEqual(readdirSync(`${root}/conf`).sort(), ["05-other.conflist", "10-drawbridge.conflist"]);
     rmSync(`${root}/conf/05-other.conflist`);
-    await until(() => installation.problems().length === 0, "it is no problem any more");
+    await until(() => installation.problems().length === 0, "the problem ends");
   });
 
   const types = (): readonly unknown[] => listValues(configuration()).plugins.map(({ type }) => type);
@@ -206,7 +206,7 @@ describe("policyd/installation", function () {
     return installation;
   }
 
-  it("CHAIN-03: a program that keeps changing our entry is reported once, as an Event, a log line and a problem, until it stops", async () => {
+  it("CHAIN-03: a program that keeps changing our entry is reported once as Event, log line and problem, until it stops", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     const before = configuration();
     const theirs = before.replace("1450", "9000");
@@ -228,17 +228,17 @@ describe("policyd/installation", function () {
     assert.equal(installation.isInstalled, true);
   });
 
-  it("CHAIN-04: a daemon whose cniChain lacks an entry removes it from the list that the one before has written", async () => {
+  it("CHAIN-04: an entry that cniChain no longer has is removed from the list that the previous daemon wrote", async () => {
     const chain = [{ type: "portmap", capabilities: { portMappings: true } }, { type: "tuning" }];
     const first = await installedWith({ chain });
     assert.deepEqual(types(), ["drawbridge", "portmap", "tuning"]);
-    assert.equal(linesAbout('"portMappings"'), 1, "it says that portmap forwards host ports");
+    assert.equal(linesAbout('"portMappings"'), 1, "the log says that portmap forwards host ports");
     await first.stop();
     await installedWith({ chain: chain.slice(1) });
     assert.deepEqual(types(), ["drawbridge", "tuning"]);
   });
 
-  it("CHAIN-04: an entry that another program has added of a type of cniChain is reported, until one of the two has gone", async () => {
+  it("CHAIN-04: another program's entry of the same type as one in cniChain is reported until one of the two is gone", async () => {
     const installation = await installedWith({ chain: [{ type: "tuning" }] });
     const before = configuration();
     writeFileSync(
@@ -253,7 +253,7 @@ describe("policyd/installation", function () {
     assert.deepEqual(types(), ["drawbridge", "tuning"]);
   });
 
-  it("CHAIN-06: a first configuration that leads to ours or is declared passes, and another one is a problem", async () => {
+  it("CHAIN-06: a first configuration that leads to ours or is declared is accepted, and another one is a problem", async () => {
     const installation = await installedWith({ primary: "01-declared.conf" });
     const file = (name: string): string => `${root}/conf/${name}`;
     writeFileSync(file("01-declared.conf"), "whatever");
@@ -272,12 +272,12 @@ describe("policyd/installation", function () {
     await until(() => installation.problems().length > 0, "a delegate of others is reported");
   });
 
-  it("CHAIN-06: a directory with a configuration's name does not count, and anything else that runtimes would read is a problem", async () => {
+  it("CHAIN-06: a directory with a configuration's name is ignored, and any other file that runtimes would read is a problem", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     mkdirSync(`${root}/conf/00-backup.conflist`);
     await aWhile();
     assert.deepEqual(installation.problems(), []);
-    // libcni tries to read it, so the runtime loads no network.
+    // libcni tries to read the link, so the runtime loads no network.
     symlinkSync("00-backup.conflist", `${root}/conf/01-link.conf`);
     await until(() => installation.problems().length > 0, "a link to a directory is reported");
     assert.match(installation.problems().join(), /01-link\.conf comes before/);
@@ -287,38 +287,38 @@ describe("policyd/installation", function () {
     ]);
   });
 
-  it("CHAIN-07: a file that cannot be used is reported with its copy", async () => {
+  it("CHAIN-07: a file that cannot be used is replaced and reported with its copy", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     const before = configuration();
     writeFileSync(`${root}/conf/10-drawbridge.conflist`, "torn");
     await until(() => configuration() === before && events.notices.length > 0, "it is replaced and reported");
-    await until(() => installation.problems().length === 0, "nothing is wrong any more");
+    await until(() => installation.problems().length === 0, "the problem ends");
     const [notice] = events.notices;
     assert.match(notice?.note ?? "", /10-drawbridge\.conflist: it is not JSON; it is kept as .*\.saved-[0-9a-f]{12}$/);
     assert.equal(linesAbout("it is not JSON"), 1);
   });
 
-  it("D5: goes on when what kept it from its place has gone, and tries ever less often till then", async () => {
+  it("D5: a failed installation is retried with growing pauses and succeeds when the obstacle is gone", async () => {
     writeFileSync(`${root}/bin`, "a file");
     const installation = start(["10.244.1.0/24"]);
     installation.synced();
     installation.rulesInForce();
-    await until(() => installation.problems().length > 0, "it says so");
+    await until(() => installation.problems().length > 0, "the failure is reported");
     assert.match(installation.problems().join(), /plugin not installed: cannot .*bin/);
     await aWhile();
     assert.equal(linesAbout("plugin not installed"), 1);
     assert.equal(configuration(), "", "no configuration without a plugin");
     rmSync(`${root}/bin`);
     await until(() => configuration() !== "", "it is installed", 1000);
-    await until(() => installation.problems().length === 0, "nothing is wrong any more");
+    await until(() => installation.problems().length === 0, "the problem ends");
   });
 
-  it("D5: waits for the MTU, and follows it as soon as it is told", async () => {
+  it("D5: the configuration waits for the MTU, and follows a new MTU at once", async () => {
     let mtu: number | undefined;
     const installation = start(["10.244.1.0/24"], () => mtu);
     installation.synced();
     installation.rulesInForce();
-    await until(() => installation.problems().length > 0, "it says so");
+    await until(() => installation.problems().length > 0, "the missing MTU is reported");
     await aWhile();
     assert.match(installation.problems().join(), /^MTU of pods is not known: .*first InternalIP of Node n1/);
     assert.equal(configuration(), "");
@@ -330,7 +330,7 @@ describe("policyd/installation", function () {
     await aWhile();
     mtu = 1430;
     installation.mtuChanged();
-    // Far less of the clock's time than the next look of its own would take.
+    // Ten milliseconds per step are far less than the time until the next periodic check.
     await until(() => configuration().includes('"mtu": 1430'), "the new one is there", 10);
     assert.equal(linesAbout("again: another program"), 0);
   });

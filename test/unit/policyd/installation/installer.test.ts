@@ -27,10 +27,10 @@ import { freshText, ownPartNamed } from "../../../support/installation/own_part.
 import type { Death } from "../../../support/installation/dying_files.ts";
 import { dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
 
-/** Of more than one piece, so that a copy is written in several steps. */
+/** Makes an executable longer than one piece, so that it is copied in several steps. */
 const PADDING = "#".repeat(300 * 1024);
 const executable = (version: string): string => `#!/bin/sh\necho ${version}\nexit 0\n${PADDING}`;
-/** As the real one it needs what is beside it. */
+/** The shim needs the plugin beside it, like the real one. */
 const shim = (version: string): string => `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`;
 const NAMES = ["drawbridge", "drawbridge-ipam", "loopback"];
 const ALL_NAMES = ["drawbridge", "drawbridge-ipam", "drawbridge-plugin", "loopback"];
@@ -57,14 +57,14 @@ describe("policyd/installation: the installer", function () {
     writeFileSync(`${root}/source/drawbridge`, shim(version));
   }
 
-  /** What a release has left that had the plugin itself under all names. */
+  /** Makes the directory of a release that had the plugin itself under all names. */
   function withoutShim(version: string): void {
     for (const name of [...NAMES, "drawbridge-plugin"]) rmSync(`${root}/bin/${name}`);
     writeFileSync(`${root}/bin/drawbridge`, executable(version), { mode: 0o755 });
     for (const name of NAMES.slice(1)) linkSync(`${root}/bin/drawbridge`, `${root}/bin/${name}`);
   }
 
-  /** What the daemon does, in its order. */
+  /** Installs in the daemon's order. */
   async function install(version: Version, files = hostFiles): Promise<readonly unknown[]> {
     const installer = new Installer(files, places());
     for (const directory of [places().binaries, places().configurations]) await files.makeDirectory(directory);
@@ -85,7 +85,7 @@ describe("policyd/installation: the installer", function () {
     return spawnSync(`${root}/bin/${name}`, { encoding: "utf8" }).stdout.trim();
   }
 
-  /** Has every name of the shim be a link to a file elsewhere. */
+  /** Replaces every name of the shim by a link to a file elsewhere. */
   function linkAway(): void {
     copyFileSync(`${root}/bin/drawbridge`, `${root}/elsewhere`);
     for (const name of NAMES) {
@@ -94,14 +94,14 @@ describe("policyd/installation: the installer", function () {
     }
   }
 
-  /** What a runtime finds that looks now. @returns the version of the configuration */
+  /** Checks what a runtime finds at this moment. @returns the version of the configuration */
   function observe(allowed: readonly Version[]): string | undefined {
     const found = readdirSync(`${root}/conf`).filter((name) => /\.(conf|conflist|json)$/.test(name));
     const present = ALL_NAMES.filter((name) => existsSync(`${root}/bin/${name}`));
     const texts = new Map(present.map((name) => [name, seen(`${root}/bin/${name}`)]));
     const plugin = texts.get("drawbridge-plugin");
     for (const [name, text] of texts) {
-      // A release without a shim had the plugin under all names.
+      // A release without a shim has the plugin under all names.
       const isWhole = allowed.some(
         (one) => text === executable(one) || (name !== "drawbridge-plugin" && text === shim(one)),
       );
@@ -129,7 +129,7 @@ describe("policyd/installation: the installer", function () {
     });
     try {
       await install("new", dying.files);
-      assert.equal(death, undefined, "it was to be killed");
+      assert.equal(death, undefined, "the installation should have been killed");
     } catch (error) {
       assert.ok(error instanceof Killed, String(error));
     }
@@ -142,12 +142,12 @@ describe("policyd/installation: the installer", function () {
     "an upgrade of links",
     "an upgrade of a release without a shim",
   ] as const) {
-    it(`D5: ${kind} that is killed at every call shows old or new, whole, never a configuration before the plugin`, async () => {
+    it(`D5: ${kind} that is killed at any call leaves old or new files whole, and no configuration without the plugin`, async () => {
       const isUpgrade = kind !== "a first installation";
       const allowed: readonly Version[] = isUpgrade ? ["old", "new"] : ["new"];
       const begin = async (): Promise<void> => {
         rmSync(root, { recursive: true });
-        // Memory, where the machine has it: hundreds of installations sync their files.
+        // Uses a file system in memory where there is one, since hundreds of installations sync their files.
         root = newRoot(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
         if (isUpgrade) await prepare("old");
         if (kind === "an upgrade of links") linkAway();
@@ -165,7 +165,7 @@ describe("policyd/installation: the installer", function () {
           await dies({ call, moment }, allowed);
           const found = existsSync(`${root}/conf`) ? observe(allowed) : undefined;
           if (isUpgrade) assert.ok(found !== undefined, "the configuration has gone");
-          // The next start puts it right and clears up.
+          // The next start completes the installation and removes leftovers.
           await install("new");
           assert.equal(observe(["new"]), "new", `killed ${moment} call ${call}`);
           assert.deepEqual(readdirSync(`${root}/bin`).sort(), ALL_NAMES);
@@ -175,7 +175,7 @@ describe("policyd/installation: the installer", function () {
     });
   }
 
-  it("D5: what is as it should be is not written again", async () => {
+  it("D5: files that are correct are not written again", async () => {
     await prepare("new");
     const stateOf = () =>
       [...ALL_NAMES.map((name) => `bin/${name}`), `conf/${CONFIGURATION_FILE}`].map(
@@ -186,7 +186,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual([stateOf(), statSync(`${root}/bin`).mtimeMs, statSync(`${root}/conf`).mtimeMs], before);
   });
 
-  it("D6: what was removed, written to, cut short or made unusable is put back", async () => {
+  it("D6: removed, overwritten, truncated and unusable files are restored", async () => {
     const harms: readonly (readonly [harm: () => void, written: readonly unknown[]])[] = [
       [
         () => rmSync(`${root}/bin`, { recursive: true }),
@@ -213,7 +213,7 @@ describe("policyd/installation: the installer", function () {
     }
   });
 
-  it("D6: a link in place of the configuration is replaced, and what it leads to left alone", async () => {
+  it("D6: a link in place of the configuration is replaced, and its target stays", async () => {
     await prepare("new");
     rmSync(`${root}/conf/${CONFIGURATION_FILE}`);
     writeFileSync(`${root}/elsewhere`, CONFIGURATION.new, { mode: 0o600 });
@@ -223,7 +223,7 @@ describe("policyd/installation: the installer", function () {
     assert.ok(existsSync(`${root}/elsewhere`));
   });
 
-  it("D6: links in place of the plugin's names are replaced, though they lead to a copy, and what they lead to stays", async () => {
+  it("D6: links in place of the plugin's names are replaced even if they lead to a copy, and their target stays", async () => {
     await prepare("new");
     linkAway();
     assert.deepEqual(await install("new"), [["drawbridge-ipam", "loopback", "drawbridge"], false]);
@@ -239,7 +239,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual(await install("new"), [[], false]);
   });
 
-  it("D5: another add-on's loopback stays, ours is upgraded with the plugin, as is what `cp` has put there", async () => {
+  it("D5: another add-on's loopback stays, and ours is upgraded with the plugin, even when `cp` has put it there", async () => {
     ship("old");
     mkdirSync(`${root}/bin`);
     writeFileSync(`${root}/bin/loopback`, "#!/bin/sh\necho theirs\n", { mode: 0o755 });
@@ -258,7 +258,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
   });
 
-  it("D5: another add-on's loopback stays where it is a link that leads nowhere in the daemon's container; our names do not", async () => {
+  it("D5: another add-on's loopback that is a dangling link in the daemon's container stays; our names are replaced", async () => {
     ship("new");
     mkdirSync(`${root}/bin`);
     for (const name of NAMES) symlinkSync("/run/not-in-this-container/plugin", `${root}/bin/${name}`);
@@ -270,7 +270,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual(await install("new"), [[], false]);
   });
 
-  it("D4: a plugin that runs is replaced all the same, and goes on", async () => {
+  it("D4: a running plugin is replaced and keeps running", async () => {
     mkdirSync(`${root}/source`);
     for (const name of ["drawbridge", "drawbridge-plugin"]) copyFileSync("/bin/sleep", `${root}/source/${name}`);
     await install("old");
@@ -288,7 +288,7 @@ describe("policyd/installation: the installer", function () {
     }
   });
 
-  it("D5: files of others stay, and of ours only what a killed run has left goes", async () => {
+  it("D5: an installation removes only leftovers of killed runs, and other files stay", async () => {
     ship("new");
     for (const directory of ["bin", "conf"]) mkdirSync(`${root}/${directory}`);
     const others = ["bin/bridge", "bin/.drawbridge.tmp", "bin/.drawbridge.0123.tmp", "conf/20-other.conf"];
@@ -299,7 +299,7 @@ describe("policyd/installation: the installer", function () {
     assert.ok(!existsSync(`${root}/bin/.drawbridge.0123456789abcdef.tmp`));
   });
 
-  it("D5: what keeps it from its place is told, and no copy is left behind", async () => {
+  it("D5: an obstacle to the installation is an error that names it, and no temporary copy stays", async () => {
     ship("new");
     mkdirSync(`${root}/bin/drawbridge`, { recursive: true });
     await assert.rejects(install("new"), {
@@ -330,7 +330,7 @@ function newRoot(parent: string): string {
 const KEPT_TEXTS = 8;
 const texts = new Map<string, string>();
 
-/** The text of an executable, each state of a file read once: three names are mostly one file. The last few are kept. */
+/** The text of an executable. Each state of a file is read once, since three names are mostly one file. */
 function seen(name: string): string {
   const { ino, size, mode, ctimeNs } = statSync(name, { bigint: true });
   assert.equal(Number(mode) & 0o7777, 0o755, name);

@@ -50,24 +50,24 @@ describe("policyd/installation: the list's file", () => {
   const saved = (): readonly string[] => readdirSync(directory).filter((name) => name !== NAME);
   const types = (): readonly unknown[] => listValues(readFileSync(place(), "utf8")).plugins.map(({ type }) => type);
 
-  /** Appends an entry as a program does that writes a new file and renames it. */
+  /** Appends an entry like a program that writes a new file and renames it. */
   function append(entry: object): void {
     const value = listValues(readFileSync(place(), "utf8"));
     writeFileSync(`${directory}/.theirs`, JSON.stringify({ ...value, plugins: [...value.plugins, entry] }));
     renameSync(`${directory}/.theirs`, place());
   }
 
-  /** Looks again and again while the clock goes on, as the daemon does. */
+  /** Reconciles again and again while the clock goes on, as the daemon does. */
   async function reconciled(list: ListFile, own: OwnPart = OWN): Promise<Awaited<ReturnType<ListFile["reconcile"]>>> {
     for (let turn = 0; turn < 100; turn++) {
       const outcome = await list.reconcile(own);
       if (outcome.kind !== "waiting") return outcome;
       clock.pass(outcome.wait ?? 0);
     }
-    assert.fail("it waits for ever");
+    assert.fail("the list is never reconciled");
   }
 
-  it("CHAIN-01: a file to which another program has appended its entry is not touched, in either mode", async () => {
+  it("CHAIN-01: a file to which another program has appended its entry stays unchanged, with its mode", async () => {
     const list = listFile();
     assert.equal((await list.reconcile(OWN)).kind, "written");
     append(THEIRS);
@@ -109,7 +109,7 @@ describe("policyd/installation: the list's file", () => {
     assert.deepEqual(saved(), []);
   });
 
-  it("CHAIN-02: a program that is always faster makes the pass end, and leaves no temporary file", async () => {
+  it("CHAIN-02: a pass ends without a temporary file when another program is faster each time", async () => {
     await listFile().reconcile(OWN);
     let edits = 0;
     const files: HostFiles = {
@@ -124,7 +124,7 @@ describe("policyd/installation: the list's file", () => {
     assert.deepEqual(saved(), []);
   });
 
-  it("CHAIN-07: a file that another program is still writing is left alone, and merged when it is whole", async () => {
+  it("CHAIN-07: a file that another program is still writing stays unchanged, and is merged when it is whole", async () => {
     const list = listFile();
     for (const torn of ["", '{ "plugins": [ { "type": "istio']) {
       writeFileSync(place(), torn);
@@ -174,7 +174,7 @@ describe("policyd/installation: the list's file", () => {
     });
   }
 
-  it("CHAIN-07: a list that belongs to another user, or that another group can write, is not used", async function () {
+  it("CHAIN-07: a list that belongs to another user or that another group can write is not used", async function () {
     if (process.geteuid?.() !== 0) return this.skip();
     for (const own of [
       () => chownSync(place(), 1234, 0),
@@ -192,12 +192,12 @@ describe("policyd/installation: the list's file", () => {
     }
   });
 
-  it("CHAIN-07: a list of another user that a daemon without CAP_DAC_OVERRIDE cannot read is replaced and kept", function () {
+  it("CHAIN-07: another user's list that a daemon without CAP_DAC_OVERRIDE cannot read is replaced and kept as a copy", function () {
     if (process.geteuid?.() !== 0) return this.skip();
     writeFileSync(place(), JSON.stringify({ plugins: [{ type: "evil" }] }), { mode: 0o600 });
     chownSync(place(), 1234, 1234);
     const { ino } = lstatSync(place());
-    // The container has NET_ADMIN only. Without any capability user 0 is a user like others.
+    // The container has only NET_ADMIN. Without capabilities, user 0 has no more rights than other users.
     const command = [
       "--bounding-set=-all",
       "--inh-caps=-all",
@@ -216,7 +216,7 @@ describe("policyd/installation: the list's file", () => {
     );
   });
 
-  it("CHAIN-07: entries without a type are dropped with a copy, and the others of the list stay", async () => {
+  it("CHAIN-07: entries without a type are dropped with a copy, and the other entries stay", async () => {
     writeFileSync(place(), JSON.stringify({ x: 1, plugins: [null, THEIRS, { name: "untyped" }] }));
     const outcome = await reconciled(listFile());
     assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
@@ -236,7 +236,7 @@ describe("policyd/installation: the list's file", () => {
     assert.equal(saved().length, 8);
   });
 
-  it("CHAIN-03: a program that keeps changing our entry gets pauses that grow to a minute; ours is put back when it stops", async () => {
+  it("CHAIN-03: writes against a program that keeps changing our entry pause for up to a minute, until it stops", async () => {
     const list = listFile();
     await list.reconcile(OWN);
     const begin = clock.now();
@@ -263,7 +263,7 @@ describe("policyd/installation: the list's file", () => {
     assert.equal(contest.isContested, false);
   });
 
-  it("CHAIN-03: programs that only add and remove entries of their own are not a contest", async () => {
+  it("CHAIN-03: programs that only add and remove their own entries are not a contest", async () => {
     const list = listFile();
     await list.reconcile(OWN);
     for (let turn = 0; turn < 50; turn++) {
@@ -276,7 +276,7 @@ describe("policyd/installation: the list's file", () => {
     assert.equal(contest.isContested, false);
   });
 
-  it("CHAIN-03: two programs that undo each other's entry, one of which drops ours each time, are a contest", async () => {
+  it("CHAIN-03: two programs that undo each other's entry are a contest if one of them drops ours each time", async () => {
     const list = listFile();
     await list.reconcile(OWN);
     let writes = 0;

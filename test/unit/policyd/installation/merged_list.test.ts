@@ -24,7 +24,7 @@ function typesOf(text: string): readonly string[] {
   return listOf(text).entries.map(({ type }) => type);
 }
 
-/** The list as a program writes it that parses all of it and appends an entry. */
+/** Appends an entry like a program that parses the whole list and writes it again. */
 function appended(text: string, ...entries: readonly JsonObject[]): string {
   const value = listValues(text);
   return JSON.stringify({ ...value, plugins: [...value.plugins, ...entries] });
@@ -42,7 +42,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(typesOf(result.utf8), ["drawbridge", "istio-cni"]);
   });
 
-  it("CHAIN-01: when our entry changes, entries and unknown members of others keep their bytes and their order", () => {
+  it("CHAIN-01: when our entry changes, foreign entries and unknown members keep their bytes and their order", () => {
     const first = '{ "type" : "first", "n": 12345678901234567890, "n": 1.0, "deep": [[{"x":"\\u00e9 ü ]}"}]] }';
     const last = '{"type":"last","e":1E400,"s":"\\"}, {"}';
     const text =
@@ -65,7 +65,7 @@ describe("policyd/installation: the merged list", () => {
     assert.equal(merged(result.utf8, own).isInPlace, true);
   });
 
-  it("CHAIN-01: bytes of others that are not UTF-8 stay as they are", () => {
+  it("CHAIN-01: bytes of foreign entries that are not UTF-8 stay unchanged", () => {
     const data = Buffer.from('{"plugins":[{"type":"x","s":"\xff\xe9"}]}', "latin1");
     const list = readList(data);
     assert.ok(!("unreadable" in list));
@@ -73,7 +73,7 @@ describe("policyd/installation: the merged list", () => {
     assert.ok(Buffer.from(bytesOf(text)).includes(Buffer.from('{"type":"x","s":"\xff\xe9"}', "latin1")));
   });
 
-  it("CHAIN-01: of a member that is given twice the last value counts, as in runtimes, and one is written", () => {
+  it("CHAIN-01: of a duplicate member the last value counts, as in runtimes, and only one is written", () => {
     const text = `{"name":"a","name":"drawbridge","plugins":[{"type":"lost"}],"plugins":[{"type":"kept"}]}`;
     const result = merged(text, own);
     assert.deepEqual(typesOf(result.utf8), ["drawbridge", "kept"]);
@@ -81,13 +81,13 @@ describe("policyd/installation: the merged list", () => {
     assert.equal(result.utf8.match(/"name"/g)?.length, 1);
   });
 
-  it("CHAIN-01: our entry comes first where it is missing, and a second one is removed", () => {
+  it("CHAIN-01: our entry is put first if it is missing, and a second one is removed", () => {
     assert.deepEqual(typesOf(merged('{"plugins":[{"type":"a"},{"type":"b"}]}', own).utf8), ["drawbridge", "a", "b"]);
     const twice = '{"plugins":[{"type":"a"},{"type":"drawbridge"},{"type":"b"},{"type":"drawbridge"}]}';
     assert.deepEqual(typesOf(merged(twice, own).utf8), ["a", "drawbridge", "b"]);
   });
 
-  it("CHAIN-01: a text with which no runtime works is not a list", () => {
+  it("CHAIN-01: a text that no runtime accepts is not a list", () => {
     for (const text of [
       "",
       " ",
@@ -121,7 +121,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(typesOf(merged(fewer.utf8, own).utf8), ["drawbridge", "istio-cni"]);
   });
 
-  it("CHAIN-04: an entry that another program has added stays, and the one of cniChain of its type is left out", () => {
+  it("CHAIN-04: another program's entry stays, and the entry of cniChain with the same type is left out", () => {
     const chained = { ...own, chain: [PORTMAP] };
     const theirs = { type: "portmap", snat: false };
     for (const before of [appended(freshText(own), theirs), appended(freshText(chained), theirs)]) {
@@ -133,7 +133,7 @@ describe("policyd/installation: the merged list", () => {
     }
   });
 
-  it("CHAIN-05: our entry leaves host ports and bandwidth to another entry that declares them, and takes them back", () => {
+  it("CHAIN-05: our entry leaves host ports and bandwidth to an entry that declares them, until that entry is gone", () => {
     const capabilities = (text: string): unknown =>
       listOf(text).entries.find(({ type }) => type === "drawbridge")?.value;
     for (const chain of [[PORTMAP], []]) {
@@ -155,7 +155,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(capabilities(merged(gone, own).utf8), own.entry);
   });
 
-  it("CHAIN-08: without our part only a list remains in which another plugin stands before ours", () => {
+  it("CHAIN-08: without our part a list remains only if another plugin stands before ours", () => {
     assert.equal(withoutOwnPart(listOf(freshText({ ...own, chain: [PORTMAP] }))), undefined);
     assert.equal(withoutOwnPart(listOf(appended(freshText(own), ISTIO))), undefined);
     const text = '{"name":"x","y":1,"plugins":[{"type":"bridge"},{"type":"drawbridge"},{"type":"istio-cni"}]}';
@@ -163,7 +163,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(JSON.parse(rest), { name: "x", y: 1, plugins: [{ type: "bridge" }, { type: "istio-cni" }] });
   });
 
-  it("CHAIN-02: whatever the order of other programs' edits and ours, all converge, and no entry is lost", () => {
+  it("CHAIN-02: for any order of our edits and other programs' edits, all converge and no entry is lost", () => {
     const step = fc.record({ who: fc.nat(3), what: fc.constantFrom("read", "write", "leave", "harm") });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.boolean(), (steps, hasChain) => {
@@ -185,14 +185,17 @@ describe("policyd/installation: the merged list", () => {
 
 type Program = {
   readonly entry: JsonObject & { readonly type: string };
-  /** Whether it writes again after every change that is not its own, or only when its entry is missing. */
+  /** Whether the program writes after every foreign change, or only when its entry is missing. */
   readonly isEager: boolean;
   isHere: boolean;
   read: string;
   last: string;
 };
 
-/** A file, our daemon, and programs that append their entry as istio-cni and linkerd-cni do: none of them looks again before it writes. */
+/**
+ * A file, our daemon, and programs that append their entry like istio-cni and linkerd-cni.
+ * None of the programs reads the file again before it writes.
+ */
 class World {
   readonly own: OwnPart;
   readonly programs: Program[] = [
@@ -217,7 +220,7 @@ class World {
     else if (program.isHere && program.read !== "") this.#append(program, program.read);
   }
 
-  /** Everybody looks until nobody writes. @returns the number of turns it took */
+  /** Lets every program run until none writes. @returns the number of turns */
   settle(): number {
     for (let turn = 0; turn < 20; turn++) {
       const before = this.text;
@@ -233,7 +236,7 @@ class World {
     return 20;
   }
 
-  /** Our daemon writes only when the file is as it was read. */
+  /** Reads, or writes if the file is unchanged since it was read. */
   #daemon(what: string): void {
     if (what === "read") this.#read = this.text;
     else if (this.#read === this.text) {
@@ -254,7 +257,7 @@ class World {
     program.isHere = false;
     const value = listValues(this.text);
     const plugins = value.plugins.filter(({ type }) => type !== program.entry.type);
-    // A stale read must not bring it back: its process has ended.
+    // A stale read must not restore the entry, since the process has ended.
     program.read = "";
     for (const other of this.programs) other.read = "";
     this.text = JSON.stringify({ ...value, plugins });

@@ -13,13 +13,14 @@ const PARTS = {
 };
 
 describe("policyd/installation: the network's configuration", () => {
-  it("D5: is what the plugin takes, with the daemon, the ranges in their order and the MTU", () => {
+  it("D5: the plugin accepts the configuration with the daemon's socket, the ranges in order and the MTU", () => {
     const list: unknown = JSON.parse(networkConfiguration(PARTS));
     assert.ok(typeof list === "object" && list !== null && "plugins" in list && Array.isArray(list.plugins));
     const { plugins, ...head } = list;
     assert.deepEqual(head, { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"], name: "drawbridge" });
     assert.ok((["1.0.0", "1.1.0"] as const).every((version) => supportedVersions.includes(version)));
-    // What a runtime hands to the plugin (libcni, buildOneConfig), with what it makes of the capabilities.
+    // The configuration that a runtime hands to the plugin (libcni, buildOneConfig), with its values for the
+    // capabilities.
     const [plugin] = plugins as readonly object[];
     const { bridge, hairpinMode, mtu, runDir, policyd, ipam, portMappings, mac } = configurationOf({
       ...head,
@@ -43,7 +44,7 @@ describe("policyd/installation: the network's configuration", () => {
     assert.deepEqual(capabilities, { bandwidth: true, ips: true, mac: true, portMappings: true });
   });
 
-  it("D5: another add-on's file that comes first is found as runtimes find it", () => {
+  it("D5: another add-on's file that comes before ours is found in the order of runtimes", () => {
     const ours = "10-drawbridge.conflist";
     assert.deepEqual(
       namesBeforeOurs([ours, "20-x.conf", "00-readme.txt", ".drawbridge.0123.tmp", "10-drawbridge.conflist.bak"]),

@@ -22,7 +22,7 @@ function rangesOf(manifests: string, configured: readonly string[] = []): { rang
 }
 
 describe("policyd/installation: pod ranges", () => {
-  it("POD-17: are those of the own Node object, in its order, of one family or both", () => {
+  it("POD-17: the ranges are those of the own Node, in its order, of one family or both", () => {
     const others = node("n2", ["10.244.2.0/24", "fd00:244:2::/64"], ["192.0.2.2"]);
     for (const own of [["10.244.1.0/24"], ["fd00:244:1::/64"], ["10.244.1.0/24", "fd00:244:1::/64"]]) {
       for (const order of [own, own.toReversed()]) {
@@ -31,14 +31,14 @@ describe("policyd/installation: pod ranges", () => {
     }
   });
 
-  it("POD-17: without any it waits, and says who has to assign them", () => {
+  it("POD-17: without a Node or its pod CIDRs there are no ranges, and the problem says who has to assign them", () => {
     assert.match(rangesOf(node("n2", ["10.244.2.0/24"])).problems, /no Node object n1.*nodeName/);
     const waiting = rangesOf(node("n1", []));
     assert.equal(waiting.ranges, undefined);
     assert.match(waiting.problems, /Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs=true.*podCIDRs in the config/);
   });
 
-  it("POD-17: the configuration's count where the Node has none, and against the Node are told", () => {
+  it("POD-17: configured ranges are used if the Node has none, and a contradiction to the Node is reported", () => {
     assert.deepEqual(rangesOf(node("n1", []), ["10.9.0.0/24"]), { ranges: "10.9.0.0/24", problems: "" });
     assert.deepEqual(rangesOf(node("n1", ["10.9.0.0/24"]), ["10.9.0.0/24"]), { ranges: "10.9.0.0/24", problems: "" });
     const { ranges, problems } = rangesOf(node("n1", ["10.244.1.0/24"]), ["10.9.0.0/24"]);
@@ -46,7 +46,7 @@ describe("policyd/installation: pod ranges", () => {
     assert.match(problems, /^podCIDRs: 10\.9\.0\.0\/24, but Node n1 has 10\.244\.1\.0\/24/);
   });
 
-  it("POD-17: what would give one address to two is refused in words", () => {
+  it("POD-17: ranges that would give one address to two owners are refused with a reason", () => {
     const cases: readonly (readonly [manifests: string, expected: RegExp])[] = [
       [node("n1", ["10.244.0.0/16", "10.244.1.0/24"]), /at most one prefix of each family/],
       [node("n1", ["10.244.1.0/24"]) + node("n2", ["10.244.0.0/16"]), /overlaps with 10\.244\.0\.0\/16 of Node n2/],
@@ -64,7 +64,7 @@ describe("policyd/installation: pod ranges", () => {
     }
   });
 
-  it("D1: no other Node keeps this one from being ready by its addresses, nor by a CIDR that can be no node's", () => {
+  it("D1: neither another Node's addresses nor its impossible CIDR keep this node from being ready", () => {
     const { ranges, problems } = rangesOf(
       node("n1", ["10.244.1.0/24"], ["192.0.2.1"]) + node("n2", [], ["10.244.1.7"]),
     );

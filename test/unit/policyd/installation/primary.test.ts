@@ -7,7 +7,7 @@ const LIST: unknown = JSON.parse(freshText(ownPartNamed("drawbridge")));
 describe("policyd/installation: the configuration that comes first", () => {
   const leads = (value: unknown): boolean => leadsToOurs(Buffer.from(JSON.stringify(value)));
 
-  it("CHAIN-06: one that delegates to our list by a copy, a name or a path leads to ours", () => {
+  it("CHAIN-06: a configuration that delegates to our list by a copy, a name or a path leads to ours", () => {
     assert.ok(leads({ type: "multus", delegates: [LIST] }));
     assert.ok(leads({ type: "multus-shim", clusterNetwork: "/host/etc/cni/net.d/10-drawbridge.conflist" }));
     assert.ok(leads({ type: "multus", clusterNetwork: "drawbridge" }));
@@ -15,12 +15,12 @@ describe("policyd/installation: the configuration that comes first", () => {
     assert.ok(leads({ name: "multus-cni-network", plugins: [{ type: "multus-shim", delegates: [LIST] }] }));
   });
 
-  it("CHAIN-06: a list of another program with our plugin in it leads to ours", () => {
+  it("CHAIN-06: another program's list that has our plugin in it leads to ours", () => {
     assert.ok(leads({ name: "drawbridge", plugins: [{ type: "drawbridge" }, { type: "istio-cni" }] }));
     assert.ok(leads({ name: "x", type: "drawbridge" }));
   });
 
-  it("CHAIN-06: another network's configuration, and what is not one, does not lead to ours", () => {
+  it("CHAIN-06: another network's configuration and invalid text do not lead to ours", () => {
     for (const value of [
       { name: "drawbridge", plugins: [{ type: "calico" }] },
       { type: "multus", delegates: [{ type: "flannel", name: "cbr0" }], clusterNetwork: "cbr0" },
