@@ -36,12 +36,12 @@ describe("policyd/metrics/endpoint_connections", () => {
     connections.settle();
   }
 
-  /** What the kernel shows of an endpoint. */
+  /** Reports a counter of the kernel for an endpoint. */
   function observe(endpoint: string, packets: number, number = portNumber(WEB, 0)): void {
     connections.observe({ number, endpoint, packets });
   }
 
-  it("a series is the sum of what is counted under the numbers of its port", () => {
+  it("a series is the sum of the counters under all numbers of its port", () => {
     const own = endpointNumber(WEB, 77);
     claim(port(["e1", "e2"], "web", [WEB, WEB ^ 77]));
     observe("e1", 3);
@@ -51,7 +51,7 @@ describe("policyd/metrics/endpoint_connections", () => {
     assert.deepEqual(totals(connections), { "web e1": 8, "web e2": 0 });
   });
 
-  it("a port counts on when clients begin to stay with its endpoints, and has the same identity", () => {
+  it("a port keeps its count and identity when session affinity is switched on", () => {
     claim(port(["e1"]));
     observe("e1", 3);
     claim(port(["e1"], "web", [WEB, WEB ^ 77]));
@@ -59,17 +59,21 @@ describe("policyd/metrics/endpoint_connections", () => {
     assert.deepEqual(totals(connections), { "web e1": 7 });
   });
 
-  it("what the kernel counts anew is no smaller number", () => {
+  it("a series does not fall when the kernel's counter starts again", () => {
     claim(port(["e1"]));
     observe("e1", 5);
     connections.allRemoved();
     observe("e1", 8);
     assert.deepEqual(totals(connections), { "web e1": 13 });
     observe("e1", 2);
-    assert.deepEqual(totals(connections), { "web e1": 15 }, "nor is one that nobody came to for a day");
+    assert.deepEqual(
+      totals(connections),
+      { "web e1": 15 },
+      "nor when the kernel's element has expired after an idle day",
+    );
   });
 
-  it("what the kernel said of the tables before is not taken for that of the new ones", () => {
+  it("a counter that was read before the tables were replaced does not count for the new tables", () => {
     claim(port(["e1"]));
     const asked = connections.moment;
     connections.allRemoved();
@@ -83,7 +87,11 @@ describe("policyd/metrics/endpoint_connections", () => {
     claim(port(["e1", "e2"]));
     observe("e1", 5);
     connections.claim("web", () => [port(["e2"])]);
-    assert.deepEqual(totals(connections), { "web e1": 5, "web e2": 0 }, "until the kernel has it");
+    assert.deepEqual(
+      totals(connections),
+      { "web e1": 5, "web e2": 0 },
+      "the series stays until the kernel has removed the endpoint",
+    );
     connections.settle();
     assert.deepEqual(totals(connections), { "web e2": 0 });
     observe("e1", 6);
@@ -93,7 +101,7 @@ describe("policyd/metrics/endpoint_connections", () => {
     assert.deepEqual(totals(connections), {});
   });
 
-  it("two ports of one identity that have different endpoints are told apart by those", () => {
+  it("two ports with one identity are distinguished by their endpoints", () => {
     connections.claim("api", () => [port(["e3"], "api", [API, WEB])]);
     claim(port(["e1"]));
     observe("e1", 5);
@@ -105,7 +113,7 @@ describe("policyd/metrics/endpoint_connections", () => {
     assert.deepEqual(totals(connections), { "web e1": 7 });
   });
 
-  it("whatever moves, an endpoint's number is that of its connections, and never falls while it stays", () => {
+  it("for any order of connections, reads and changes, a series is the number of connections and never falls", () => {
     const names = ["e0", "e1", "e2", "e3"];
     const step = fc.oneof(
       fc.record({ type: fc.constant("connect" as const), endpoint: fc.constantFrom(...names), stays: fc.boolean() }),
@@ -116,7 +124,7 @@ describe("policyd/metrics/endpoint_connections", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const sums = new EndpointConnections();
-        /** What the kernel has, under the port's number and the endpoint's own. */
+        /** The kernel's counters under the port's number and the endpoint's own number. */
         const kernel = new Map<string, { readonly number: number; readonly endpoint: string; packets: number }>();
         let real = new Map(names.map((name) => [name, 0]));
         sums.claim("web", () => [port(names, "web", [WEB, WEB ^ 1])]);
@@ -136,14 +144,14 @@ describe("policyd/metrics/endpoint_connections", () => {
           } else if (current.type === "read") {
             read();
           } else if (current.type === "anew") {
-            // What was counted behind the last reading is lost with the table.
+            // Connections after the last read are lost with the table.
             read();
             kernel.clear();
             sums.allRemoved();
           } else {
             sums.claim("web", () => [port(current.endpoints, "web", [WEB, WEB ^ 1])]);
             sums.settle();
-            // Who is back goes on with what the kernel still has of him.
+            // An endpoint that comes back continues with the kernel's counter, which still exists.
             const counted = (endpoint: string): number =>
               [...kernel.values()]
                 .filter((one) => one.endpoint === endpoint)

@@ -5,7 +5,7 @@ import { endpointText } from "../../../../policyd/metrics/endpoint_text.ts";
 const labels = { namespace: "default", service: "web", port: "http", protocol: "TCP", endpoint: "10.0.0.1:80" };
 
 describe("policyd/metrics/endpoint_text", () => {
-  it("prints a line for each endpoint below one head, in pieces", () => {
+  it("the text has one head and a line for each endpoint, in pieces", () => {
     const series = Array.from({ length: 1200 }, (_, i): EndpointSeries => ({ labels, connections: i }));
     const pieces = [...endpointText(series)];
     assert.equal(pieces.length, 3);
@@ -19,11 +19,11 @@ describe("policyd/metrics/endpoint_text", () => {
     assert.equal(lines.filter((line) => line.startsWith("#")).length, 2);
   });
 
-  it("has its head also without a line", () => {
+  it("the text without endpoints has only its head", () => {
     assert.equal([...endpointText([])].join("").split("\n").length, 3);
   });
 
-  it("no label ends its quotes or its line", () => {
+  it("a label cannot end its quotes or its line", () => {
     const hostile = { ...labels, port: 'a"} 9\n# x\\' };
     const [, , line = "", ...rest] = [...endpointText([{ labels: hostile, connections: 1 }])].join("").split("\n");
     assert.ok(line.includes(String.raw`port="a\"} 9\n# x\\",protocol`), line);

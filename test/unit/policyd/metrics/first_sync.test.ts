@@ -4,7 +4,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { FirstSync } from "../../../../policyd/metrics/first_sync.ts";
 
 describe("policyd/metrics first sync", () => {
-  it("API-20: tells how long objects and rules took, once, and of neither before", async () => {
+  it("API-20: the time until objects are read and rules are in force is reported once each, and not before", async () => {
     const registry = new Registry();
     const logger = recordingLogger();
     let now = 0;

@@ -20,7 +20,7 @@ describe("policyd/metrics/http_server", () => {
   let server: MetricsServer;
   const sockets: Socket[] = [];
 
-  /** A server of its own at a port, by default at one that is free. */
+  /** A server at a port, by default a free one. */
   function create(port = 0, page: () => AsyncIterable<string> = pages): MetricsServer {
     clock = new FakeClock();
     logger = recordingLogger();
@@ -66,7 +66,7 @@ describe("policyd/metrics/http_server", () => {
     server.stop();
   });
 
-  it("METRIC-05: serves the page at one path by one method, and each connection once", async () => {
+  it("METRIC-05: the page is served only at /metrics by GET, one request per connection", async () => {
     create();
     const good = await ask({ path: "/metrics?name=x" });
     assert.deepEqual([good.statusCode, good.body], [200, "a 1\nb 2\n"]);
@@ -81,7 +81,7 @@ describe("policyd/metrics/http_server", () => {
     }
   });
 
-  it("refuses a head that is no HTTP or too large", async () => {
+  it("a request head that is not HTTP or is too large is refused", async () => {
     create();
     for (const head of ["nonsense\r\n\r\n", `GET /metrics HTTP/1.1\r\nx: ${"y".repeat(10_000)}\r\n\r\n`]) {
       const socket = await open();
@@ -91,7 +91,7 @@ describe("policyd/metrics/http_server", () => {
     assert.equal((await ask({ path: "/metrics" })).statusCode, 200);
   });
 
-  it("METRIC-05: ends a connection that sends or takes too slowly, whatever it does", async () => {
+  it("METRIC-05: a connection that sends or reads too slowly is ended", async () => {
     let hasEnded = false;
     async function* endless(): AsyncGenerator<string> {
       try {
@@ -105,15 +105,15 @@ describe("policyd/metrics/http_server", () => {
     const reader = await open();
     reader.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     await once(reader, "readable");
-    await until(() => clock.pending >= 2, "both are known");
+    await until(() => clock.pending >= 2, "both connections have a timer");
     clock.pass(LONGEST_MILLISECONDS);
     silent.resume();
     reader.resume();
-    await until(() => silent.destroyed && reader.destroyed, "both are cut");
-    await until(() => hasEnded, "the page is made no more");
+    await until(() => silent.destroyed && reader.destroyed, "both are ended");
+    await until(() => hasEnded, "the page stops");
   });
 
-  it("METRIC-05: of requests that come behind each other before there is an answer one is begun", async () => {
+  it("METRIC-05: of pipelined requests only the first is served", async () => {
     let begun = 0;
     create(0, () => {
       begun++;
@@ -127,7 +127,7 @@ describe("policyd/metrics/http_server", () => {
     assert.equal((await ask({ path: "/metrics" })).statusCode, 200);
   });
 
-  it("METRIC-05: has no more than so many connections", async () => {
+  it("METRIC-05: a seventeenth connection is closed", async () => {
     create();
     for (let i = 0; i < 16; i++) await open();
     const further = await open();
@@ -135,7 +135,7 @@ describe("policyd/metrics/http_server", () => {
     await once(further, "close");
   });
 
-  it("METRIC-03: warns of a port that is taken once, and serves when it is free", async () => {
+  it("METRIC-03: a port that is taken is warned of once, and metrics are served when it is free", async () => {
     const other = createServer();
     other.listen(0, LOOPBACK);
     await once(other, "listening");

@@ -56,7 +56,7 @@ describe("policyd/metrics", () => {
     },
   };
 
-  it("SYNC-06: tells how long each batch took, as a histogram of seconds", async () => {
+  it("SYNC-06: the duration of each batch is in a histogram of seconds", async () => {
     const duration = new SyncDuration();
     duration.observe(0.0002);
     duration.observe(0.3);
@@ -85,7 +85,7 @@ describe("policyd/metrics", () => {
     assert.equal(await printed(false, true), "drawbridge_synced 0");
   });
 
-  it("prints every value where it belongs, anew each time", async () => {
+  it("every value is printed under its name, and read again for each page", async () => {
     const registry = new Registry();
     addMetrics(registry, sources);
     const lines = new Set((await registry.metrics()).split("\n"));

@@ -73,7 +73,7 @@ function setUp(hasEndpoints = true) {
   const apply = (text: string): void => {
     dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
-  /** What the packets that are sent to an endpoint carry: the number of its port, and its own where clients stay with it. */
+  /** The numbers that packets to an endpoint carry: its port's, and its own where clients stay with it. */
   const numbersOf = (address: number): ReadonlySet<number> => {
     const elementsOf = (names: readonly string[]): readonly Element[] =>
       table.sets.filter(({ name }) => names.includes(name)).flatMap((set) => fake.elements(table, set));
@@ -82,7 +82,7 @@ function setUp(hasEndpoints = true) {
     const numbers = [...ports.map(({ data }) => datumOf(data)), ...stayed.map(({ key }) => key.at(-1))];
     return new Set(numbers.filter((number) => typeof number === "number"));
   };
-  /** New connections to an endpoint by each of its numbers; how many numbers those are. */
+  /** Counts new connections to an endpoint under each of its numbers. @returns the number of those numbers */
   const connect = (text: string, packets: number): number => {
     const address = addressNumber(text);
     const numbers = numbersOf(address);
@@ -125,7 +125,7 @@ function addressNumber(text: string): number {
 }
 
 describe("policyd/metrics/node_counters", () => {
-  it("METRIC-01: counts go on when endpoints change their elements, without a reading in between", async () => {
+  it("METRIC-01: counts continue when endpoints change their elements, without a read in between", async () => {
     const { apply, ruleset, connect, totals, clock } = setUp();
     apply(web(["10.0.0.1", "10.0.0.2"]));
     ruleset.start();
@@ -140,7 +140,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 6 });
   });
 
-  it("METRIC-01: a series is there until the kernel has lost its endpoint, and goes on when that is back", async () => {
+  it("METRIC-01: a series stays until the kernel has removed its endpoint, and continues when the endpoint is back", async () => {
     const { apply, ruleset, connect, totals, clock, fake } = setUp();
     apply(web(["10.0.0.1", "10.0.0.2"]));
     ruleset.start();
@@ -162,7 +162,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 8 });
   });
 
-  it("METRIC-01: a table that is written anew begins at 0, and its series do not", async () => {
+  it("METRIC-01: the counters of a table that is written again start at 0, and its series continue", async () => {
     const { apply, ruleset, connect, totals, fake, table, clock } = setUp();
     apply(web(["10.0.0.1"]));
     ruleset.start();
@@ -175,7 +175,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 14 });
   });
 
-  it("METRIC-01 DP-07: a table that replaces one of another shape takes over nothing that is counted", async () => {
+  it("METRIC-01 DP-07: a table that replaces one with another layout takes over no counters", async () => {
     const { apply, ruleset, connect, totals, fake, table, clock, logger } = setUp();
     apply(web(["10.0.0.1"]));
     ruleset.start();
@@ -211,7 +211,7 @@ describe("policyd/metrics/node_counters", () => {
     });
   });
 
-  it("does not read again at once what took long, and two who ask at once read once", async () => {
+  it("a slow read is not repeated at once, and two simultaneous scrapes read once", async () => {
     const { apply, ruleset, connect, totals, counters, later, node } = setUp();
     apply(web(["10.0.0.1"]));
     ruleset.start();
@@ -229,7 +229,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 1 });
   });
 
-  it("a kernel that tells no counters keeps nothing from being written, and no number from being told", async () => {
+  it("counters that the kernel refuses stop neither the writing of rules nor the metrics", async () => {
     const { apply, ruleset, connect, totals, counters, logger, clock } = setUp();
     apply(web(["10.0.0.1"]));
     ruleset.start();
@@ -248,7 +248,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.ok(logger.lines.some(({ level, message }) => level === "warn" && message === "counters are not read"));
   });
 
-  it("reads no elements where endpoints are not to be told, but drops and batches", async () => {
+  it("without endpoint metrics no elements are read, but drops and batches are reported", async () => {
     const { apply, ruleset, counters, totals, node, seconds } = setUp(false);
     const chain = nameOf("unserved", { family: 4, space: "service" });
     counters.rulesOf.set(chain, [{ comment: "no endpoint on this node", packets: 4 }]);
@@ -261,7 +261,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.equal(seconds.length, 1);
   });
 
-  it("METRIC-02: tells Services without local endpoints by policy, and endpoints nobody can have", () => {
+  it("METRIC-02: Services without local endpoints are counted by policy, and endpoints with impossible addresses are counted", () => {
     const { apply, metrics, dataplane } = setUp();
     const elsewhere = (spec: string): string => web(["10.0.0.1"], spec).replace("nodeName: node1", "nodeName: node2");
     apply(elsewhere(", internalTrafficPolicy: Local"));
@@ -269,32 +269,40 @@ describe("policyd/metrics/node_counters", () => {
     apply(elsewhere(", externalTrafficPolicy: Local, externalIPs: [198.51.100.7]"));
     assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 1 });
     apply(elsewhere(", externalTrafficPolicy: Local"));
-    assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 0 }, "nobody comes from outside");
+    assert.deepEqual(
+      metrics.totals().withoutLocal,
+      { internal: 0, external: 0 },
+      "the Service has no address for clients from outside",
+    );
     apply(web([], ", internalTrafficPolicy: Local"));
-    assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 0 }, "it refuses");
+    assert.deepEqual(
+      metrics.totals().withoutLocal,
+      { internal: 0, external: 0 },
+      "a Service without any endpoints is not counted",
+    );
     apply(web(["127.0.0.1", "169.254.1.1", "10.0.0.1"]));
     assert.equal(metrics.totals().ignoredEndpoints, 2);
     dataplane.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
     assert.equal(metrics.totals().ignoredEndpoints, 0);
   });
 
-  it("SYNC-01 SYNC-02 SYNC-03: an isolated change is a batch at once, a burst one batch when the period is over", () => {
+  it("SYNC-01 SYNC-02 SYNC-03: an isolated change is written at once, and a burst as one batch after the period", () => {
     const { apply, ruleset, clock, fake } = setUp();
     ruleset.start();
     clock.pass(PERIOD);
     const start = fake.commits.length;
     apply(web(["10.0.0.1"]));
     clock.pass(0);
-    assert.equal(fake.commits.length, start + 1, "the isolated one does not wait");
+    assert.equal(fake.commits.length, start + 1, "the isolated change does not wait");
     for (let number = 1; number <= 100; number++) {
       apply(web([`10.0.1.${number}`], "", `s${number}`, `10.96.1.${number}`));
       clock.pass(5);
     }
     assert.equal(fake.commits.length, start + 1, "the burst waits");
     clock.pass(PERIOD - 501);
-    assert.equal(fake.commits.length, start + 1, "for the whole period");
+    assert.equal(fake.commits.length, start + 1, "the burst waits for the whole period");
     clock.pass(1);
-    assert.equal(fake.commits.length, start + 2, "and is one batch");
+    assert.equal(fake.commits.length, start + 2, "the burst is one batch");
     clock.pass(10 * PERIOD);
     assert.equal(fake.commits.length, start + 2);
     assert.equal(ruleset.status().isSynced, true);

@@ -25,7 +25,7 @@ describe("policyd/metrics/page", () => {
     };
   }
 
-  it("has the endpoints as they are after the reading, or does not have them", async () => {
+  it("the page has the endpoints as they are after the read, or no endpoints where they are switched off", async () => {
     let connections = 0;
     const refresh = async (): Promise<void> => {
       connections = 7;
@@ -42,7 +42,7 @@ describe("policyd/metrics/page", () => {
     assert.equal(clock.pending, 0);
   });
 
-  it("tells what is known when the reading takes too long", async () => {
+  it("the page has the known values when a read takes too long", async () => {
     const clock = new FakeClock();
     const page = text({ counters: countersOf(() => new Promise(() => {})), hasEndpoints: true, clock });
     let isThere = false;

@@ -65,13 +65,13 @@ const sumOf = (lines: readonly string[], labels: string): number =>
       .at(-1),
   );
 
-/** Of rules: more than are printed one by one. */
+/** A number of rules above the one that is still printed one by one. */
 const COUNT = 3 * FLATTEN_ABOVE;
 const OPTIONS = DEFAULT_POLICY_OPTIONS;
 const WEB = 'policy="shop/web",direction="ingress",rule="0"';
 
 describe("policyd/metrics: counters of policies", () => {
-  it("METRIC-06: a policy's rule has one number over all profiles, whatever becomes of their chains", async () => {
+  it("METRIC-06: a policy's rule has one sum over all profiles, whatever happens to their chains", async () => {
     const { kernel, remove, lines } = setUp();
     const first = kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web"));
     const second = kernel.add(rule(B, "NetworkPolicy rule 0 of shop/web"));
@@ -79,7 +79,7 @@ describe("policyd/metrics: counters of policies", () => {
     kernel.count(second, 4);
     assert.equal(sumOf(await lines(), WEB), 7);
     kernel.count(first, 5);
-    // The new chain is there before the old one goes.
+    // The new chain exists before the old one goes.
     const third = kernel.add(rule("ingress_00000000000000cc", "NetworkPolicy rule 0 of shop/web"));
     remove(A);
     kernel.count(third, 1);
@@ -93,7 +93,7 @@ describe("policyd/metrics: counters of policies", () => {
     );
   });
 
-  it("METRIC-06: a sum goes on where its only chain is replaced by another within one batch", async () => {
+  it("METRIC-06: a sum continues when its only chain is replaced by another in one batch", async () => {
     const { kernel, remove, lines } = setUp();
     kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
     assert.equal(sumOf(await lines(), WEB), 3);
@@ -103,7 +103,7 @@ describe("policyd/metrics: counters of policies", () => {
     assert.equal(sumOf(await lines(), WEB), 5);
   });
 
-  it("METRIC-06: a table that was written anew counts from 0, and sums go on", async () => {
+  it("METRIC-06: the counters of a table that was written again start at 0, and sums continue", async () => {
     const { kernel, counters, lines } = setUp();
     kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 9);
     await lines();
@@ -113,14 +113,14 @@ describe("policyd/metrics: counters of policies", () => {
     assert.equal(sumOf(await lines(), WEB), 19);
   });
 
-  it("METRIC-06: a chain that is deleted while all are read is not counted twice", async () => {
+  it("METRIC-06: a chain that is deleted during a read of all chains is not counted twice", async () => {
     const { kernel, counters, remove } = setUp();
     kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
     kernel.count(kernel.add(rule(B, "isolated by shop/web", DROP)), 2);
     const list = kernel.rules.bind(kernel);
     kernel.rules = function* (table, chain) {
       const told = [...list(table, chain)];
-      // The kernel has told it, and nobody has looked at it yet.
+      // The kernel has returned the chain's rules, and they are not processed yet.
       if (chain === undefined) remove(A);
       yield* told;
     };
@@ -133,7 +133,7 @@ describe("policyd/metrics: counters of policies", () => {
     );
   });
 
-  it("METRIC-07: drops are counted by direction and reason, and what policies in shadow would drop apart", async () => {
+  it("METRIC-07: drops count by direction and reason, and what shadow policies would drop counts separately", async () => {
     const { kernel, counters, lines } = setUp();
     kernel.count(kernel.add(rule(A, "isolated by shop/web", DROP)), 5);
     kernel.count(kernel.add(rule(B, "isolated by shop/db", { kind: "goto", chain: `${B}_drop` })), 1);
@@ -156,7 +156,7 @@ describe("policyd/metrics: counters of policies", () => {
     assert.equal(counters.sums.profiles, 3);
   });
 
-  it("METRIC-06: whatever happens between two scrapes, a sum is what was counted, as long as it is there", async () => {
+  it("METRIC-06: for any events between two scrapes, a sum is the number of counted packets", async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant("count" as const), chain: fc.nat(3), packets: fc.nat(9) }),
       fc.record({ kind: fc.constant("replace" as const), chain: fc.nat(3) }),
@@ -193,7 +193,7 @@ describe("policyd/metrics: counters of policies", () => {
     );
   });
 
-  it("what cannot be read leaves the sums as they were, and is said", async () => {
+  it("a failed read leaves the sums as they were and is logged", async () => {
     const { kernel, remove, lines, logger, counters } = setUp();
     kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
     await lines();
@@ -205,7 +205,7 @@ describe("policyd/metrics: counters of policies", () => {
   });
 });
 
-describe("policyd/metrics: rules that were put together", () => {
+describe("policyd/metrics: merged rules", () => {
   /** The pod's profile, its sets in a fake kernel, and the counters that read them. */
   function merged(direction: Direction, spec: object, others: readonly object[] = []) {
     const parts = setUp();
@@ -231,7 +231,7 @@ describe("policyd/metrics: rules that were put together", () => {
     ]);
     const chain = profileChainName(direction, profile.key, OPTIONS);
     const several = parts.kernel.add(rule(chain, "peers at ports"));
-    /** Packets from or to a pod at a port meet an element of the set of this many fields. */
+    /** Counts packets from or to a pod at a port in the set with this number of fields. */
     const meet = (pod: string, port: string | undefined, packets: number): void => {
       const [number, protocol] = port?.split("/") ?? [];
       const address = parseAddress(addressOf(pod));
@@ -257,7 +257,7 @@ describe("policyd/metrics: rules that were put together", () => {
       ports: [{ port: i < COUNT - 3 ? 80 + 2 * Math.floor(i / 3) : "serve-81-tcp" }],
     }));
 
-  it("METRIC-08: each packet is the first rule's that lets it through, by the elements of the pod's sets", async () => {
+  it("METRIC-08: a packet counts for the first rule that lets it through, by the elements of the pod's sets", async () => {
     const { meet, told, counters, lines } = merged("ingress", { ingress: rules("from") });
     meet("x/b", "80/tcp", 5);
     meet("x/c", "82/tcp", 2);
@@ -268,14 +268,14 @@ describe("policyd/metrics: rules that were put together", () => {
     assert.deepEqual(Object.fromEntries(counters.sums.several()), { egress: 0, ingress: 0 });
   });
 
-  it("METRIC-08: a port's name is that of the pod that is sent to", async () => {
+  it("METRIC-08: a port's name is resolved at the destination pod", async () => {
     const { meet, told } = merged("egress", { policyTypes: ["Egress"], egress: rules("to") });
     meet("x/a", "81/tcp", 3);
     meet("x/b", "84/tcp", 4);
     assert.deepEqual(await told(), { 7: 4, [COUNT - 3]: 3 });
   });
 
-  it("METRIC-08: what nobody's element has counted is told apart, and falls into no rule", async () => {
+  it("METRIC-08: packets that no pod's element has counted are reported apart and count for no rule", async () => {
     const { meet, told, counters, kernel, several } = merged("ingress", { ingress: rules("from") });
     meet("x/a", "80/tcp", 5);
     kernel.count(several, 7);
@@ -287,7 +287,7 @@ describe("policyd/metrics: rules that were put together", () => {
   });
 });
 
-describe("policyd/metrics: what the compiler writes into rules", () => {
+describe("policyd/metrics: the compiler's comments on rules", () => {
   const networkPolicy = (name: string, shadow: boolean, ports: number): object => ({
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
@@ -337,7 +337,7 @@ describe("policyd/metrics: what the compiler writes into rules", () => {
     );
   }
 
-  it("METRIC-06 METRIC-07: is what the metrics read, with the drop log and without", () => {
+  it("METRIC-06 METRIC-07: the metrics understand the compiler's comments, with the drop log and without", () => {
     for (const dropLog of [false, true]) {
       const enforced = meanings([networkPolicy("web", false, 1), clusterPolicy], dropLog);
       for (const expected of ["ingress x/web 0", "ingress isolated", "ingress c 0 drop", "ingress c 1"]) {

@@ -4,7 +4,7 @@ import { RuleDrops } from "../../../../policyd/metrics/rule_drops.ts";
 describe("policyd/metrics/rule_drops", () => {
   const rule = (comment: string, packets: number) => ({ comment, packets });
 
-  it("tells every reason from the start, and the sum of all rules of one", () => {
+  it("every reason is reported from the start, with the sum of all its rules", () => {
     const drops = new RuleDrops(["a", "b"]);
     assert.deepEqual(Object.fromEntries(drops.totals()), { a: 0, b: 0 });
     drops.observe("inet x", [rule("a", 1), rule("a", 2), rule("b", 5), rule("not ours", 9)]);
@@ -14,7 +14,7 @@ describe("policyd/metrics/rule_drops", () => {
     assert.deepEqual(Object.fromEntries(drops.totals()), { a: 14, b: 5 });
   });
 
-  it("goes on from its sum when rules are written anew, known or not", () => {
+  it("a sum continues when rules are written again, with or without a notification", () => {
     const drops = new RuleDrops(["a"]);
     drops.observe("inet x", [rule("a", 5)]);
     drops.rewritten("inet x");

@@ -26,8 +26,8 @@ function setUp() {
   return { clock, names, others, protectedSets, servers, settle, hold: (until: Promise<void>) => void (waits = until) };
 }
 
-describe("policyd/protection: the API servers that a node asks", () => {
-  it("CLAIM-04 a request waits until the address of its server is protected, and one to the same server waits for nothing", async () => {
+describe("policyd/protection: the API servers that a node uses", () => {
+  it("CLAIM-04 a request waits until its server's address is protected, and a further one to that server does not wait", async () => {
     const { servers, protectedSets, settle, hold } = setUp();
     const { promise, resolve } = Promise.withResolvers<void>();
     hold(promise);
@@ -44,7 +44,7 @@ describe("policyd/protection: the API servers that a node asks", () => {
     servers.stop();
   });
 
-  it("CLAIM-04 a kernel that does not answer holds no request up for longer than three seconds", async () => {
+  it("CLAIM-04 a kernel that does not answer delays a request for at most three seconds", async () => {
     const { servers, clock, hold, settle } = setUp();
     hold(new Promise(() => {}));
     let isSent = false;
@@ -58,7 +58,7 @@ describe("policyd/protection: the API servers that a node asks", () => {
     servers.stop();
   });
 
-  it("CLAIM-04 all addresses of a name are protected, also those that come later, and the last ones while nobody knows it", async () => {
+  it("CLAIM-04 all addresses of a name are protected, also later ones, and the last ones while the name does not resolve", async () => {
     const { servers, clock, names, protectedSets, settle } = setUp();
     names.set("api.example", [parseAddress("192.0.2.2"), parseAddress("192.0.2.1")]);
     await servers.before(new URL("https://api.example:6443/"));
@@ -91,6 +91,6 @@ describe("policyd/protection: the API servers that a node asks", () => {
     others.length = 0;
     clock.pass(60_000);
     await settle();
-    assert.equal(protectedSets.at(-1), "192.0.2.7 443, 192.0.2.9 6443", "nothing after the end");
+    assert.equal(protectedSets.at(-1), "192.0.2.7 443, 192.0.2.9 6443", "nothing is protected after stop");
   });
 });

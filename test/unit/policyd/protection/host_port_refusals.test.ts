@@ -24,7 +24,7 @@ describe("policyd/protection: host ports that no pod gets", () => {
     })),
   });
 
-  it("CLAIM-03 a pod has all its host ports but those of the node's own programs, with and without a hostIP", () => {
+  it("CLAIM-03 a pod gets all its host ports but those of the node's own programs, with and without a hostIP", () => {
     const events = recordingNotices();
     const refusals = new HostPortRefusals(PORTS, recordingLogger(), events);
     const one = mapped([80, "tcp"], [10_250, "tcp"], [10_250, "tcp", "192.0.2.11"], [10_250, "udp"], [4789, "udp"]);
@@ -51,7 +51,7 @@ describe("policyd/protection: host ports that no pod gets", () => {
     assert.equal(refusals.count, 0);
   });
 
-  it("CLAIM-03 an attachment without such a port stays the same object, and so does one whose rules the plugin keeps", () => {
+  it("CLAIM-03 an attachment without a protected port or with rules of the plugin is returned unchanged", () => {
     const refusals = new HostPortRefusals(PORTS, recordingLogger(), recordingNotices());
     const plain = mapped([80, "tcp"]);
     assert.equal(refusals.served(plain), plain);

@@ -61,26 +61,26 @@ function setUp(variable?: string) {
   return { index, dataplane, early, forgotten, hooks, kept, commit: () => follower(WHOLE) };
 }
 
-describe("policyd/protection: connections that stay where they are sent", () => {
-  it("CLAIM-04 before the first list the early table has the API server's sockets, and goes when the rules are in force", async () => {
+describe("policyd/protection: connections that are not translated", () => {
+  it("CLAIM-04 the early table has the API server's sockets until the first rules are in force", async () => {
     const { dataplane, early, forgotten, hooks, kept, commit } = setUp();
     dataplane.apply([]);
-    assert.deepEqual(hooks, [], "nothing is protected, and no hook is there for it");
+    assert.deepEqual(hooks, [], "without protected sockets there is no hook");
     await dataplane.protect([api("192.0.2.1")]);
     assert.deepEqual([early, forgotten], [["192.0.2.1 6443"], ["192.0.2.1 6443"]]);
     assert.deepEqual(hooks, ["kept_prerouting", "kept_output"]);
-    assert.deepEqual(kept(), [`${parseAddress("192.0.2.1")}|tcp|6443`], "and the first batch will have it");
+    assert.deepEqual(kept(), [`${parseAddress("192.0.2.1")}|tcp|6443`], "the first batch has the socket");
     commit();
     assert.deepEqual(early, ["192.0.2.1 6443", "removed"]);
     await dataplane.protect([api("192.0.2.2")]);
-    assert.equal(early.length, 2, "from then on it is a claim like others");
+    assert.equal(early.length, 2, "later sockets are only claimed");
     assert.deepEqual(kept(), [`${parseAddress("192.0.2.2")}|tcp|6443`]);
     commit();
     assert.equal(early.length, 2);
     assert.equal(forgotten.at(-1), "192.0.2.2 6443");
   });
 
-  it("CLAIM-04 the address of the Service kubernetes, by which a pod finds the API server, goes on being translated", async () => {
+  it("CLAIM-04 the cluster IP of the Service kubernetes, which pods use for the API server, is still translated", async () => {
     const { dataplane, early, forgotten, kept } = setUp("10.96.0.1");
     await dataplane.protect([api("10.96.0.1", 443), api("192.0.2.1")]);
     assert.deepEqual([early, forgotten], [["192.0.2.1 6443"], ["192.0.2.1 6443"]]);
@@ -92,7 +92,7 @@ describe("policyd/protection: connections that stay where they are sent", () => 
     assert.deepEqual(kept(), [`${parseAddress("192.0.2.1")}|tcp|6443`]);
   });
 
-  it("CLAIM-04 exactly the connections to protected sockets that lead elsewhere are forgotten", () => {
+  it("CLAIM-04 exactly the translated connections to protected sockets are forgotten", () => {
     const judged = {
       sockets: [api("192.0.2.1")],
       ports: [{ protocol: "TCP", port: 10_250, owner: "the kubelet" }] as const,
@@ -108,7 +108,7 @@ describe("policyd/protection: connections that stay where they are sent", () => 
     assert.equal(isTranslated(flow("192.0.2.11", 80, "10.244.1.3", 8080), judged), false);
   });
 
-  it("CLAIM-04 the kernel is asked for translated connections of each protocol that has a protected socket, and again after a refusal", async () => {
+  it("CLAIM-04 translated connections are deleted for each protocol with a protected socket, and again after a refusal", async () => {
     const clock = new FakeClock();
     const asked: ConntrackFilter[] = [];
     let refuses = true;

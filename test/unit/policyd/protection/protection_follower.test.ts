@@ -16,7 +16,7 @@ import { readScenario } from "../../../support/services/scenario.ts";
 const ADDRESSES = ["10.96.0.1", "192.0.2.1", "192.0.2.2", "10.244.1.7"];
 const PORTS = [443, 10_250];
 
-/** A dataplane of Services with its index, and what it claims. */
+/** A dataplane of Services with its index and its claims. */
 function setUp() {
   const judge = new NodeJudge({ nodeName: "n1" });
   const ports = [{ protocol: "TCP", port: 10_250, owner: "the kubelet" }] as const;
@@ -128,7 +128,7 @@ function changeOf(source: object, gone: boolean): ObjectChange {
 describe("policyd/protection: Services and protected sockets that come and go", function () {
   this.timeout(120_000);
 
-  it("CLAIM-01 CLAIM-02 refusals depend on the last state of the objects only, not on the order of their changes", () => {
+  it("CLAIM-01 CLAIM-02 refusals depend only on the last state of the objects, not on the order of their changes", () => {
     fc.assert(
       fc.property(fc.array(change, { minLength: 1, maxLength: 12 }), (changes) => {
         const followed = setUp();
@@ -152,7 +152,7 @@ describe("policyd/protection: Services and protected sockets that come and go", 
     );
   });
 
-  it("CLAIM-01 a refused socket is an Event of its Service, once, which says that all else is served", () => {
+  it("CLAIM-01 a refused socket gives its Service one Event, which says that all else is served", () => {
     const { dataplane, protection, content, events } = setUp();
     const service = changeOf(
       {
@@ -173,7 +173,7 @@ describe("policyd/protection: Services and protected sockets that come and go", 
     dataplane.apply([service]);
     assert.ok(
       content().some((text) => text.includes(`${parseAddress("192.0.2.1")}|tcp|443`)),
-      "it has it at first",
+      "the socket is served at first",
     );
     const socket = { address: parseAddress("192.0.2.1"), protocol: "TCP", port: 443, owner: "the API server" } as const;
     protection.setAsked([socket]);

@@ -45,16 +45,16 @@ function frontend(type: "cluster" | "load balancer" | "external", address: strin
   return { type, address: parseAddress(address), port };
 }
 
-describe("policyd/protection: what no Service gets", () => {
+describe("policyd/protection: sockets that no Service gets", () => {
   const other = { key: "team/web" };
   const owner = (index: ProtectedSocketIndex, one: Frontend, protocol: "TCP" | "UDP" = "TCP"): string | undefined =>
     index.refusalOf(other, one, protocol)?.owner;
 
-  it("CLAIM-01 the API server's sockets are those of the configuration, of the daemon's requests and of its Service's endpoints", () => {
+  it("CLAIM-01 the API server's sockets are those of the configuration, the daemon's requests and its Service's endpoints", () => {
     const index = indexWith({ apiServer: "https://[fd00::1]" });
     assert.equal(owner(index, frontend("external", "fd00::1", 443)), "the API server");
     assert.equal(owner(index, frontend("external", "fd00::1", 444)), undefined);
-    assert.equal(owner(index, frontend("external", "192.0.2.1", 6443)), undefined, "nobody has said so yet");
+    assert.equal(owner(index, frontend("external", "192.0.2.1", 6443)), undefined, "the endpoints are not known yet");
     apply(index, OBJECTS);
     for (const type of ["external", "load balancer", "cluster"] as const) {
       assert.equal(owner(index, frontend(type, "192.0.2.1", 6443)), "the API server");
@@ -71,11 +71,11 @@ describe("policyd/protection: what no Service gets", () => {
     index.follow(() => calls++);
     index.setAsked([asked]);
     index.setAsked([asked]);
-    assert.equal(calls, 1, "the same again changes nothing");
+    assert.equal(calls, 1, "the same sockets again change nothing");
     assert.equal(owner(index, frontend("load balancer", "198.51.100.7", 443)), "the API server");
   });
 
-  it("CLAIM-01 default/kubernetes has the API server's sockets, and what it has is not kept from being translated", () => {
+  it("CLAIM-01 default/kubernetes keeps the API server's sockets, and its own cluster IP is still translated", () => {
     const index = indexWith({ apiServer: "https://10.96.0.1" });
     const texts = (): readonly string[] => index.sockets().map(({ address, port }) => `${address} ${port}`);
     assert.equal(texts().length, 1);
@@ -86,7 +86,7 @@ describe("policyd/protection: what no Service gets", () => {
     assert.equal(owner(index, frontend("cluster", "10.96.0.1", 443)), "the API server");
   });
 
-  it("CLAIM-01 a node's addresses keep the protected ports, and a load balancer with a node's address all others", () => {
+  it("CLAIM-01 no Service gets a protected port of a node's address, also one whose load balancer has that address", () => {
     const index = indexWith({ protectedSockets: ["198.51.100.53:53/UDP"], nodeLocalDNS: ["169.254.20.10"] });
     apply(index, OBJECTS);
     for (const address of ["192.0.2.11", "203.0.113.11", "192.0.2.12", "fd00::12"]) {
@@ -99,7 +99,7 @@ describe("policyd/protection: what no Service gets", () => {
         assert.equal(owner(index, frontend(type, address, 443)), undefined, address);
       }
     }
-    // The same ports of a load balancer's own address are its own.
+    // These ports are free on a load balancer's own address.
     for (const port of [22, 2379, 10_250]) {
       assert.equal(owner(index, frontend("load balancer", "198.51.100.9", port)), undefined);
     }
@@ -109,7 +109,7 @@ describe("policyd/protection: what no Service gets", () => {
     assert.equal(owner(index, { type: "node port", port: 30_256 }), undefined);
   });
 
-  it("CLAIM-01 without a tunnel its port is free, and protectedPorts replaces the usual ones", () => {
+  it("CLAIM-01 without a tunnel its port is free, and protectedPorts replaces the default ports", () => {
     const index = indexWith({ encapsulation: "never", protectedPorts: ["9100/TCP"] });
     apply(index, OBJECTS);
     assert.equal(owner(index, frontend("external", "192.0.2.11", 4789), "UDP"), undefined);
@@ -145,7 +145,7 @@ describe("policyd/protection: what no Service gets", () => {
     assert.equal(owner(index, frontend("load balancer", "192.0.2.12", 80)), undefined);
   });
 
-  it("CLAIM-01 a Node and an endpoint that go leave nothing protected", () => {
+  it("CLAIM-01 the sockets of a Node and an endpoint that are gone lose their protection", () => {
     const index = indexWith();
     apply(index, OBJECTS);
     const before = index.currentVersion();
