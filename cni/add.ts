@@ -115,8 +115,7 @@ function* attach(
   const { ranges, requested } = configuration.ipam;
   const allocations =
     given ?? store.allocate(ranges, attachment, requested, "caller", foreignAddresses(node, hostSocket, configuration));
-  // Addresses from an external IPAM plugin are reserved too: no two pods of a network share one, and DEL finds them
-  // without a record.
+  // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
   if (given !== undefined)
     store.reserve(
       given.map(({ address }) => address.address),

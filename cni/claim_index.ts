@@ -5,10 +5,7 @@ import type { Claim } from "./host_port_claim.ts";
 /** The key for all addresses of the node. */
 const ALL = undefined;
 
-/**
- * Records the holder of each port, so that overlaps with a claim are found by family, protocol and port, without
- * comparing it with every other claim.
- */
+/** Records the holders of ports, so that a claim's overlaps are found by family, protocol and port. */
 export class ClaimIndex<H extends object | number> {
   readonly #ports = new Map<string, Map<KeyField | undefined, H>>();
 

@@ -272,10 +272,7 @@ function rangeSets(
   return canonicalRangeSets([...passed, ...single, ...listed], "ipam.ranges");
 }
 
-/**
- * Refuses several addresses of a family for versions before 0.3.0, before anything is made: their result holds one of
- * each. @throws CniError 2
- */
+/** Refuses several addresses of a family, which versions before 0.3.0 cannot express. @throws CniError 2 */
 export function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): void {
   if (version !== "0.1.0" && version !== "0.2.0") return;
   const families = ranges.flatMap(([range]) => (range === undefined ? [] : [cidrFamily(range.subnet)]));

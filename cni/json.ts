@@ -76,10 +76,7 @@ function decodeObject(value: unknown, shape: { readonly [key: string]: Shape }, 
   return decoded;
 }
 
-/**
- * Whether objects and lists are nested deeper than `levels`. JSON.parse accepts any depth, but JSON.stringify overflows
- * the stack at a few thousand levels.
- */
+/** Whether a value nests deeper than `levels`: JSON.stringify overflows the stack at a few thousand. */
 export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (value === null || typeof value !== "object") return false;
   if (levels === 0) return true;

@@ -231,10 +231,7 @@ function isTaken(error: unknown): boolean {
   return error instanceof NetlinkError && (error.errnoName === "EEXIST" || error.errnoName === "EBUSY");
 }
 
-/**
- * Returns the removals of elements that are in the way and have no pod any more: their keys are addresses and a host
- * end that the new pod has now.
- */
+/** Returns the removals of stale elements whose keys are addresses or the host end that the new pod has now. */
 function removalsOfStale(tables: NodeNftables, { table, sets }: TableElements, rules: NodeRules): readonly Change[] {
   return sets.flatMap(({ set, elements }) => {
     const wanted = new Set(elements.map(({ key }) => keyText(key)));

@@ -110,8 +110,7 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
 }
 
 /**
- * Decodes the configuration of a verb. @throws CniError 1 if the configuration's version does not have the verb (P8),
- * and as {@link decodeConfiguration}
+ * Decodes a verb's configuration. @throws CniError 1 if its version lacks the verb (P8); as {@link decodeConfiguration}
  */
 function decodeFor<const S extends Shape>(
   verb: keyof typeof FIRST_VERSIONS,

@@ -15,7 +15,7 @@ import { answerOf, callPolicyd } from "./policyd_client.ts";
 /** The fields of the `policyd` key. */
 export const policydShape = { socket: "string", wait: "string", onUnavailable: "string" } as const;
 
-/** How the plugin reaches the node's daemon. */
+/** The plugin's access to the node's daemon. */
 export interface PolicydAccess {
   readonly socket: string;
   /** Milliseconds. */

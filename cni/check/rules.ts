@@ -13,7 +13,7 @@ import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS, VERDICT_MAPS } from "../w
 export type RulesReader = Pick<NftablesSocket, "head" | "rulesOf" | "elements">;
 
 /**
- * Returns what is missing of an attachment's elements, rules and tables among the plugin's own.
+ * Describes everything that an attachment lacks among the plugin's own elements, rules and tables.
  *
  * @returns one message for each table, chain or set
  * @throws NetlinkError when the kernel refuses

@@ -38,8 +38,7 @@ export interface AddressGiver {
    */
   give(): GivenConfiguration;
   /**
-   * Calls the plugin's DEL. Ignores its error: the runtime must see that of the ADD, and its DEL calls the plugin
-   * again.
+   * Calls the plugin's DEL. Ignores its error: the runtime must see the ADD's, and its own DEL calls the plugin again.
    */
   takeBack(): void;
   /** Releases the lock by which a DEL waits for this ADD. */
@@ -57,10 +56,7 @@ export function delegatedDirectory(runDir: string): string {
   return `${runDir}/delegated`;
 }
 
-/**
- * Whether another program gives the addresses; false without `ipam`, which is refused elsewhere. @throws as {@link
- * foreignIpamType}
- */
+/** Whether another program gives the addresses; false without `ipam`. @throws as {@link foreignIpamType} */
 export function isForeignIpam({ ipam }: NetworkInput, self: string): boolean {
   return ipam !== undefined && foreignIpamType(ipam.type, self) !== undefined;
 }
@@ -234,10 +230,7 @@ function typeIn(stdin: string, self: string): string | undefined {
   }
 }
 
-/**
- * As {@link foreignIpamType}, for verbs other than ADD and CHECK: undefined for a name that ADD refuses and so never
- * used.
- */
+/** As {@link foreignIpamType}, for verbs other than ADD and CHECK: undefined for a name that ADD refuses. */
 function usableType(type: unknown, self: string): string | undefined {
   try {
     return foreignIpamType(type, self);

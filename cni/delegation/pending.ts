@@ -40,11 +40,7 @@ export interface PendingAdd extends HeldLock {
   forget(): void;
 }
 
-/**
- * Records what an ADD is about to execute, and takes the lock.
- *
- * @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE
- */
+/** Records what an ADD is about to execute, and takes the lock. @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE */
 export function writePending(node: Node, path: string, stdin: string): PendingAdd {
   node.files.makeDirectory(path.slice(0, path.lastIndexOf("/")), 0o700);
   let earlier: string | undefined;

@@ -8,7 +8,7 @@ import type { Node } from "../node.ts";
 import { uptime } from "../status/failure_record.ts";
 import { linksOf } from "./proof.ts";
 
-/** The next ADDs remove any more than these: a pod must not wait for hundreds of others. */
+/** The most sandboxes for one ADD. The next ADDs remove the rest: a pod must not wait for hundreds of others. */
 const MOST_AT_ONCE = 8;
 
 /**

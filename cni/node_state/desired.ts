@@ -91,10 +91,7 @@ function desiredPort({
   });
 }
 
-/**
- * Returns the direction of the bypass: if a pod's sending is limited, its packets take the bridge after the delay
- * (bridge_bypass.ts).
- */
+/** Returns the bypass: what a pod with limited sending sends takes the bridge after the delay (bridge_bypass.ts). */
 function bypassOf(host: RecordedHost | undefined, isDelayed: boolean): DesiredPort["bypass"] {
   if (host?.bypass !== true) return "none";
   return isDelayed ? "to the pod" : "both ways";

@@ -61,10 +61,7 @@ function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, in
     .map((address): Step => ({ part: "address", type: "add-address", index, address }));
 }
 
-/**
- * Whether a link is the one that an ADD made, and that ADD has set its alias; before that, the link is left to the ADD
- * (hostSteps of wiring.ts).
- */
+/** Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (hostSteps of wiring.ts). */
 export function isMade({ link }: ObservedPort, { mac }: DesiredPort): boolean {
   return link?.mac === mac && link.alias !== undefined;
 }

@@ -41,10 +41,7 @@ export function ensureNodeState(machine: StepMachine, record: AttachmentRecord, 
   }
 }
 
-/**
- * Describes the differences of the bridge's settings, and of the routes to a pod, from what its ADD made; changes
- * nothing.
- */
+/** Describes how the bridge's settings and the routes to a pod differ from what its ADD made; changes nothing. */
 export function nodeStateDifferences(
   machine: Pick<StepMachine, "socket" | "sysctl">,
   record: AttachmentRecord,

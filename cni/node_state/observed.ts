@@ -5,7 +5,7 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
 
-/** Where the node sends a packet for an address: by a link, or nowhere, since a route discards it or none exists. */
+/** The way of the node's packets for an address: a link, or an error, since a route discards them or none exists. */
 export type Way = { readonly link: number } | { readonly error: string };
 
 /** The filters of a port that lead around the bridge ({@link ../bridge_bypass.ts}). */
@@ -84,11 +84,7 @@ export type Step = { readonly part: Part } & (
 
 /** The kernel operations for the node's state. */
 export interface NodeStateKernel {
-  /**
-   * Reads the state of a bridge.
-   *
-   * @throws DrawbridgeError when the kernel does not answer
-   */
+  /** Reads the state of a bridge. @throws DrawbridgeError when the kernel does not answer */
   observe(desired: DesiredBridge, scope: Scope): ObservedBridge;
   /**
    * Carries out steps in order, each regardless of the outcome of those before.

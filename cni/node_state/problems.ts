@@ -78,10 +78,7 @@ function wayProblems(desired: DesiredBridge, observed: ObservedBridge, index: nu
   ];
 }
 
-/**
- * Whether pods lack some of their network until a step is done. Without the other steps, packets only take a longer or
- * less safe way.
- */
+/** Whether pods lack some network until a step is done; the others only spare a longer or less safe way. */
 export function isCutting(step: Step): boolean {
   if (step.type === "write-setting") return /\/(forwarding|disable_ipv6)$/.test(step.key);
   return step.part !== "bypass" && step.part !== "neighbour";

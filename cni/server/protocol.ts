@@ -16,10 +16,7 @@ export const F_SEAL_SEAL = 1;
 /** The time that a shim waits for a server to take its call. */
 export const SHIM_PATIENCE_SECONDS = 2;
 
-/**
- * The bytes that the server sends to a shim; smaller ones are exit codes. After this one, only the server carries out
- * the call.
- */
+/** The bytes from server to shim; smaller ones are exit codes. After this one, only the server carries out the call. */
 export const BEGUN = 254;
 /** Tells the shim to execute the plugin. */
 export const DECLINED = 255;

@@ -22,10 +22,7 @@ const DESCRIPTORS = 3;
  */
 const REQUEST_MILLISECONDS = 1000;
 const MOST_SILENT = 100;
-/**
- * Each waiting call has about eight descriptors, and some machines allow a process 1024. Shims carry out further calls
- * themselves.
- */
+/** A call has about eight descriptors, and some machines allow a process 1024. Shims carry out further calls. */
 const MOST_CALLS = 100;
 /** The limit for a call that is stuck: the server's end frees all others, whose shims then execute the plugin. */
 const LONGEST_STEP_SECONDS = 30;
@@ -88,10 +85,7 @@ export class PluginServer {
     this.#lastCall = tools.waiting.now();
   }
 
-  /**
-   * Serves until a limit is reached, or another plugin is installed. Shims that were not accepted by then execute the
-   * plugin.
-   */
+  /** Serves until a limit, or until another plugin is installed. Shims that are not accepted execute the plugin. */
   run(): void {
     while (!this.#isEnding || this.#suspended.size > 0) this.#turn();
     for (const client of this.#silent.keys()) this.#tools.syscalls.close(client);
@@ -140,8 +134,7 @@ export class PluginServer {
   #admit(call: Call): void {
     if (!this.#tools.isCurrent()) this.#isEnding = true;
     const queue = this.#queues.get(call.containerId);
-    // A queued container's calls are accepted even while the server ends: a DEL must not run in parallel with an ADD of
-    // the same container.
+    // Even at the server's end: a DEL must not run in parallel with an ADD of the same container.
     if (queue === undefined && (this.#isEnding || this.#suspended.size >= MOST_CALLS)) return call.decline();
     this.#taken++;
     if (queue !== undefined) queue.push(call);

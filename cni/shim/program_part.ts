@@ -15,8 +15,8 @@ export function retried(again: string, call: Operation): readonly Operation[] {
 }
 
 /**
- * Receives one byte from the server into `cursor` and "answer"; continues at `none` without one, and at `late` after
- * the timeout.
+ * Receives a byte from the server into `cursor` and "answer"; continues at `none` without one, at `late` after a
+ * timeout.
  */
 export function readByte(name: string, none: string, late: string): readonly Operation[] {
   return [

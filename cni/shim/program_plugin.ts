@@ -66,10 +66,7 @@ const server: readonly Operation[] = [
   jump("fail"),
 ];
 
-/**
- * Cold: executes the plugin in the shim's place, with its arguments and environment; for a STATUS, the run directory is
- * the only argument.
- */
+/** Cold: executes the plugin in the shim's place, as called; for a STATUS, with only the run directory as argument. */
 export const plugin: readonly Operation[] = [
   label("cold"),
   ...pluginPath("plugin", "no plugin"),

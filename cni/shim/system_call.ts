@@ -1,10 +1,7 @@
 /** The machines with a shim, by the names of `process.arch`. */
 export type Machine = "x64" | "arm64";
 
-/**
- * The numbers of one system call: x86-64's from arch/x86/entry/syscalls/syscall_64.tbl, arm64's from
- * asm-generic/unistd.h.
- */
+/** A call's numbers: arch/x86/entry/syscalls/syscall_64.tbl for x86-64, asm-generic/unistd.h for arm64. */
 type Numbers = Readonly<Record<Machine, number>>;
 
 /** The system calls of the shim, which both machines have: arm64 has no open, dup2, fork, mkdir or readlink. */

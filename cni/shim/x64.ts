@@ -144,8 +144,9 @@ interface Access {
 }
 
 /**
- * MOVZX r32, r/m8: 0F B6 /r; MOV r32, r/m32: 8B /r; MOV r64, r/m64: REX.W 8B /r; all three clear what is above.
- * MOV r/m8, r8: 88 /r, with REX, without which some numbers mean ah to bh; MOV r/m32, r32: 89 /r; MOV r/m64, r64: REX.W 89 /r.
+ * MOVZX r32, r/m8: 0F B6 /r; MOV r32, r/m32: 8B /r; MOV r64, r/m64: REX.W 8B /r; all three clear the higher bits. MOV
+ * r/m8, r8: 88 /r, with REX, without which some numbers mean ah to bh; MOV r/m32, r32: 89 /r; MOV r/m64, r64: REX.W 89
+ * /r.
  */
 const accesses: Readonly<Record<"load" | "store", Readonly<Record<Width, Access>>>> = {
   load: {

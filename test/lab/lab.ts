@@ -96,11 +96,7 @@ export class Lab implements Disposable {
     return [...this.#namespaces.values()];
   }
 
-  /**
-   * Makes a namespace with `lo` up.
-   *
-   * @param name unique in the lab; letters, digits and dashes
-   */
+  /** Makes a namespace with `lo` up. @param name unique in the lab; letters, digits and dashes */
   namespace(name: string): LabNamespace {
     return withLoopback(this.#make(name, (namespace) => namespace));
   }

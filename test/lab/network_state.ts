@@ -24,11 +24,7 @@ export const ALL_SETTINGS: readonly string[] = ["/proc/sys/net"];
 /** Counters are not settings. */
 const COUNTS = /\/nf_conntrack_count$/;
 
-/**
- * Reads the state of the namespace this thread is in.
- *
- * @param settings the directories of the settings that count
- */
+/** Reads the state of the namespace this thread is in. @param settings the directories of the settings that count */
 export function networkState(settings: readonly string[] = SETTINGS): NetworkState {
   return {
     links: ip("-d", "-o", "link").replaceAll(/_timer +[\d.]+/g, "_timer"),

@@ -96,11 +96,7 @@ export function selectMutants(mutants: readonly Mutant[], only: readonly string[
   return only.length === 0 ? mutants : mutants.filter(({ id }) => only.includes(id));
 }
 
-/**
- * Returns the source with the mutant's breakage.
- *
- * @throws MutantListError unless the line occurs exactly once
- */
+/** Returns the source with the mutant's breakage. @throws MutantListError unless the line occurs exactly once */
 export function applyMutant(source: string, { id, file, line, replacement }: Mutant): string {
   const occurrences = source.split(line).length - 1;
   if (occurrences !== 1) {

@@ -57,11 +57,7 @@ export class ContainerRuntime {
     return this.#network() !== undefined;
   }
 
-  /**
-   * Attaches a sandbox.
-   *
-   * @throws Error while the network is not ready, and with a plugin's message when it fails
-   */
+  /** Attaches a sandbox. @throws Error while the network is not ready, and with a plugin's message when it fails */
   async attach(sandbox: Sandbox): Promise<Attachment> {
     const list = this.#network();
     if (list === undefined) throw new Error(`${this.#node.name}: cni plugin not initialized`);

@@ -31,11 +31,7 @@ export interface Protocol {
    * @throws SyscallError when the kernel refuses the socket
    */
   respond(poller: Poller, at: Located, sighting: Sighting): void;
-  /**
-   * Sends the token and watches for its return.
-   *
-   * @throws SyscallError when the kernel refuses the socket
-   */
+  /** Sends the token and watches for its return. @throws SyscallError when the kernel refuses the socket */
   attempt(poller: Poller, way: Way, token: Token, verdict: Verdict): Attempt;
 }
 

@@ -15,12 +15,12 @@ import (
 type record struct {
 	Time int64  `json:"time"`
 	Kind string `json:"kind"`
-	// Of a failure: the address that was called, what did not work, the kernel's error and how long it took.
+	// For a failure: the address, the failed stage, the kernel's error, and the milliseconds that it took.
 	Address string `json:"address,omitempty"`
 	Stage   string `json:"stage,omitempty"`
 	Error   string `json:"error,omitempty"`
 	Took    int64  `json:"took,omitempty"`
-	// Of a second: what was begun and what happened in it.
+	// For a second: the counts of its attempts and events.
 	Attempts  int `json:"attempts,omitempty"`
 	Exchanges int `json:"exchanges,omitempty"`
 	Moved     int `json:"moved,omitempty"`

@@ -14,7 +14,7 @@ import (
 const (
 	retransmission = 500 * time.Millisecond
 	longestPacket  = 1500
-	// Where Linux takes the ports of clients from.
+	// The range from which Linux takes clients' ports.
 	firstPort, portCount = 32768, 28232
 	cookieLength         = 8
 )

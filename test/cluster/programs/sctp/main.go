@@ -16,7 +16,7 @@ import (
 
 const (
 	agnhost = "/agnhost-upstream"
-	// The word by which this program starts itself beside agnhost's porter.
+	// The argument with which this program starts itself in parallel with agnhost's porter.
 	serve = "serve-sctp"
 	// The name by which cyclonus starts the program that makes all probes of a pod.
 	worker = "worker"
