@@ -12,13 +12,13 @@ const schema = v.object({
 /** The result of an ADD in the shape of version 1.x. */
 export type PodResult = v.InferOutput<typeof schema>;
 
-/** The result of an ADD that must have succeeded, its shape checked. */
+/** Returns the result of an ADD. It asserts that the ADD succeeded and that the result has this shape. */
 export function podResult({ exitCode, stdout }: CallOutcome): PodResult {
   assert.equal(exitCode, 0, stdout);
   return v.parse(schema, JSON.parse(stdout));
 }
 
-/** The host end's name in a result: the interface that is neither the bridge nor in a sandbox. */
+/** Returns the name of the host's end in a result: the interface that is neither the bridge nor in a sandbox. */
 export function hostInterfaceOf(result: PodResult): string {
   const host = result.interfaces[1];
   assert.ok(host !== undefined && host.sandbox === undefined);

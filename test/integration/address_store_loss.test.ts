@@ -11,7 +11,7 @@ import { until } from "../support/recording_sink.ts";
 import { scrape } from "../support/scrape.ts";
 import { addressesOf } from "../support/host_ports/localhost_node.ts";
 
-/** The daemon looks once a second; a busy machine is slow, and not wrong. */
+/** How long a test waits for reservations to be back. The daemon checks once a second, but a busy machine is slow. */
 const BACK_MILLISECONDS = 10_000;
 const NETWORK = "drawbridge";
 
@@ -47,7 +47,7 @@ describe("the address store, removed under running pods", function () {
     return addressesOf(attached(name)).map(String);
   }
 
-  /** The reservations, by address, with their owners. */
+  /** Returns the owner of each reservation, by address. */
   function reservations(): Readonly<Record<string, string>> {
     const names = existsSync(store) ? readdirSync(store).filter((name) => /^[0-9a-f]+[.:]/.test(name)) : [];
     return Object.fromEntries(names.toSorted().map((name) => [name, readFileSync(`${store}/${name}`, "utf8")]));
@@ -59,7 +59,7 @@ describe("the address store, removed under running pods", function () {
     ["the directory of all networks is removed", () => rmSync(wired.node.dataDir, { recursive: true })],
   ];
 
-  it("without records of the pods the next ADD gives a running pod's address away", () => {
+  it("after the store and the attachment records are lost, the next ADD gives a running pod's address to another pod", () => {
     const running = ["a", "b"].flatMap((name) => attach(name));
     rmSync(store, { recursive: true });
     renameSync(`${wired.node.runDir}/attachments`, `${lab.scratch}/records`);
@@ -68,7 +68,7 @@ describe("the address store, removed under running pods", function () {
   });
 
   for (const [what, harm] of harms) {
-    it(`STATE-07: when ${what} while no daemon runs, the next ADD gives no running pod's address away`, () => {
+    it(`STATE-07: when ${what} while no daemon runs, the next ADD does not give a running pod's address to another pod`, () => {
       const running = ["a", "b"].flatMap((name) => attach(name));
       const before = reservations();
       harm();
@@ -78,16 +78,16 @@ describe("the address store, removed under running pods", function () {
       assert.deepEqual(Object.fromEntries(Object.keys(before).map((name) => [name, now[name]])), before);
     });
 
-    it(`STATE-07: when ${what}, all reservations of running pods are back within a second, counted and logged`, async () => {
+    it(`STATE-07: when ${what}, the daemon restores, counts and logs all reservations of running pods within a second`, async () => {
       const daemon = await policyd.start();
       const pods = ["a", "b", "gone"].map((name) => attached(name, policyd.overrides));
       assert.equal(del(wired, pods[2] ?? assert.fail(), policyd.overrides).error, undefined);
       const before = reservations();
-      // They count as kept once the daemon has seen them.
+      // A reservation counts as kept once the daemon has seen it.
       await new Promise((resolve) => setTimeout(resolve, 1100));
       harm();
       await until(() => JSON.stringify(reservations()) === JSON.stringify(before), what, BACK_MILLISECONDS);
-      // A look may have come while only some of them were removed.
+      // A check may have run while only some of them were removed.
       const restored = (): number =>
         [
           ...daemon.log().matchAll(/they are there again what="reservations of pods' addresses" restored=(\d+)/g),
@@ -97,7 +97,7 @@ describe("the address store, removed under running pods", function () {
     });
   }
 
-  it("STATE-07: one reservation that is removed is back within a second, and none of a pod whose DEL has found no daemon", async () => {
+  it("STATE-07: the daemon restores one removed reservation within a second, but none of a pod whose DEL has found no daemon", async () => {
     await policyd.start();
     const [pod] = ["a", "b"].map((name) => attached(name, policyd.overrides));
     await new Promise((resolve) => setTimeout(resolve, 1100));

@@ -16,10 +16,10 @@ const CALM_IPS = pairOf("10.96.0.11", "fd00:96::b");
 /** More than the map of clients holds (262,144). */
 const SPOOFED = 270_000;
 const FIRST_SPOOFED = pairOf("11.0.0.1", "2001:db8:bad::1");
-/** As many clients of one port as one timeout lets in: 8,192 at once and twice as many more. */
+/** How many clients of one port are remembered within one timeout: 8,192 at once and twice as many later. */
 const MOST_OF_PORT = 3 * 8192;
 
-/** A node that serves two Services with affinity, and an outsider who sends to one of them with any source. */
+/** A node that serves two Services with affinity, and an outsider that sends to one of them from any source. */
 class AttackedNode {
   readonly lab: TrafficLab;
 
@@ -30,7 +30,7 @@ class AttackedNode {
     for (const address of clients().flat()) {
       router.exec("ip", ["address", "add", formatAddress(address), "dev", "lo", "nodad"]);
     }
-    // Nobody answers the outsider's packets, and they need not be remembered longer by conntrack.
+    // Nobody answers the outsider's packets, so conntrack need not remember them longer.
     node1.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "1");
     const { near, far } = this.lab;
     const service = (serviceName: string, addresses: readonly string[]): string =>
@@ -38,7 +38,7 @@ class AttackedNode {
     this.lab.here.apply(`${service("attacked", textsOf(CLUSTER_IPS))}\n---\n${service("calm", textsOf(CALM_IPS))}`);
   }
 
-  /** Where one connection of each client of the other Service ends. */
+  /** Returns the server that a connection of each client of the calm Service reaches. */
   async places(family: 4 | 6): Promise<readonly (string | undefined)[]> {
     const flows = clients().flatMap((ofFamily, i): readonly Flow[] =>
       (i === 0 ? 4 : 6) !== family
@@ -54,14 +54,14 @@ class AttackedNode {
     return (await this.lab.reach(flows, [near, far])).map(({ seenBy }) => seenBy?.name);
   }
 
-  /** Datagrams to a port of the other Service, each of another source. */
+  /** Sends datagrams to a port of the attacked Service, each from another source. */
   async attack(family: 4 | 6): Promise<void> {
     const { router, node1 } = this.lab.nodes;
     using flood = new Flood(router, "to-node1", node1.node.link(UPLINK).mac ?? assert.fail());
     await flood.send({ from: FIRST_SPOOFED[family], to: CLUSTER_IPS[family] }, sources(family));
   }
 
-  /** How many clients are remembered. nft takes its time for a full map. */
+  /** Returns the number of clients that are remembered. nft needs long to list a full map. */
   remembered(family: 4 | 6): number {
     const command = `nft list map inet drawbridge client${family} | grep -o " expires " | wc -l`;
     const { stdout, stderr } = this.lab.nodes.node1.node.inside(() =>
@@ -97,14 +97,14 @@ describe("session affinity under attack", function () {
   });
 
   for (const family of FAMILIES) {
-    it(`SA-11: an outsider who sends with any source takes the affinity of another Service's clients if new clients have no rate, and not with it, IPv${family}`, async () => {
+    it(`SA-11: a flood from spoofed sources ends the affinity of another Service's clients only if new clients have no rate, IPv${family}`, async () => {
       const open = new AttackedNode(`affinity-open${family}`);
       try {
         open.nft("flush chain inet drawbridge admit_10800; add rule inet drawbridge admit_10800 goto remember_10800");
         await open.attack(family);
         assert.ok(open.remembered(family) >= 262_144, `${open.remembered(family)} clients: the attack did not work`);
         const places = await open.places(family);
-        // That all 24 choose the same place again happens one time in 16 million.
+        // All 24 clients choose the same servers again in one of 16 million cases.
         assert.notDeepEqual(await open.places(family), places);
       } finally {
         open.lab[Symbol.dispose]();

@@ -18,7 +18,7 @@ import { randomFrom } from "../support/random.ts";
 import { RecordingSink, until } from "../support/recording_sink.ts";
 
 const TOKEN = "first-t0ken";
-/** Waits of minutes take seconds. */
+/** How much faster the clock runs than the real one, so that waits of minutes take seconds. */
 const SPEED = 40;
 
 const fastClock = {
@@ -58,14 +58,14 @@ describe("an API server over the network", function () {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  /** Until what the source has told is what the server holds. */
+  /** Waits until the source has reported exactly the objects that the server holds. */
   async function untilEqual(): Promise<void> {
     const model = new Map(await server.model());
     // Maps are equal whatever their order.
     await until(() => isDeepStrictEqual(sink.objects, model), "equal", 60_000);
   }
 
-  it("API-10: a token that is replaced in its file is used, and one that is refused is told without it", async () => {
+  it("API-10: the source uses a token that is replaced in its file, and reports that a token is refused without printing it", async () => {
     await server.apply(sample("Pod", 1));
     source.start(sink);
     await untilEqual();
@@ -82,7 +82,7 @@ describe("an API server over the network", function () {
     await until(() => source.problems().length === 0, "no problem");
   });
 
-  it("API-11: a server with another authority is not asked anything, and that is told", async () => {
+  it("API-11: the source sends no request to a server whose certificate has another authority, and reports the server", async () => {
     writeFileSync(path.join(directory, "ca.crt"), makeCertificate("another").certificate);
     source.start(sink);
     await until(() => source.problems().length > 0, "a problem");
@@ -92,11 +92,11 @@ describe("an API server over the network", function () {
     await until(() => sink.isSynced, "synced");
   });
 
-  it("API-12: the verbs list and watch on its resources are all it needs, and what is missing is told", async () => {
+  it("API-12: the source needs only the verbs list and watch on its resources, and reports missing verbs", async () => {
     const grants: Record<string, readonly string[]> = Object.fromEntries(
       RESOURCES.map(({ name }) => [name, ["list", "watch"]]),
     );
-    // Of what defines a kind one object, and no other.
+    // Of the resource that defines kinds, the source needs one object and no other.
     const { name, objectName = "" } = CLUSTER_POLICY_DEFINITION;
     grants[`${name}/${objectName}`] = ["list", "watch"];
     await server.tell({ type: "features", features: { grants: { ...grants, nodes: [] } } });
@@ -110,7 +110,7 @@ describe("an API server over the network", function () {
     assert.ok(sink.isSynced);
   });
 
-  it("API-09: after random faults on real connections the model is what a direct read gives", async () => {
+  it("API-09: after random faults on real connections the source holds exactly the objects of the server", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const random = randomFrom(seed);
     const storm = new Storm(random);

@@ -11,7 +11,7 @@ import { WAYS } from "../support/guard/ways.ts";
 
 const PORT = 10_256;
 const FLOOD = 400;
-/** The connections of one source at once, and in the time that the flood takes. */
+/** The most connections that one source gets in all: at once, and in the time that the flood takes. */
 const MOST = 80;
 const HONEST = 5;
 
@@ -23,7 +23,7 @@ for (const way of WAYS) {
 
     useGuardedNode("asked", way, (made) => void (on = made));
 
-    /** Opens connections. @returns how many are there after half a second */
+    /** Opens connections. @returns the number that the server has accepted after half a second */
     async function connected(from: LabNamespace, to: Address, family: Family, count: number): Promise<number> {
       const server = ProbeSocket.open(on.wired.node, family, SocketType.STREAM);
       const clients: ProbeSocket[] = [];
@@ -49,15 +49,19 @@ for (const way of WAYS) {
     }
 
     for (const [index, family] of ([4, 6] as const).entries()) {
-      it(`SHARE-03: a pod gets a few connections a second, and everybody else all of theirs, IPv${family}`, async () => {
+      it(`SHARE-03: a pod gets a few connections a second to the daemon's ports, and everybody else gets all, IPv${family}`, async () => {
         const to = on.wired.addresses[index] ?? assert.fail("an address of the node");
         const { attacker, victim, wired, nodes } = on;
         on.load();
-        assert.equal(await connected(attacker.namespace, to, family, FLOOD), FLOOD, "without the share all");
+        assert.equal(
+          await connected(attacker.namespace, to, family, FLOOD),
+          FLOOD,
+          "without the share every connection is accepted",
+        );
 
         on.load({ askedPorts: [9873, PORT] });
         const got = await connected(attacker.namespace, to, family, FLOOD);
-        assert.ok(got > 0 && got <= MOST, `with the share ${got}`);
+        assert.ok(got > 0 && got <= MOST, `with the share ${got} connections are accepted`);
         assert.ok(on.dropped(DropReason.ASKED) >= FLOOD - MOST);
         for (const [what, from] of [
           ["another pod", victim.namespace],
@@ -65,7 +69,7 @@ for (const way of WAYS) {
         ] as const) {
           assert.equal(await connected(from, to, family, HONEST), HONEST, what);
         }
-        assert.equal(await connected(wired.node, to, family, FLOOD), FLOOD, "the node itself, whatever it asks");
+        assert.equal(await connected(wired.node, to, family, FLOOD), FLOOD, "the node itself");
       });
     }
   });

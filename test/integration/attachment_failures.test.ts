@@ -29,7 +29,7 @@ describe("ADDs that fail on a node with policyd", function () {
     lab?.destroy();
   });
 
-  it("STATUS-05: a full range is reported once and measured, STATUS succeeds, and the ADD after a DEL ends it", async () => {
+  it("STATUS-05: the daemon reports and measures a full range once until an ADD succeeds again, and STATUS succeeds meanwhile", async () => {
     const daemon = await policyd.start(["--metrics-address=127.0.0.1:9873"]);
     const tiny = {
       ...policyd.overrides,
@@ -54,7 +54,7 @@ describe("ADDs that fail on a node with policyd", function () {
     assert.equal(daemon.log().match(/pods cannot be attached to network/g)?.length, 1, daemon.log());
   });
 
-  it("STATUS-06: ADDs that failed while no daemon answered are reported by the next one", async () => {
+  it("STATUS-06: a daemon that starts reports ADDs that failed before because no daemon answered", async () => {
     await policyd.start();
     await policyd.kill();
     const closed = policyd.overridesWith({ wait: "100ms" });

@@ -22,13 +22,13 @@ import { rawCall } from "./raw_call.ts";
 const CALLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 200;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 const SLOWEST_MILLISECONDS = 1000;
-/** All that two namespaces hold takes some tenths of a second to read, so not each call is followed by that. */
+/** How many calls share one read of all that two namespaces hold, because it takes some tenths of a second. */
 const CALLS_PER_LOOK = 10;
 
-/** Errors of the gates: whoever gets one has been refused before anything was made (specification, and ours from 100 on). */
+/** Errors of calls that are refused before they make anything: those of the specification, and ours from 100 on. */
 const gateCodes: readonly number[] = [1, 2, 4, 6, 7, 8, 103];
 
-/** The default directories, which are the machine's: no configuration of this test leads there. */
+/** The default directories of the machine, which no configuration of this test names. */
 const machineDirectories = ["/var/lib/cni", "/run/drawbridge"];
 
 const faces: readonly Face[] = ["drawbridge", "drawbridge-ipam", "loopback"];
@@ -50,7 +50,7 @@ describe("the executable and bad input", function () {
 
   after(() => lab?.destroy());
 
-  it(`${CALLS} mutated calls print one JSON object, end in time and leave nothing (P15; seed ${seed})`, () => {
+  it(`${CALLS} mutated calls each print one JSON object, end in time and leave nothing (P15; seed ${seed})`, () => {
     const untouched = stateOf(lab, wired, pod);
     attachOnce(wired, pod, untouched);
     const configured = networksOf(wired, pod);
@@ -70,7 +70,7 @@ describe("the executable and bad input", function () {
       if (isLooked) assert.deepEqual(networksOf(wired, pod), configured, `up to ${context}`);
     }
     assert.deepEqual(machineDirectories.flatMap(filesBelow), machine);
-    // A generator gone wrong would let everything fail at the same first gate.
+    // With a broken generator every call would fail at the same first gate.
     for (const outcome of ["ok", 4, 6, 7] as const) {
       assert.ok((seen.get(outcome) ?? 0) > 0, `no call ended with ${outcome}: ${JSON.stringify([...seen])}`);
     }
@@ -108,7 +108,10 @@ function run(node: LabNamespace, face: Face, { verb, environment, stdin }: Mutat
   return rawCall(node, call, stdin, executable);
 }
 
-/** Leaves what all pods share and no DEL takes back, such as settings of the node: no later call can be blamed for it. */
+/**
+ * Attaches and detaches a pod once. That leaves what all pods share and no DEL takes back, such as settings of the node,
+ * so the test does not attribute it to a later call.
+ */
 function attachOnce(wired: WiredNode, pod: LabPod, { links }: State): void {
   const environment = { CNI_CONTAINERID: "first", CNI_IFNAME: "eth0", CNI_NETNS: pod.path };
   const stdin = JSON.stringify(configurationOf(wired));
@@ -121,7 +124,7 @@ function attachOnce(wired: WiredNode, pod: LabPod, { links }: State): void {
   forgetInfrastructure(wired, pod, links);
 }
 
-/** Carries out one call and demands the form of its outcome; returns its error's code. */
+/** Carries out one call, asserts the form of its outcome and returns its error's code. */
 function judge(wired: WiredNode, face: Face, call: MutatedCall): number | "ok" {
   const started = performance.now();
   const { exitCode, stdout, stderr } = run(wired.node, face, call);
@@ -157,8 +160,8 @@ interface State {
 }
 
 /**
- * Links of the node and the pod, and every file of the lab but the bookkeeping of the address store, and the values that settings of
- * the node had before the first ADD, which an uninstall gives back.
+ * Returns the links of the node and the pod, and the files of the lab. It leaves out the bookkeeping of the address
+ * store and the values that settings of the node had before the first ADD, which an uninstall gives back.
  */
 function stateOf(lab: Lab, wired: WiredNode, pod: LabPod): State {
   const bookkeeping = /^(lock|last_reserved_ip\.\d+|net%2Fipv[46]%2Fconf%2F[^/]+\.json)$/;
@@ -184,7 +187,10 @@ function filesBelow(directory: string): readonly string[] {
   }
 }
 
-/** Removes the bridge an accepted call made and raises `lo` as before it; a pod's link must be gone without this. */
+/**
+ * Removes the bridge that an accepted call made, and sets `lo` up as before the call. It does not remove a pod's link:
+ * the call itself or its DEL must do so.
+ */
 function forgetInfrastructure(wired: WiredNode, pod: LabPod, expected: readonly string[]): void {
   const bridges = wired.node.links().filter(({ name, kind }) => kind === "bridge" && !expected.includes(name));
   wired.node.route.requestAll(bridges.map(({ index }) => deleteLink({ index })));

@@ -13,13 +13,13 @@ import { hostInterfaceOf, podResult } from "./add_result.ts";
 
 const SECONDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 5 : 1;
 const WARM_UP_MILLISECONDS = 300;
-/** Bytes that may arrive before a stream does: neighbours, the opening of a connection. */
+/** Bytes that may arrive before the stream itself: neighbour discovery and the opening of a connection. */
 const HANDSHAKE = 1000;
 const TOLERANCE = 0.1;
 const MOST_ATTEMPTS = 5;
 const MOST_WINDOWS = 20;
 const SAMPLE_MILLISECONDS = 50;
-/** A packet of segments may be on its way between bucket and counter. */
+/** Bytes that may be on their way between bucket and counter: one packet of segments. */
 const UNDER_WAY = 65536;
 const DEFAULT_BURST = 2 ** 32 - 1;
 const BURST_SECONDS = 0.1;
@@ -29,7 +29,7 @@ interface Reading {
   readonly seconds: number;
 }
 
-/** What has arrived since it was started. */
+/** Returns what has arrived since the stopwatch was started. */
 type Stopwatch = () => Reading;
 
 interface Pod {
@@ -39,7 +39,7 @@ interface Pod {
   readonly v6: string;
 }
 
-/** As containerd sends it. */
+/** Returns a limit in both directions as containerd sends it. */
 function limited(rate: number): Configuration {
   return {
     runtimeConfig: {
@@ -96,11 +96,12 @@ describe("bandwidth of pods", function () {
   }
 
   /**
-   * Measures what arrives at the receiver of a limited stream.
+   * Measures which share of the rate arrives at the receiver of a limited stream.
    *
-   * The rate is never exceeded, whatever the machine does, and that is asserted throughout. That it is reached can be said only of
-   * a time in which the sender kept the bucket busy and the kernel had a processor to empty it: a guest that stood still for longer
-   * than the burst has lost what it could have sent. So a measurement in which less arrived is repeated.
+   * The function asserts throughout that the rate is not exceeded, because that holds whatever the machine does. The
+   * rate is reached only while the sender keeps the bucket busy and the kernel has a processor to empty it: a guest that
+   * stood still for longer than the burst has lost what it could have sent. So the function repeats a measurement in
+   * which less arrived.
    */
   async function measure(
     rate: number,
@@ -110,7 +111,7 @@ describe("bandwidth of pods", function () {
   ): Promise<number> {
     let share = 0;
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      // What waits of the attempt before would count as sent in this one.
+      // Bytes that wait since the attempt before would count as sent in this one.
       while (backlog(link) > 0) await pause(SAMPLE_MILLISECONDS);
       const stop = start();
       try {
@@ -130,7 +131,7 @@ describe("bandwidth of pods", function () {
     return share;
   }
 
-  /** A stopwatch that was started when nothing of a stream had arrived yet, but the latest such. */
+  /** Returns the last stopwatch that was started before anything of the stream arrived. */
   async function arrival(receiver: LabPod): Promise<Stopwatch> {
     for (;;) {
       const clock = stopwatch(receiver);
@@ -182,29 +183,29 @@ describe("bandwidth of pods", function () {
     );
   }
 
-  /** Bytes per second: half as much again as the limit. */
+  /** Returns the bytes to send per second: one and a half times the limit. */
   const offered = (megabits: number): number => (megabits * 1e6 * 1.5) / 8;
 
   for (const megabits of [20, 200]) {
     for (const protocol of ["tcp", "udp"] as const) {
-      it(`W1: ${protocol.toUpperCase()} from a pod limited to ${megabits} Mbit/s, over ${SECONDS} s`, async () => {
+      it(`W1: ${protocol.toUpperCase()} from a pod limited to ${megabits} Mbit/s arrives at that rate, over ${SECONDS} s`, async () => {
         assertRate(await measureFrom(megabits, protocol, "v4"));
       });
 
-      it(`W1: ${protocol.toUpperCase()} to a pod limited to ${megabits} Mbit/s, over ${SECONDS} s`, async () => {
+      it(`W1: ${protocol.toUpperCase()} to a pod limited to ${megabits} Mbit/s arrives at that rate, over ${SECONDS} s`, async () => {
         assertRate(await measureTo(megabits, protocol, "v4"));
       });
     }
   }
 
-  it("W1: IPv6 both ways", async () => {
+  it("W1: IPv6 from and to a limited pod arrives at the rate of its limit", async () => {
     assertRate(await measureFrom(20, "tcp", "v6"));
     assertRate(await measureTo(20, "tcp", "v6"));
   });
 
   it("W1: packets of segments larger than the burst do not stall a rate of 1 Mbit/s", async () => {
-    // A second of this rate is some 80 frames, and a burst saved up in a pause a tenth of them: too few for a share to
-    // say that the rate is kept to. That it is, measure() has checked from the stream's start, the burst included.
+    // A second of this rate is some 80 frames, and a burst saved up in a pause is a tenth of them. With so few frames a
+    // share of more than 1 proves nothing; measure() has checked the bound from the stream's start, the burst included.
     for (const share of [await measureFrom(1, "tcp", "v4"), await measureTo(1, "tcp", "v4")]) {
       assert.ok(share >= 1 - TOLERANCE, `${(share * 100).toFixed(1)} % of the rate`);
     }
@@ -218,7 +219,7 @@ describe("bandwidth of pods", function () {
     assertRate(await measureTo(20, "tcp", "v4"));
   });
 
-  it("W1: what a limited pod sends passes the bridge's hooks as from its own port, and the netdev ingress hook never sees it", async () => {
+  it("W1: frames from a limited pod pass the bridge's hooks as from its own port, and never pass the netdev ingress hook", async () => {
     const { pod, hostInterface } = podOf(20);
     wired.node.exec(
       "nft",
@@ -239,7 +240,7 @@ describe("bandwidth of pods", function () {
     assert.equal(packets("netdev"), 0);
   });
 
-  it("W2: while one pod is at its limit both ways, others are not limited", async () => {
+  it("W2: while one pod is at its limit in both directions, streams between other pods are not limited", async () => {
     const { pod, v4 } = podOf(20);
     const stops = [
       streams.send(pod, "udp", peer.v4, offered(20)),
@@ -247,7 +248,7 @@ describe("bandwidth of pods", function () {
       streams.send(peer.pod, "tcp", other.v6),
     ];
     try {
-      // Ten times the limit, in any of these windows: a busy machine may not give the others time in each.
+      // The other pods reach ten times the limit in one of these windows; a busy machine may not let them in each.
       let [fastest, whileLimited] = [0, 0];
       for (let window = 0; window < MOST_WINDOWS && fastest < 200e6; window++) {
         const clock = stopwatch(other.pod);

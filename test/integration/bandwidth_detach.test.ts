@@ -36,7 +36,7 @@ describe("bandwidth limits come and go with the pod", function () {
 
   const deviceOf = ({ containerId }: LabPod): string => delayDeviceName(sha256, containerId, "eth0");
 
-  /** The pod's delay device as iproute2 sees it. */
+  /** Returns the pod's delay device as iproute2 sees it. */
   function seenDevice(): Record<string, unknown> | undefined {
     return ipJson(wired.node, "link", "show", "dev", deviceOf(pod))[0];
   }
@@ -47,7 +47,7 @@ describe("bandwidth limits come and go with the pod", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   }
 
-  it("B23 W1: ADD makes the delay device, up, without addresses, with the pod's alias, and only for a limit of what the pod sends", () => {
+  it("B23 W1: ADD makes a delay device that is up and has the pod's alias and no address, only if what the pod sends is limited", () => {
     podResult(add(wired, pod, limited));
     const seen = seenDevice();
     assert.equal(seen?.["ifalias"], `default/${pod.name}`);
@@ -61,7 +61,7 @@ describe("bandwidth limits come and go with the pod", function () {
     assertDetached(limited);
   });
 
-  it("P5: DEL leaves nothing, by a configuration without limits, without a namespace and when that is gone", () => {
+  it("P5: DEL of a limited pod leaves nothing, also by a configuration without limits, without a namespace or after it is gone", () => {
     podResult(add(wired, pod, limited));
     assertDetached();
     podResult(add(wired, pod, limited));
@@ -72,13 +72,13 @@ describe("bandwidth limits come and go with the pod", function () {
     assertDetached();
   });
 
-  it("DEL leaves nothing when the record is lost", () => {
+  it("DEL of a limited pod leaves nothing when the attachment record is lost", () => {
     podResult(add(wired, pod, limited));
     rmSync(`${wired.node.runDir}/attachments`, { recursive: true });
     assertDetached();
   });
 
-  it("a device that is not ours stays: ADD is refused and leaves nothing, DEL leaves the device (B2)", () => {
+  it("a foreign link with the delay device's name stays: ADD is refused and leaves nothing, and DEL leaves the link (B2)", () => {
     wired.node.exec("ip", ["link", "add", deviceOf(pod), "type", "ifb"]);
     const { error } = add(wired, pod, limited);
     assert.equal(error?.code, 101, error?.msg);
@@ -88,19 +88,19 @@ describe("bandwidth limits come and go with the pod", function () {
     const { exitCode } = del(wired, pod, limited);
     assert.equal(exitCode, 0);
     assert.deepEqual(nodeState(wired.node), onlyDevice);
-    // It is in nobody's way without a limit of what the pod sends.
+    // Without a limit of what the pod sends, ADD needs no delay device.
     podResult(add(wired, pod));
     assert.equal(del(wired, pod).exitCode, 0);
     wired.node.exec("ip", ["link", "delete", deviceOf(pod)]);
   });
 
-  it(`${KILLS} ADDs killed at moments over their whole duration, each followed by one DEL, leave nothing`, () => {
+  it(`${KILLS} ADDs with limits, killed at moments over their whole duration and each followed by one DEL, leave nothing`, () => {
     const durations = [0, 1, 2].map(() => {
       const { milliseconds } = add(wired, pod, limited);
       assertDetached(limited);
       return milliseconds;
     });
-    // Not the longest: one that something else held up would have nearly all of them end before.
+    // The median, not the longest: if something else delayed one ADD, nearly all others would end before their kill.
     const [, usual = 0] = durations.toSorted((one, other) => one - other);
     let killed = 0;
     let withDevice = 0;
@@ -116,6 +116,6 @@ describe("bandwidth limits come and go with the pod", function () {
       );
     }
     assert.ok(killed > KILLS / 4, `${killed} of ${KILLS} were killed`);
-    assert.ok(withDevice > 0, "none lived to make its device");
+    assert.ok(withDevice > 0, "no ADD lived long enough to make its device");
   });
 });

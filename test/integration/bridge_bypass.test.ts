@@ -19,12 +19,13 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { podResult } from "./add_result.ts";
 
 const PORT = 8080;
-/** An ADD takes a twentieth of it. */
+/** A time in which an ADD would have ended: it takes a twentieth of it. */
 const SEVERAL_ADDS_MILLISECONDS = 400;
 
 /**
- * Counts unicast IP frames that the bridge gets from pods' ports, and that it sends by them: by their address, as those to groups
- * that the node itself sends (MLD, seconds after it has joined) are not marked as such.
+ * Counts unicast IP frames that the bridge receives from pods' ports and sends by them. The rules tell unicast from
+ * multicast by the address, because frames to groups that the node itself sends (MLD, seconds after it has joined) are
+ * not marked as multicast.
  */
 const COUNTERS = `table bridge seen {
   chain from_pods {
@@ -57,7 +58,7 @@ for (const bridgeNetfilter of [true, false]) {
       requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
       lab = createLab(`bypass-${bridgeNetfilter ? "on" : "off"}`);
-      // Strictly: what goes around is received and sent by the bridge all the same.
+      // rp_filter is strict: for the kernel, the bridge also receives and sends packets that go around it.
       nodes = twoNodes(lab, { bridgeNetfilter, reversePathFilter: 1 });
       prober = new Prober(lab.calls);
       first = attach("first", nodes.node1);
@@ -85,7 +86,7 @@ for (const bridgeNetfilter of [true, false]) {
       return { pod, addresses, mac: interfaces[2]?.mac ?? "" };
     }
 
-    /** Demands that all protocols reach a pod, in both families. */
+    /** Asserts that all protocols reach a pod, in both families. */
     async function reach(from: LabNamespace, { addresses }: Attached): Promise<void> {
       const flows = addresses.flatMap((address) =>
         PROTOCOLS.map((protocol): Flow => ({ protocol, from, to: { address, port: PORT } })),
@@ -103,14 +104,14 @@ for (const bridgeNetfilter of [true, false]) {
       return { fromPods, toPods };
     }
 
-    it("BYPASS-01 BYPASS-02: the bridge sees nothing of pods that talk with each other and their node", async () => {
+    it("BYPASS-01 BYPASS-02: the bridge sees no packet between pods of one node, or between a pod and its node", async () => {
       await reach(first.pod, second);
       await reach(second.pod, first);
       await reach(nodes.node1.node, first);
       assert.deepEqual(seen(), { fromPods: 0, toPods: 0 });
     });
 
-    it("BYPASS-01 BYPASS-02: of what comes from other nodes it finds the port, and sees no answer", async () => {
+    it("BYPASS-01 BYPASS-02: the bridge forwards packets that come from other nodes to their port, and sees no answer", async () => {
       await reach(first.pod, remote);
       await reach(remote.pod, first);
       const { fromPods, toPods } = seen();
@@ -118,7 +119,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.ok(toPods > 0);
     });
 
-    it("BYPASS-01 BYPASS-02: with bypassBridge false it sees all of a pod, and others reach it", async () => {
+    it("BYPASS-01 BYPASS-02: with bypassBridge false the bridge sees the pod's packets in both directions, and others reach the pod", async () => {
       await reach(bridged.pod, first);
       const from = seen();
       assert.ok(from.fromPods > 0 && from.toPods > 0, JSON.stringify(from));
@@ -127,7 +128,7 @@ for (const bridgeNetfilter of [true, false]) {
     });
 
     for (const feature of ["bpf", "linkPrograms", "newPrograms"] as const) {
-      it(`BYPASS-02: a pod is reached by the bridge where the kernel takes no programs (${feature})`, async () => {
+      it(`BYPASS-02: a pod is reached through the bridge where the kernel takes no programs (${feature})`, async () => {
         const { node } = nodes.node2;
         const bridge = node.link("cni0").index;
         node.inside(() => removePortTable(node.calls, bridge));
@@ -142,7 +143,7 @@ for (const bridgeNetfilter of [true, false]) {
       });
     }
 
-    it("BYPASS-03: who asks for the MAC address of another, or of the bridge, takes nothing from it", async () => {
+    it("BYPASS-03: a pod that asks for the MAC address of another pod or of the bridge takes no packet from it", async () => {
       const { node1 } = nodes;
       const entries = (): readonly string[] =>
         node1.node
@@ -166,7 +167,7 @@ for (const bridgeNetfilter of [true, false]) {
       [100, true],
       [150, false],
     ] as const) {
-      it(`BYPASS-03: the MAC address of a pod's own address is its, whoever has asked for it before: bypassBridge ${bypassBridge}`, async () => {
+      it(`BYPASS-03: a pod gets the MAC address of its own address though another pod asked for it before, bypassBridge ${bypassBridge}`, async () => {
         const { node1 } = nodes;
         const mac = `0a:58:0a:f4:01:${number.toString(16)}`;
         const squatter = attach(`squatter-${number}`, node1, { args: { cni: { mac } } });
@@ -191,7 +192,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.equal((await ended).exitCode, 0);
     });
 
-    it("BYPASS-03: a pod that gets the addresses of one that has gone is reached, around the bridge or not", async () => {
+    it("BYPASS-03: a pod that gets the addresses of a deleted pod is reached, around the bridge and through it", async () => {
       const { node1 } = nodes;
       const former = attach("former", node1);
       await reach(first.pod, former);

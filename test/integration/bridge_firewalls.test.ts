@@ -19,7 +19,7 @@ import { requireKernel } from "../support/privilege.ts";
 const PORT = 8080;
 const EVERY = ["IPv4 TCP", "IPv4 UDP", "IPv6 TCP", "IPv6 UDP"];
 
-/** Rules of the bridge family, and which flows from pod to pod real packets lose. */
+/** Rules of the bridge family, and the flows from pod to pod whose real packets they drop. */
 const FIREWALLS: readonly {
   readonly name: string;
   readonly load: readonly (readonly [program: string, args: readonly string[], input?: string])[];
@@ -37,7 +37,7 @@ const FIREWALLS: readonly {
     loses: ["IPv4 UDP"],
   },
   {
-    name: "a policy that drops what goes to pods, but for IPv6",
+    name: "a policy that drops all packets to pods except IPv6",
     load: [
       [
         "nft",
@@ -53,7 +53,7 @@ const FIREWALLS: readonly {
     loses: ["IPv4 TCP", "IPv4 UDP"],
   },
   {
-    name: "ebtables that drop all that bridges forward",
+    name: "ebtables that drop every frame that bridges forward",
     load: [["ebtables-nft", ["-P", "FORWARD", "DROP"]]],
     loses: [],
   },
@@ -116,7 +116,7 @@ describe("cli/node doctor and rules of the bridge family, with packets", functio
     return wired.node.inside(() => systemMachine(lab.calls).readFacts(place, expected));
   }
 
-  /** The kinds of flows from pod to pod that are lost. */
+  /** Returns the kinds of flows from pod to pod that are lost. */
   async function lost(): Promise<readonly string[]> {
     const [from, to] = pods;
     assert.ok(from !== undefined && to !== undefined);
@@ -131,7 +131,7 @@ describe("cli/node doctor and rules of the bridge family, with packets", functio
   }
 
   for (const { name, load, loses } of FIREWALLS) {
-    it(`DOCTOR-16: of ${name} the doctor says exactly the flows that real packets lose, as a warning`, async () => {
+    it(`DOCTOR-16: for ${name} the doctor warns of exactly the flows whose packets are lost`, async () => {
       assert.deepEqual(await lost(), []);
       for (const [program, args, input] of load) wired.node.exec(program, args, input);
       try {
@@ -161,7 +161,7 @@ describe("cli/node doctor and rules of the bridge family, with packets", functio
     });
   }
 
-  it("DOCTOR-16: a match of ebtables that is not evaluated makes what may be lost an information", async () => {
+  it("DOCTOR-16: flows that an ebtables rule may drop are only information when the doctor cannot evaluate the rule's match", async () => {
     wired.node.exec("ebtables-nft", ["-A", "INPUT", "-p", "IPv4", "--ip-proto", "6", "-j", "DROP"]);
     try {
       assert.deepEqual(await lost(), ["IPv4 TCP"]);

@@ -92,7 +92,7 @@ describe("the daemon and other plugins in its list", function () {
     );
   }
 
-  it("CHAIN-01 CHAIN-06: what istio-cni, linkerd-cni and Multus write after the daemon stays, and the daemon writes nothing again", async () => {
+  it("CHAIN-01 CHAIN-06: the entries that istio-cni, linkerd-cni and Multus write after the daemon stay, and it writes no second time", async () => {
     const daemon = await start();
     await daemon.statusWhen(() => has("drawbridge"), "the list is there");
     await settled(daemon, "drawbridge");
@@ -143,7 +143,7 @@ describe("the daemon and other plugins in its list", function () {
       istio.start();
       for (let turn = 0; turn < 20; turn++) {
         wired.node.exec("ip", ["link", "set", UPLINK, "mtu", String(1400 + turn)]);
-        // Its entry drifts, so that it writes at the same moment as the daemon.
+        // The entry of istio-cni drifts, so that istio-cni writes at the same moment as the daemon.
         const text = readFileSync(place(), "utf8");
         writeFileSync(`${directory}/drifted`, text.replace('"info"', '"debug"'));
         renameSync(`${directory}/drifted`, place());
@@ -159,7 +159,7 @@ describe("the daemon and other plugins in its list", function () {
     assert.ok(looks > 100, String(looks));
   });
 
-  it("CHAIN-03: a program that keeps changing our entry is reported once in the log, and not fought at full speed", async () => {
+  it("CHAIN-03: when a program keeps changing our entry, the daemon logs it once and restores the entry only every few seconds", async () => {
     const daemon = await start();
     await settled(daemon, "drawbridge");
     const theirs = readFileSync(place(), "utf8").replace(/"mtu": \d+/, '"mtu": 9000');
@@ -175,6 +175,6 @@ describe("the daemon and other plugins in its list", function () {
     assert.ok(fights >= 4 && fights <= 8, `${fights} times in 10 s`);
     assert.equal(daemon.log().match(/another program keeps changing our entry/g)?.length, 1);
     await daemon.statusWhen(({ problems }) => problems.join().includes("keeps changing"), "it is in the status");
-    await daemon.statusWhen(() => mtu() !== 9000, "ours is put back when it has stopped", 30);
+    await daemon.statusWhen(() => mtu() !== 9000, "our entry is back after the program has stopped", 30);
   });
 });

@@ -13,7 +13,7 @@ import { ServedPlugin } from "../support/served_plugin.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
 import { nodeState, nothingHeld } from "./kernel_state.ts";
 
-/** A pod that is attached, with all that a test may break of it. */
+/** An attached pod, with everything of it that a test may break. */
 interface Attached {
   readonly pod: LabPod;
   readonly host: string;
@@ -189,7 +189,7 @@ describe("CHECK", function () {
   }
 
   for (const isServed of [false, true]) {
-    it(`B15: succeeds right after ADD and reports each breakage by itself, ${isServed ? "through the plugin server" : "in a process of its own"}`, () => {
+    it(`B15: CHECK succeeds right after ADD and reports each single breakage, ${isServed ? "through the plugin server" : "in a process of its own"}`, () => {
       const plugin = isServed ? new ServedPlugin(lab) : undefined;
       plugin?.warm();
       const options = plugin === undefined ? {} : { executable: plugin.executable };
@@ -204,14 +204,14 @@ describe("CHECK", function () {
         plugin?.allowCold();
         if (what === "something else in the bridge's place") wired.node.exec("ip", ["link", "del", "cni0"]);
         del(wired, attached.pod, {}, options);
-        // The test took away or broke these, so no DEL finds them.
+        // The test removed or broke these reservations, so no DEL finds them.
         const store = `${wired.node.dataDir}/drawbridge`;
         for (const name of readdirSync(store)) if (/^(10\.|fd00)/.test(name)) rmSync(`${store}/${name}`);
       }
     });
   }
 
-  it("B15: reports each nftables element, rule and table of its own that is missing", () => {
+  it("B15: CHECK reports each nftables element, rule and table of the plugin that is missing", () => {
     const cases = [
       [
         "flush set inet drawbridge-cni masqueraded4",
@@ -247,7 +247,7 @@ describe("CHECK", function () {
     }
   });
 
-  it("B16: tolerates a MAC address, an MTU, addresses, routes and interfaces that later plugins of the chain have changed or added", () => {
+  it("B16: CHECK tolerates a MAC address, an MTU, addresses, routes and interfaces that later plugins of the chain changed or added", () => {
     const { pod, result } = attach("p", {});
     const chained = structuredClone(result) as {
       interfaces: Record<string, unknown>[];
@@ -257,7 +257,7 @@ describe("CHECK", function () {
     const inThePod = chained.interfaces.find(({ name }) => name === "eth0");
     assert.ok(inThePod !== undefined);
     pod.exec("ip", ["link", "set", "eth0", "address", "02:00:00:00:00:07", "mtu", "1300"]);
-    // As tuning reports it.
+    // The tuning plugin reports its changes like this.
     Object.assign(inThePod, { mac: "02:00:00:00:00:07".toUpperCase(), mtu: 1300 });
     assertBroken(check(wired, pod, result), /has MAC address 02:00:00:00:00:07; expected 0a:58:/, "not in the result");
     assertOk(check(wired, pod, chained), "tuning");
@@ -266,7 +266,7 @@ describe("CHECK", function () {
     pod.exec("ip", ["route", "add", "198.51.100.0/24", "via", "10.244.1.1", "dev", "eth0", "onlink"]);
     chained.interfaces.push({ name: "net1", mac: "02:00:00:00:00:08", sandbox: pod.path });
     chained.ips.push({ interface: 3, address: "203.0.113.9/24", gateway: "203.0.113.1" });
-    // ADD takes empty texts in a result of other plugins, too.
+    // ADD also accepts empty texts in a result of other plugins.
     chained.ips.push({ interface: 3, address: "203.0.113.10/24", gateway: "" });
     chained.routes.push({ dst: "203.0.113.64/26", gw: "" });
     chained.routes.push({ dst: "203.0.113.128/25", gw: "203.0.113.1" }, { dst: "198.51.100.0/24", gw: "10.244.1.1" });
@@ -274,12 +274,12 @@ describe("CHECK", function () {
     const [, ...fewer] = chained.routes;
     pod.exec("ip", ["-4", "route", "del", "default"]);
     assertOk(check(wired, pod, { ...chained, routes: fewer }), "a route that a later plugin has taken away");
-    // As a chained sbr does, which does not say so in the result.
+    // A chained sbr does this and does not report it in the result.
     pod.exec("ip", ["route", "add", "default", "via", "10.244.1.1", "dev", "eth0", "onlink", "table", "100"]);
     assertOk(check(wired, pod, chained), "a route in another table");
   });
 
-  it("B15: a second interface whose pod has a default route already is as it should be", () => {
+  it("B15: CHECK succeeds for a second interface of a pod that already has a default route", () => {
     const { pod, result } = attach("p", {});
     const second = add(wired, pod, { name: "second" }, { ifname: "net1" });
     assert.equal(second.exitCode, 0, second.stdout);
@@ -287,7 +287,7 @@ describe("CHECK", function () {
     assertOk(check(wired, pod, result), "eth0");
   });
 
-  it("B15: a result that is missing, of another attachment or malformed is refused with code 7, and a namespace that is gone with 8", () => {
+  it("B15: CHECK refuses a missing or malformed result or one of another attachment with code 7, and a namespace that is gone with 8", () => {
     const a = attach("a", {});
     const b = attach("b", {});
     for (const [prevResult, says] of [
@@ -310,7 +310,7 @@ describe("CHECK", function () {
     );
   });
 
-  it("B15: with policyd it succeeds right after ADD, also closed while no daemon runs, and reports elements that stay missing", async () => {
+  it("B15: CHECK with policyd succeeds right after ADD, also for a closed pod without a daemon, and reports elements that stay missing", async () => {
     const policyd = new PolicydNode(lab, wired);
     const closed = policyd.overridesWith({ onUnavailable: "closed", wait: "200ms" });
     const daemon = await policyd.start();
@@ -342,7 +342,7 @@ describe("CHECK", function () {
     }
   });
 
-  it("B15 of the other names: loopback's CHECK looks at lo, and drawbridge-ipam's at the reservations", () => {
+  it("B15: CHECK of the plugin loopback checks lo, and CHECK of drawbridge-ipam checks the reservations", () => {
     const plugin = new ServedPlugin(lab);
     const pod = lab.pod("p");
     const lo = { name: "lo", type: "loopback" };

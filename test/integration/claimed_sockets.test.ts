@@ -13,7 +13,7 @@ const BALANCER = pairOf("198.51.100.9", "2001:db8:9::9");
 const OTHER_IPS = pairOf("10.96.0.11", "fd00:96::b");
 const transports = ["tcp", "udp"] as const;
 
-/** Manifests whose objects the API server made in a year. */
+/** Returns manifests whose objects the API server made in a year. */
 function madeIn(year: string, manifests: string): string {
   return manifests.replaceAll('"metadata":{', `"metadata":{"creationTimestamp":"${year}-01-01T00:00:00Z",`);
 }
@@ -34,13 +34,13 @@ for (const bridgeNetfilter of [true, false]) {
       if (bridgeNetfilter) requireBridgeNetfilter(this);
       on = new TrafficLab("claimed", bridgeNetfilter);
       on.route([BALANCER]);
-      // The API server.
+      // These listeners stand for the API server.
       listen(on.nodes.router, on.outside, SERVICE_PORT);
     });
 
     after(() => on?.[Symbol.dispose]());
 
-    /** A pod of the node, and the node itself: who asks the API server there. */
+    /** Returns the clients of the API server on the node: a pod, and the node itself. */
     const askers = (): readonly LabNamespace[] => [on.client.namespace, on.nodes.node1.node];
 
     const protecting = (sockets: readonly ProtectedSocket[], settings: Partial<Protection> = {}): Protection => ({
@@ -51,7 +51,7 @@ for (const bridgeNetfilter of [true, false]) {
       ...settings,
     });
 
-    /** The TCP port of both addresses. */
+    /** Returns the sockets of a TCP port at both addresses. */
     const socketsAt = (pair: Pair, port: number): readonly ProtectedSocket[] =>
       FAMILIES.map((family) => ({ address: pair[family], protocol: "TCP", port, owner: "the API server" }));
 
@@ -71,14 +71,14 @@ for (const bridgeNetfilter of [true, false]) {
         status: { loadBalancer: { ingress: textsOf(pair).map((ip) => ({ ip })) } },
       });
 
-    it("CLAIM-01 CLAIM-04 CVE-2020-8554: connections to the API server reach it, whatever a Service says, and what else the Service has works", async () => {
+    it("CLAIM-01 CLAIM-04 CVE-2020-8554: connections to the API server reach it though a Service claims its address, and the rest of the Service works", async () => {
       for (const manifest of [byExternalIps(on.outside), byBalancer(on.outside)]) {
         // Without our defence the attack works.
         on.here.restart({});
         on.here.apply(manifest);
         for (const protocol of transports) await on.reach(flows(on.outside, protocol), [on.near]);
         const sockets = socketsAt(on.outside, SERVICE_PORT);
-        // Each of the two layers is enough by itself: the Service is refused, and rules that there may be do not translate.
+        // Each of the two layers is enough by itself: the claim is refused, and rules that exist do not translate.
         for (const layers of [
           { isRefused: true, isKept: false },
           { isRefused: false, isKept: true },
@@ -86,7 +86,7 @@ for (const bridgeNetfilter of [true, false]) {
         ]) {
           on.here.restart({ protection: protecting(sockets, layers) });
           await on.reach(flows(on.outside, "tcp"), [{ namespace: on.nodes.router }]);
-          // Exactly the address and port: UDP is the Service's, and so is its own address.
+          // Only this address and TCP port are protected: the Service keeps UDP and its own address.
           await on.reach(flows(on.outside, "udp"), [on.near]);
           for (const protocol of transports) await on.reach(flows(CLUSTER_IPS, protocol), [on.near]);
         }
@@ -95,7 +95,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("CLAIM-01: a port of the node that is protected is the node's, also for others; without protection a node port or an external IP takes it", async () => {
+    it("CLAIM-01: the node keeps its protected port, also for outside clients; without protection a node port or an external IP takes it", async () => {
       const { node } = on.nodes.node1;
       const own = on.addressesOf("node1");
       for (const port of [NODE_PORT, SERVICE_PORT]) listen(node, own, port);
@@ -115,7 +115,7 @@ for (const bridgeNetfilter of [true, false]) {
         on.here.restart({ protection: protecting([], { ports }) });
         await on.reach(all("tcp", port), [{ namespace: node }]);
         await on.reach(all("udp", port), [on.near]);
-        // A single protected address: it keeps its port, whatever node port there is.
+        // A single protected address also keeps its port, whatever node port a Service has.
         on.here.restart({ protection: protecting(socketsAt(own, port)) });
         await on.reach(all("tcp", port), [{ namespace: node }]);
         await on.reach(all("udp", port), [on.near]);
@@ -124,7 +124,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("CLAIM-01: a Service without endpoints does not get a claimed socket either, so connections to it are not refused", async () => {
+    it("CLAIM-01: a Service without endpoints does not get a protected socket either, so connections to the socket are not refused", async () => {
       const { node } = on.nodes.node1;
       const own = on.addressesOf("node1");
       const flow = [...askers(), on.nodes.router].flatMap((from) =>
@@ -143,7 +143,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("CLAIM-02: an address of a pod or of another Service is taken by no external IP and no balancer, with protection only", async () => {
+    it("CLAIM-02: an external IP or a balancer's address takes an address of a pod without protection, and not with it", async () => {
       const victim = on.pod("victim");
       listen(victim.namespace, victim.addresses, SERVICE_PORT);
       for (const manifest of [byExternalIps(victim.addresses), byBalancer(victim.addresses)]) {
@@ -157,12 +157,12 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("CLAIM-05: an external IP takes nothing that another Service has: a balancer's address, an older external IP, a node port", async () => {
+    it("CLAIM-05: an external IP does not take another Service's balancer address, older external IP or node port", async () => {
       const own = on.addressesOf("node1");
       const evil = on.pod("evil");
       const all = (pair: Pair): readonly Flow[] =>
         [...askers(), on.nodes.router].flatMap((from) => on.flows(from, pair, { transports }));
-      // Its name is the first, and it is the younger one.
+      // The evil Service is the first by name, and the younger one.
       const taking = (pair: Pair): string =>
         madeIn("2026", serviceManifest("evil", textsOf(OTHER_IPS), on.at(evil), { externalIPs: textsOf(pair) }));
       const serving = (spec: Readonly<Record<string, unknown>>, nodePort?: number): string =>
@@ -176,7 +176,7 @@ for (const bridgeNetfilter of [true, false]) {
       const node = nodeManifest("node1", textsOf(own));
       on.here.restart({ protection: protecting([]) });
       for (const [pair, web] of cases) {
-        // It gets an address that nobody else has; then it loses it to whoever has it by right, in either order.
+        // The evil Service gets an address that no other Service has, and loses it to the rightful one in either order.
         on.here.apply(`${taking(pair)}${node}`);
         await on.reach(all(pair), [evil]);
         on.here.apply(`${taking(pair)}${web}${node}`);
@@ -186,7 +186,8 @@ for (const bridgeNetfilter of [true, false]) {
         await on.reach(all(pair), [on.near]);
         for (const protocol of transports) await on.reach(flows(OTHER_IPS, protocol), [evil]);
       }
-      // Without our defence: the first by name where no age is known, and before all node ports where no Node's address is.
+      // Where no age is known, the first Service by name has the address. Where no Node's address is known, an external
+      // IP comes before all node ports.
       const [, [, older], [, port]] = cases;
       on.here.apply(withoutAge(`${taking(BALANCER)}${older}`));
       await on.reach(all(BALANCER), [evil]);
@@ -197,7 +198,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("CLAIM-01: a load balancer's own address keeps every port, also protected ones of nodes", async () => {
+    it("CLAIM-01: a load balancer's own address keeps every port, also ports that are protected on nodes", async () => {
       const own = textsOf(on.addressesOf("node1"));
       const ports = [{ protocol: "TCP", port: SERVICE_PORT, owner: "the kubelet" }] as const;
       on.here.restart({ protection: protecting([], { ports }) });

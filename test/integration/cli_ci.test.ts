@@ -57,7 +57,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  it("CI-01: the programs that hooks and action name exist and can be executed, and their options are ours", () => {
+  it("CI-01: the programs of the hooks exist, are executable and accept the arguments that the hooks pass", () => {
     const hooks = parse(readFileSync(path.join(PROJECT, ".pre-commit-hooks.yaml"), "utf8")) as readonly {
       id: string;
       entry: string;
@@ -75,7 +75,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
     }
   });
 
-  it("CI-02: no input of the action is pasted into a script: each is a variable of the environment, which the step reads", () => {
+  it("CI-02: the action inserts no input into a script: its step reads each input from an environment variable", () => {
     const { inputs, runs } = parse(readFileSync(path.join(PROJECT, "action.yml"), "utf8")) as {
       inputs: Record<string, unknown>;
       runs: { steps: readonly { run?: string; env?: Record<string, string> }[] };
@@ -91,7 +91,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
     for (const [name] of env) assert.ok(script.includes(name), name);
   });
 
-  it("CI-03: lint leaves SARIF and fails with the exit code of the findings", () => {
+  it("CI-03: the action's lint writes SARIF and fails with the exit code of the findings", () => {
     const fine = action({ INPUT_COMMAND: "lint", INPUT_ARGS: "--fail-on\nerror" });
     assert.equal(fine.status, 0, fine.err);
     const report = readFileSync(path.join(directory, "drawbridge-report.sarif"), "utf8");
@@ -103,7 +103,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
     assert.match(bad.out, /selects-nothing/);
   });
 
-  it("CI-04: diff compares with the base commit and writes Markdown for the summary; it fails only where that is asked for", () => {
+  it("CI-04: the action's diff compares with the base commit, writes Markdown for the summary, and fails only on request", () => {
     const shown = action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD" });
     assert.equal(shown.status, 0, shown.err);
     assert.match(shown.out, /\| removed \| .*`shop\/db` \| `all` \|/);
@@ -115,7 +115,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
     assert.deepEqual([same.status, same.out], [0, "**No difference in what may be sent.**\n"], same.err);
   });
 
-  it("CI-04: a base that is not a commit, or an input with shell in it, is an error and is not executed", () => {
+  it("CI-04: a base that is not a commit, or an input that contains shell code, is an error and is not executed", () => {
     const unknown = action({ INPUT_COMMAND: "diff", INPUT_BASE: "0123456789" });
     assert.deepEqual(
       [unknown.status, /is not a commit of this repository; fetch it first/.test(unknown.err)],

@@ -80,7 +80,7 @@ describe("the built program and a running cluster", function () {
     writeFileSync(path.join(directory, "config"), JSON.stringify(config));
   }
 
-  it("CLUSTER-10: a copy of the program reads it by the kubeconfig kubectl takes", async () => {
+  it("CLUSTER-10: a copy of the program reads the cluster by the kubeconfig that kubectl takes", async () => {
     writeKubeconfig(TOKEN);
     const matrix = ["policy", "matrix", "--quiet", "--by", "pod", "--port", "8080/TCP", "-o", "json"];
     const ofCluster = await run([...matrix, "--cluster"]);
@@ -89,7 +89,7 @@ describe("the built program and a running cluster", function () {
     assert.deepEqual(ofCluster, ofFiles);
   });
 
-  it("CLUSTER-10: what goes wrong there is one line and exit code 3", async () => {
+  it("CLUSTER-10: a refused request to the cluster is one line on stderr and exit code 3", async () => {
     writeKubeconfig("another");
     const { code, out, err } = await run(["policy", "lint", "--cluster"]);
     assert.deepEqual([code, out], [3, ""]);
@@ -99,8 +99,8 @@ describe("the built program and a running cluster", function () {
     );
   });
 
-  it("CLUSTER-10: help and files are read without what speaks to a cluster", async () => {
-    // V8 writes down which scripts it has read.
+  it("CLUSTER-10: the program does not load the Kubernetes client for help and for files", async () => {
+    // V8 records which scripts it has read.
     const environment = { NODE_V8_COVERAGE: path.join(directory, "coverage") };
     for (const args of [
       ["policy", "matrix", "--help"],
@@ -123,6 +123,6 @@ describe("the built program and a running cluster", function () {
     const speaking = all.filter((name) =>
       readFileSync(path.join(path.dirname(program), name), "utf8").includes("kubernetes-client-javascript"),
     );
-    assert.equal(speaking.length, 1, "it is in a chunk of its own");
+    assert.equal(speaking.length, 1, "the client is in a chunk of its own");
   });
 });

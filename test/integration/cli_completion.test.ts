@@ -7,7 +7,7 @@ import process from "node:process";
 import { CLI_DIRECTORY } from "../support/cli_program.ts";
 import { requireProgram } from "../support/privilege.ts";
 
-/** What is typed, and what the shell makes of the last word; several are what it offers. */
+/** Typed lines, each with the words to which the shell completes the last word, or which it offers. */
 const CASES: readonly (readonly [typed: string, offered: readonly string[]])[] = [
   ["drawbridge policy matr", ["matrix"]],
   ["drawbridge policy matrix --by name", ["namespace"]],
@@ -44,10 +44,10 @@ describe("completion in real shells", function () {
     return stdout.split("\n").filter((line) => line !== "");
   }
 
-  it("CLI-07: bash", function () {
+  it("CLI-07: bash completes subcommands, options, values and file names", function () {
     requireProgram(this, "bash");
     for (const [typed, offered] of CASES) {
-      // Cut as bash does it.
+      // bash splits words like this.
       const words = typed.split(/ |(=)/).filter((word) => word !== undefined);
       const script = `
         source <(drawbridge completion bash)
@@ -63,7 +63,7 @@ describe("completion in real shells", function () {
     }
   });
 
-  it("CLI-07: zsh", function () {
+  it("CLI-07: zsh completes subcommands, options, values and file names", function () {
     requireProgram(this, "zsh");
     for (const [typed, offered] of CASES) {
       const [shown = ""] = run("zsh", ["-f", "-c"], typedInZsh(typed));
@@ -72,7 +72,7 @@ describe("completion in real shells", function () {
     }
   });
 
-  it("CLI-07: fish", function () {
+  it("CLI-07: fish completes subcommands, options, values and file names", function () {
     requireProgram(this, "fish");
     for (const [typed, offered] of CASES) {
       const script = `drawbridge completion fish | source; complete -C ${quoted(typed)}`;
@@ -92,7 +92,7 @@ describe("completion in real shells", function () {
   });
 });
 
-/** A zsh that is typed into: a Tab, then a key that shows the line. */
+/** Returns a script that types a line into an interactive zsh, then a Tab, then a key that shows the line. */
 function typedInZsh(typed: string): string {
   return `
     zmodload zsh/zpty

@@ -13,7 +13,7 @@ import { requireProgram } from "../support/privilege.ts";
 
 const IMAGES = "docs/images";
 const SIZE = [1280, 860] as const;
-/** Names of files that would run something if they were not escaped. */
+/** File names that would run a script if they were not escaped. */
 const ATTACKS = [
   `<img src=x onerror="window.attacked=1">`,
   `</script><script>window.attacked=1</script>`,
@@ -62,7 +62,7 @@ describe("the page of -o html in Chromium", function () {
   };
   const textOf = (page: Page, selector: string): Promise<unknown> =>
     page.ask(`document.querySelector(${JSON.stringify(selector)}).textContent`);
-  /** The pictures of the documents; UPDATE_GOLDEN=1 makes them again. */
+  /** Compares the size of a picture with the one in the documents. UPDATE_GOLDEN=1 writes the picture again. */
   const keep = (name: string, png: Buffer): void => {
     assert.equal(png.subarray(1, 4).toString(), "PNG");
     const file = path.join(IMAGES, name);
@@ -75,7 +75,7 @@ describe("the page of -o html in Chromium", function () {
   };
   const cell = (from: string, to: string): string => `td button[aria-label^="${from} → ${to}:"]`;
 
-  it("PAGE-01: the heat map of a matrix shows each pair, and a click on a cell its explanation, with file and line", async () => {
+  it("PAGE-01: the heat map of a matrix shows each pair, and a click on a cell shows its explanation with file and line", async () => {
     const page = await open(await run(["policy", "matrix", "-f", "shop"]));
     assert.equal(await page.ask(`document.querySelectorAll("#heat tbody tr").length`), 15);
     await page.click(cell("shop/deployment/frontend", "shop/deployment/cart"));
@@ -94,7 +94,7 @@ describe("the page of -o html in Chromium", function () {
     assert.deepEqual(page.messages, []);
   });
 
-  it("PAGE-02: searching narrows rows and columns, and the view by namespace leads to the pairs of its cells", async () => {
+  it("PAGE-02: searching narrows rows and columns, and a click on a cell of the view by namespace shows the cell's pairs", async () => {
     const page = await open(await run(["policy", "matrix", "-f", "shop"]));
     const sizes = (): Promise<unknown> =>
       page.ask(
@@ -116,7 +116,7 @@ describe("the page of -o html in Chromium", function () {
     assert.match(String(await textOf(page, "#why")), /shop → payments1 of 8 pairs: something is allowed/);
   });
 
-  it("PAGE-03: a page of diff lists what opens and closes, and its cells have the reasons before and after", async () => {
+  it("PAGE-03: the page of a diff lists what opens and closes, and its cells show the reasons before and after", async () => {
     const files = fixtureFiles("tenants");
     const page = await open(await run(["policy", "diff", "tenants/before", "tenants/after"], files));
     assert.deepEqual(
@@ -139,7 +139,7 @@ describe("the page of -o html in Chromium", function () {
     assert.equal(await tried.ask(`document.querySelectorAll("#changes details.opens").length > 0`), true);
   });
 
-  it("PAGE-04: a page asks the network for nothing, and says nothing on the console", async () => {
+  it("PAGE-04: a page makes no request to the network, and writes nothing to the console", async () => {
     for (const args of [
       ["policy", "matrix", "-f", "shop"],
       ["policy", "matrix", "-f", "shop", "--by", "pod"],
@@ -151,7 +151,7 @@ describe("the page of -o html in Chromium", function () {
     }
   });
 
-  it("PAGE-05: file names that would be scripts are text; where they are not escaped they run, but for the page's policy", async () => {
+  it("PAGE-05: file names that contain scripts are shown as text, and the page's policy blocks them if they are not escaped", async () => {
     const isAttacked = async (html: string): Promise<unknown> => {
       const page = await open(html);
       for (const selector of ["td button", "#by"]) await page.click(selector);

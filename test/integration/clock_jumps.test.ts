@@ -8,10 +8,13 @@ import { ApiNode, slice } from "../support/api_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const HOUR = 3_600_000;
-/** Several jumps within each thing that is waited for. */
+/** The time between two jumps, short enough for several jumps within each wait. */
 const PERIOD_MILLISECONDS = 300;
 
-/** Sets the wall clock of the process that reads it on by an hour, back by two, on by one, and so on; the monotonic clock goes on. */
+/**
+ * A script that sets the wall clock of its process forward by an hour, back by two, forward by one, and so on. It does
+ * not change the monotonic clock.
+ */
 const JUMPS = `
 const RealDate = Date;
 const shifts = [0, ${HOUR}, -${HOUR}];
@@ -29,7 +32,7 @@ globalThis.Date = class extends RealDate {
 };
 `;
 
-/** The pace of Events is one of the things that go by a clock. */
+/** How many Events the test waits for, since the pace of Events depends on a clock. */
 const OTHER_EVENTS = 12;
 
 const DENY = {
@@ -39,7 +42,7 @@ const DENY = {
   spec: { podSelector: { matchLabels: { app: "second" } }, ingress: [] },
 } satisfies RawObject;
 
-describe("a daemon whose wall clock is set back and on by an hour all the time", function () {
+describe("a daemon whose wall clock is set forward and back by an hour all the time", function () {
   this.timeout(120_000);
   let node: ApiNode;
 
@@ -54,7 +57,7 @@ describe("a daemon whose wall clock is set back and on by an hour all the time",
     node?.lab.destroy();
   });
 
-  /** Whether something holds within the seconds that it takes with a clock that is not set. */
+  /** Asserts that something holds within the seconds that it takes when the clock does not jump. */
   async function within(seconds: number, what: string, holds: () => Promise<boolean>): Promise<void> {
     const end = performance.now() + seconds * 1000;
     while (!(await holds())) {
@@ -63,7 +66,7 @@ describe("a daemon whose wall clock is set back and on by an hour all the time",
     }
   }
 
-  it("DAEMON-09: what it does is neither hastened nor delayed, and each Event comes once", async () => {
+  it("DAEMON-09: jumps of the wall clock neither hasten nor delay what the daemon does, and it sends each Event once", async () => {
     const preload = `${node.directory}/jumps.cjs`;
     writeFileSync(preload, JUMPS);
     node.start(undefined, [`--require=${preload}`]);
@@ -74,7 +77,7 @@ describe("a daemon whose wall clock is set back and on by an hour all the time",
     await within(10, "another endpoint", async () => (await node.answer()) === "second");
     await node.server.apply(DENY);
     await within(10, "a policy", async () => (await node.answer()) === "");
-    // The server answers with an error, which is a pause, and all is listed again.
+    // The server answers with an error, so the daemon pauses and lists everything again.
     await node.server.tell({ type: "compact" });
     await node.server.tell({ type: "strike", fault: { type: "error", status: 410 } });
     await node.server.apply({ ...DENY, spec: { podSelector: { matchLabels: { app: "nobody" } } } });

@@ -25,7 +25,7 @@ interface Party {
   readonly addresses: readonly Address[];
 }
 
-/** A Node object; without its pod CIDRs of a family where that is not wanted. */
+/** Returns a Node object with the node's pod CIDRs of the given families. */
 function nodeObject({ node, podCidrs, addresses }: WiredNode, families: readonly number[] = [4, 6]): string {
   const cidrs = podCidrs.filter(({ address }) => families.includes(familyOf(address)));
   return JSON.stringify({
@@ -37,7 +37,7 @@ function nodeObject({ node, podCidrs, addresses }: WiredNode, families: readonly
   });
 }
 
-describe("pods out of the cluster", function () {
+describe("pods that send to addresses in and outside the cluster", function () {
   this.timeout(120_000);
   let lab: Lab;
   let nodes: TwoNodes;
@@ -73,7 +73,7 @@ describe("pods out of the cluster", function () {
     lab?.destroy();
   });
 
-  /** The router knows the way to the pods of both nodes. */
+  /** Starts the daemon with a setting, without encapsulation: the router has routes to the pods of both nodes. */
   async function startWith(setting: string): Promise<DaemonProcess> {
     const file = `${lab.scratch}/policyd.yaml`;
     const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nencapsulation: never\n";
@@ -90,7 +90,7 @@ describe("pods out of the cluster", function () {
     return { namespace, addresses: ips.map(({ address }) => parseCidr(address).address) };
   }
 
-  /** As whom the pod is seen there, in each family: as itself, as its node, or as somebody else. */
+  /** Returns what a party sees as the pod's source in each family: the pod itself, its node, or another address. */
   async function seenAs(to: Party): Promise<readonly string[]> {
     const flows = to.addresses.flatMap((address) =>
       TRANSPORTS.map((protocol): Flow => ({ protocol, from: pod.namespace, to: { address, port: PORT } })),
@@ -108,14 +108,14 @@ describe("pods out of the cluster", function () {
     return [...new Set(seen)];
   }
 
-  /** Until the rules have a text, or no longer have it. */
+  /** Waits until the rules have a text, or no longer have it. */
   async function rulesHave(text: string, isThere = true): Promise<void> {
     const holds = (): boolean =>
       nodes.node1.node.exec("nft", ["list", "table", "inet", "drawbridge"]).includes(text) === isThere;
     await daemon.statusWhen(holds, `${text} ${isThere ? "in" : "out of"} the rules`);
   }
 
-  it("POD-19: is seen outside with the node's address, and in the cluster with its own", async () => {
+  it("POD-19: a pod is seen with its node's address outside the cluster, and with its own in the cluster", async () => {
     assert.deepEqual(await seenAs(outside), ["IPv4 node", "IPv6 node"]);
     for (const [name, party] of Object.entries({ neighbour, remote, own: own(), other: other() })) {
       assert.deepEqual(await seenAs(party), ["IPv4 pod", "IPv6 pod"], name);
@@ -127,7 +127,7 @@ describe("pods out of the cluster", function () {
     }
   });
 
-  it("POD-19: follows the nodes, and hides nothing of a family whose pod networks nobody knows", async () => {
+  it("POD-19: the masquerade of pods follows the Nodes, and leaves out a family whose pod networks are unknown", async () => {
     policyd.put("node2.json", "");
     await rulesHave("10.244.2", false);
     assert.deepEqual(await seenAs(remote), ["IPv4 node", "IPv6 node"]);
@@ -141,7 +141,7 @@ describe("pods out of the cluster", function () {
     assert.deepEqual(await seenAs(remote), ["IPv4 pod", "IPv6 pod"]);
   });
 
-  it("POD-19: keeps the pod's address where the configuration says so, and everywhere with masquerade: false", async () => {
+  it("POD-19: a pod keeps its own address towards nonMasqueradeCIDRs, and everywhere with masquerade: false", async () => {
     const settings = [
       ['nonMasqueradeCIDRs: ["192.0.2.0/24"]', ["IPv4 pod", "IPv6 node"]],
       ['nonMasqueradeCIDRs: ["::/0"]', ["IPv4 node", "IPv6 pod"]],
@@ -151,13 +151,13 @@ describe("pods out of the cluster", function () {
       await policyd.kill();
       daemon = await startWith(setting);
       await rulesHave("kept_networks4", setting !== "masquerade: false");
-      // The rules of the daemon before are there until then.
+      // The rules of the previous daemon are there until then.
       await rulesHave("192.0.2.0/24", setting.includes("192"));
       assert.deepEqual(await seenAs(outside), expected, setting);
     }
   });
 
-  it("POD-19 SVC-13: a Service's endpoint in the cluster sees the pod, one outside of it the node", async () => {
+  it("POD-19 SVC-13: a Service's endpoint in the cluster sees the pod's address, and an endpoint outside sees the node's", async () => {
     const service = (name: string, clusterIp: string, endpoint: Address, family: 4 | 6): readonly object[] => [
       {
         apiVersion: "v1",

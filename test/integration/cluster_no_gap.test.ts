@@ -19,7 +19,7 @@ import type { Knocks, LoadReport } from "../support/services/steady_load.ts";
 import { readKnocks, readReport, SteadyProcess } from "../support/services/steady_load.ts";
 
 const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
-/** Beside the upgrade and the downgrade. */
+/** How often a daemon is ended, not counting the upgrade and the downgrade. */
 const KILLS = IS_FULL ? 30 : 4;
 const FLOWS = 100;
 const CONNECTIONS_PER_SECOND = IS_FULL ? 1000 : 200;
@@ -70,21 +70,22 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
     return started;
   }
 
-  /** A pod on each node. */
+  /** Creates a pod on each node. */
   async function podsOf(name: string, labels: Readonly<Record<string, string>>): Promise<readonly ClusterPod[]> {
     return await Promise.all(
       nodes.map(({ name: node }) => cluster.createPod({ name: `${name}-${node}`, labels, node })),
     );
   }
 
-  /** Strangers are kept out of the servers from here on; that the servers would see them has shown before. */
+  /** Applies the policy that keeps strangers out of the servers, after showing that strangers get in without it. */
   async function isolate(): Promise<void> {
     for (const server of servers) countAt(server, clients, strangers);
     const entries = strangers.flatMap((from) =>
       servers.flatMap((to) => FAMILIES.map((family) => flowTo(from, to, family))),
     );
     await probes.untilReached(entries);
-    for (const server of servers) assert.ok(receivedBy(server).forbidden > 0, "strangers are seen where they get in");
+    for (const server of servers)
+      assert.ok(receivedBy(server).forbidden > 0, "the count of forbidden packets includes strangers that get in");
     await cluster.apply(POLICY);
     await probes.untilRefused(entries);
     for (const server of servers) startAnew(server);
@@ -113,7 +114,7 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
       assert.equal(answered, 0);
       assert.ok(attempts > KILLS * 10, `${attempts} attempts`);
     }
-    assert.equal(cluster.fabric.droppedPackets(), 0, "no packet has lost its way");
+    assert.equal(cluster.fabric.droppedPackets(), 0, "the router drops no packet");
   }
 
   function assertChanged(counts: ChurnCounts): void {
@@ -122,7 +123,7 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
     assert.ok(least > KILLS, JSON.stringify(counts));
   }
 
-  it(`FLEET-03 SVC-12: ${FLOWS} flows and ${CONNECTIONS_PER_SECOND} connections a second: none is reset or refused, and no forbidden packet passes, in ${KILLS} ends, an upgrade and a downgrade, at ${CHANGES_PER_SECOND} changes a second`, async () => {
+  it(`FLEET-03 SVC-12: in ${KILLS} ends of daemons, an upgrade and a downgrade none of ${FLOWS} flows and ${CONNECTIONS_PER_SECOND} connections a second is reset or refused and no forbidden packet passes, at ${CHANGES_PER_SECOND} changes a second`, async () => {
     console.log(`      seed ${seed}`);
     await cluster.apply(SERVICE);
     await isolate();
@@ -131,7 +132,7 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
     const changes = new Churn({ cluster, service, servers, nodes: names, random, perSecond: CHANGES_PER_SECOND });
     const restarts = new Restarts(nodes, random);
     try {
-      // With its first endpoints; before it has any, connections to it are refused.
+      // The load begins once the Service has endpoints: before, connections to it are refused.
       await probes.untilReached(clients.flatMap(({ pod: from }) => VIPS.map((host) => flowToService(from, host))));
       const targets = VIPS.flatMap((host) => [host, String(SERVICE_PORT)]);
       const load = ["load", String(FLOWS / 2), String(CONNECTIONS_PER_SECOND / 2), ...targets];

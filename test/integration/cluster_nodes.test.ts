@@ -17,15 +17,15 @@ import { ours } from "../support/routes/route_lab.ts";
 const VIPS = { 4: parseAddress("10.96.0.10"), 6: parseAddress("fd00:96::10") };
 const SERVICE_PORT = 80;
 const NODE_PORT = 30_080;
-/** DNS, etcd, the API server, the kubelet, and a node port of none of our Services. */
+/** Ports of DNS, etcd, the API server and the kubelet, and a node port that no Service of this test has. */
 const CLUSTER_PORTS = [53, 2379, 2380, 6443, 10_250, 30_999];
 
-describe("three nodes, each with a policyd that may do no more than the DaemonSet's", function () {
+describe("three nodes, each with a policyd that has only the rights of the DaemonSet", function () {
   this.timeout(120_000);
   let cluster: Cluster;
   let probes: ClusterProbes;
   let nodes: readonly ClusterNode[] = [];
-  /** One on each node. */
+  /** The pods of the Service, one on each node. */
   let web: readonly ClusterPod[] = [];
 
   before(async function () {
@@ -58,7 +58,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     return { address: VIPS[family], port: SERVICE_PORT };
   }
 
-  it("FLEET-01 DEPLOY-05 SVC-25: each has NET_ADMIN alone, a read-only root and the profile, and found the API server without Services", () => {
+  it("FLEET-01 DEPLOY-05 SVC-25: each daemon has only NET_ADMIN, a read-only root and the profile, and finds the API server without Services", () => {
     for (const { daemon } of nodes) {
       const status = readFileSync(`/proc/${daemon.child.pid}/status`, "utf8");
       const field = (name: string): string | undefined => new RegExp(`^${name}:\\s*(\\S+)$`, "m").exec(status)?.[1];
@@ -73,7 +73,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     }
   });
 
-  it("POD-03 POD-04 POD-17 POD-21: pods have their node's addresses; pods and nodes reach each other by their own, in both families", async () => {
+  it("POD-03 POD-04 POD-17 POD-21: pods have addresses of their node's CIDRs, and pods and nodes see each other's own addresses", async () => {
     const all = [...web, ...nodes];
     const pairs = all.flatMap((from) => all.filter((to) => to !== from).map((to) => [from, to] as const));
     const local = pairs.filter(([from, to]) => nodeName(from) === nodeName(to));
@@ -83,7 +83,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
         assert.ok(cidrContains(parseCidr(nodes[index]?.podCidrs[i] ?? ""), addressOf(pod, family)));
       }
     }
-    // A node is seen by its pods as their gateway.
+    // Pods see their own node with their gateway's address.
     for (const family of FAMILIES) {
       await probes.untilReached(local.map(([from, to]) => flowTo(from, to, family)));
       const results = await probes.untilReached(remote.map(([from, to]) => flowTo(from, to, family)));
@@ -94,10 +94,10 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     }
     const dropped = cluster.fabric.droppedPackets();
     await probes.untilReached(remote.map(([from, to]) => flowTo(from, to, 4)));
-    assert.equal(cluster.fabric.droppedPackets(), dropped, "no packet with a pod's address meets the router");
+    assert.equal(cluster.fabric.droppedPackets(), dropped, "the router sees no packet with a pod's address");
   });
 
-  it("FLEET-01 SVC-19: a Service's pods of all nodes answer pods and nodes everywhere, by its addresses and by node ports", async () => {
+  it("FLEET-01 SVC-19: a Service's pods on all nodes answer every pod and node at its addresses, and the outside at node ports", async () => {
     for (const family of FAMILIES) {
       for (const from of [...web.map(({ pod }) => pod), ...nodes.map(({ namespace }) => namespace)]) {
         await probes.untilAnsweredBy(from, vip(family), web);
@@ -109,7 +109,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     }
   });
 
-  it("FLEET-01 SVC-01: pods come and go, and every node sends to those that are there", async () => {
+  it("FLEET-01 SVC-01: when pods of a Service come and go, every node sends to exactly the pods that are there", async () => {
     const [first, , last] = web;
     assert.ok(first !== undefined && last !== undefined);
     const another = await startPod("web-another", "node2", { app: "web" });
@@ -177,7 +177,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     await probes.untilReached(FAMILIES.map((family) => flowTo(first, second, family)));
   });
 
-  it("PORT-02: the daemon listens on its documented ports, which are nobody else's", () => {
+  it("PORT-02: the daemon listens only on its documented ports, which are neither the cluster's ports nor node ports", () => {
     const documented = readFileSync("docs/configuration.md", "utf8");
     for (const { namespace, daemon } of nodes) {
       const lines = namespace.exec("ss", ["-Hltnp"]).split("\n");
@@ -238,7 +238,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     await probes.untilReached(web.flatMap((from) => web.filter((to) => to !== from).map((to) => flowTo(from, to, 4))));
   });
 
-  it("FLEET-01 DEPLOY-03: of all that was asked nothing was refused by the manifest's rights, and no daemon has a problem", async () => {
+  it("FLEET-01 DEPLOY-03: the rights of the manifest cover every request of the daemons, and no daemon reports a problem", async () => {
     assert.deepEqual(await cluster.refused(), []);
     for (const { daemon, name } of nodes) {
       assert.deepEqual(daemon.status().problems, [], name);
@@ -247,7 +247,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
   });
 });
 
-/** The ruleset without the counts of connections, which go a day after the last one to an endpoint. */
+/** Returns the ruleset without the counts of connections, which end a day after the last one to an endpoint. */
 function claimedRules(namespace: LabNamespace): string {
   return namespace.exec("nft", ["list", "ruleset"]).replaceAll(/^\tset connections[46] \{.*?^\t\}$/gms, "");
 }
@@ -273,7 +273,7 @@ function serviceObject(): RawObject {
   };
 }
 
-/** Of the pods with app=db of the namespace shop. */
+/** Returns a policy for the pods with app=db in the namespace shop. */
 function policy(name: string, spec: Readonly<Record<string, unknown>>): RawObject {
   return {
     apiVersion: "networking.k8s.io/v1",

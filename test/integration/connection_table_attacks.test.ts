@@ -4,7 +4,7 @@ import { createLab } from "../lab/lab.ts";
 import { ATTACK_PORTS, CrowdedNode, PORTS } from "../support/crowded_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** Milliseconds after the pods' ADDs, in which the daemon comes to rest. */
+/** The milliseconds after the pods' ADDs in which the daemon comes to rest. */
 const REST_MILLISECONDS = 10_000;
 
 /** Runs the attack's steps on a node of their own. */
@@ -30,7 +30,7 @@ describe("a table of connections that pods fill together", function () {
     requireKernel(this);
   });
 
-  it("GUARD-08 MEM-02: without a limit four addresses of two pods with an accomplice keep a third pod from connecting; with shares they do not, and within a minute the daemon has its memory back", async () => {
+  it("GUARD-08 MEM-02: without a limit four addresses of two pods keep a third pod from connecting, with shares they do not; the daemon frees its memory", async () => {
     await on("crowd-open", { connectionLimit: 0 }, async (node) => {
       assert.ok(node.capacity <= 4 * PORTS + 1000, `nf_conntrack_max is ${node.capacity}; expected 262144 at most`);
       assert.equal(await node.answered(), 80);

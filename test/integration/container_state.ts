@@ -8,7 +8,7 @@ import type { WiredNode } from "../lab/topology.ts";
 
 const SCOPE_UNIVERSE = 0;
 
-/** What is there of one container: all that one DEL must take away. */
+/** The state that one container has on the node, all of which one DEL must remove. */
 export interface ContainerState {
   /** Names of the links in the pod. */
   readonly links: readonly string[];
@@ -20,9 +20,10 @@ export interface ContainerState {
 }
 
 /**
- * Reads it by netlink and files alone, within a millisecond or two: for tests that may not block while calls run.
+ * Reads the state of a container by netlink and files only. It takes a millisecond or two, for tests that may not block
+ * while calls run.
  *
- * @param addresses those whose neighbour entries are looked for, with or without prefix length
+ * @param addresses the addresses whose neighbour entries to read, with or without prefix length
  */
 export function containerState(
   { node }: WiredNode,
@@ -46,7 +47,7 @@ export function containerState(
   };
 }
 
-/** The global addresses in a pod, by the kernel, as "10.244.1.2/32". */
+/** Returns the global addresses that the kernel has in a pod, as "10.244.1.2/32". */
 export function podAddresses(pod: LabPod): readonly string[] {
   return pod.route
     .dump(dumpAddresses())
@@ -62,7 +63,7 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
-/** Empty when the file has gone meanwhile. */
+/** Returns the text of a file, empty when the file has gone meanwhile. */
 function contentOf(file: string): string {
   try {
     return readFileSync(file, "utf8");

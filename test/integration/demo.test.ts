@@ -24,7 +24,7 @@ import {
 } from "../support/demo_result.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** The process ids of a demo's daemons, by the directory of its lab in their command lines. */
+/** Returns the process ids of a demo's daemons, found by the directory of its lab in their command lines. */
 function daemonsOf({ pid }: ChildProcess): readonly number[] {
   const isDaemonOfIt = (id: string): boolean => commandLine(id).includes(`--config=${os.tmpdir()}/dbl-${pid}-`);
   return readdirSync("/proc")
@@ -32,7 +32,7 @@ function daemonsOf({ pid }: ChildProcess): readonly number[] {
     .map(Number);
 }
 
-/** Empty for a process that has ended. */
+/** Returns the command line of a process, empty when the process has ended. */
 function commandLine(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8");
@@ -42,14 +42,14 @@ function commandLine(pid: string): string {
 }
 
 describe("the demo", function () {
-  // Fifteen seconds as a rule; the kernel's rcu_barrier under every link removal can take eight more.
+  // A demo takes fifteen seconds as a rule; the kernel's rcu_barrier at every link removal can take eight more.
   this.timeout(240_000);
 
   before(function () {
     requireKernel(this);
   });
 
-  it("POD-01 POD-03 POD-04 POD-05 POD-06 POD-22 DP-09 GUARD-01 GUARD-06: all pods reach all others, Services their pods, unchanged, and nothing is left", () => {
+  it("POD-01 POD-03 POD-04 POD-05 POD-06 POD-22 DP-09 GUARD-01 GUARD-06: all pods and Services are reached with sources unchanged, and nothing is left", () => {
     const { exitCode, result } = runDemo();
     assertServicesAsExpected(result.services);
     assertServicesAsExpected(result.harm.services);
@@ -78,7 +78,7 @@ describe("the demo", function () {
     assert.deepEqual([exitCode, result.isAsExpected], [0, true]);
   });
 
-  it("shows exactly the IPv4 cells between node1 and node2's pods red while that route is removed, and the daemon puts it back", () => {
+  it("the demo shows exactly the IPv4 cells between node1 and node2's pods red when their route is removed, and the daemon restores it", () => {
     const { exitCode, result } = runDemo("--break", "route");
     assert.equal(exitCode, 1);
     assert.equal(result.isAsExpected, false);
@@ -92,7 +92,7 @@ describe("the demo", function () {
       ["tcp", "udp", "icmp", "sctp"].map((protocol) => keyOf({ ...pair, family: 4, protocol })),
     );
     assert.deepEqual(result.differences.map(keyOf).toSorted(), red.toSorted());
-    // What pod-d sends to external IPs leaves with node2's own address.
+    // Packets of pod-d to external IPs leave with node2's own address.
     const redServices = {
       ClusterIP: CLIENTS,
       "ClusterIP, UDP": CLIENTS,
@@ -112,7 +112,7 @@ describe("the demo", function () {
     assert.deepEqual(Object.values(result.leftovers).flat(), []);
   });
 
-  it("shows exactly the spoofed packets red while the guard is removed, and the daemon puts it back", () => {
+  it("the demo shows exactly the spoofed packets red when the guard is removed, and the daemon restores it", () => {
     const { exitCode, result } = runDemo("--break", "guard");
     assert.equal(exitCode, 1);
     assert.equal(result.isAsExpected, false);
@@ -157,7 +157,7 @@ describe("the demo", function () {
       red: { "ClusterIP, affinity": CLIENTS },
     },
   ] as const) {
-    it(`shows exactly ${what} red while ${name} is removed, and the daemons put it back`, () => {
+    it(`the demo shows exactly ${what} red when ${name} is removed, and the daemons restore it`, () => {
       const { exitCode, result } = runDemo("--break", name);
       assert.equal(exitCode, 1);
       assert.equal(result.isAsExpected, false);
@@ -170,12 +170,12 @@ describe("the demo", function () {
     });
   }
 
-  it("POL-02: shows exactly what ingress policies deny red while no pod has its profile, and the daemons put it back", () => {
+  it("POL-02: the demo shows exactly what ingress policies deny red when no pod has its profile, and the daemons restore them", () => {
     const { exitCode, result } = runDemo("--break", "policy");
     assert.equal(exitCode, 1);
     assert.equal(result.isAsExpected, false);
     assert.match(result.broken ?? "", /map inet drawbridge-policy ingress4/);
-    // pod-a's egress policy goes on to hold it to UDP.
+    // pod-a's egress policy still allows only UDP.
     const red = result.policies.expected
       .filter(({ reached, source, protocol }) => !reached && (source !== "pod-a" || protocol === "udp"))
       .map(keyOf);
@@ -186,7 +186,7 @@ describe("the demo", function () {
     assert.deepEqual(Object.values(result.leftovers).flat(), []);
   });
 
-  /** A demo in a process of its own, once both its daemons run. */
+  /** Starts a demo in a process of its own, and waits until both its daemons run. */
   async function startedDemo(): Promise<{ readonly demo: ChildProcess; readonly daemons: readonly number[] }> {
     const demo = spawn(process.execPath, [DEMO], { stdio: ["ignore", "ignore", "pipe"] });
     const isUp = (): boolean => demo.exitCode !== null || daemonsOf(demo).length === 2;
@@ -205,7 +205,7 @@ describe("the demo", function () {
   }
 
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    it(`${signal} takes daemons and namespaces away, too`, async () => {
+    it(`${signal} ends the demo with its daemons and removes its namespaces`, async () => {
       const { demo } = await startedDemo();
       demo.kill(signal);
       const ended: unknown[] = await once(demo, "exit");
@@ -214,7 +214,7 @@ describe("the demo", function () {
     });
   }
 
-  it("a daemon that dies fails the demo in one sentence, and nothing is left", async () => {
+  it("the demo fails with one sentence when a daemon dies, and nothing is left", async () => {
     const { demo, daemons } = await startedDemo();
     let words = "";
     demo.stderr?.setEncoding("utf8").on("data", (text: string) => (words += text));
@@ -225,7 +225,7 @@ describe("the demo", function () {
     await assertNothingLeft(demo);
   });
 
-  it("prints tables without colour codes into a pipe, and one red line for the removed guard", () => {
+  it("the demo prints tables without colour codes into a pipe, and one red line for the removed guard", () => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [DEMO, "--break", "guard"], { encoding: "utf8" });
     assert.equal(status, 1, stderr);
     assert.match(stdout, /pod-f/);
