@@ -16,7 +16,7 @@ const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
 const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");
 const HTTP = { name: "http", protocol: "TCP", port: 80, targetPort: 8080 } as const;
 
-describe("CoreDNS behind a cluster IP", function () {
+describe("CoreDNS at a cluster IP", function () {
   this.timeout(120_000);
   let cluster: SmallCluster | undefined;
   let server: ApiServerProcess | undefined;
@@ -28,7 +28,7 @@ describe("CoreDNS behind a cluster IP", function () {
     await cluster?.close();
   });
 
-  it("DNS-01 DNS-02 DNS-03 ENV-03: follows the API by its cluster IP, and finds Services and pods for both nodes", async function () {
+  it("DNS-01 DNS-02 DNS-03 ENV-03: CoreDNS watches the API server at its cluster IP, and resolves Services and pods for both nodes", async function () {
     requireKernel(this);
     const file = requireCoreDns(this);
     cluster = await SmallCluster.start("on-top-coredns", ["default", "kube-system", "shop"]);
@@ -65,7 +65,10 @@ describe("CoreDNS behind a cluster IP", function () {
 
     const [v4, v6] = [formatAddress(DNS_IPS[4]), formatAddress(DNS_IPS[6])];
     const web = { type: "A", name: "web.shop.svc.cluster.local" } as const;
-    await until(() => String(ask(client.namespace, v4, [web])[0]) === formatAddress(WEB_IPS[4]), "CoreDNS is in step");
+    await until(
+      () => String(ask(client.namespace, v4, [web])[0]) === formatAddress(WEB_IPS[4]),
+      "CoreDNS resolves the Service",
+    );
     for (const [from, address] of [
       [client.namespace, v6],
       [far.namespace, v4],
@@ -97,6 +100,6 @@ describe("CoreDNS behind a cluster IP", function () {
     );
     await server.apply(...objectsOf(db([far])));
     const find = () => lookUp(lab, client.namespace, "db", { server: v4, namespace: "shop" });
-    await until(() => find().join() === textsOf(far.addresses).join(), "CoreDNS follows the pods");
+    await until(() => find().join() === textsOf(far.addresses).join(), "CoreDNS resolves the new endpoint");
   });
 });

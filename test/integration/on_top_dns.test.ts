@@ -21,7 +21,7 @@ const DNS_PORTS = [
   { name: "dns-tcp", protocol: "TCP", port: 53, targetPort: 53 },
 ] as const;
 const HTTP = { name: "http", protocol: "TCP", port: 80, targetPort: 8080 } as const;
-/** Enough addresses for an answer that no datagram without EDNS has room for. */
+/** Endpoints of a headless Service. Their addresses do not fit into a datagram without EDNS. */
 const MANY = Array.from({ length: 60 }, (_, i) => ({
   name: `many-${i}`,
   nodeName: "node2",
@@ -30,12 +30,12 @@ const MANY = Array.from({ length: 60 }, (_, i) => ({
 const [SERVER_V4, SERVER_V6] = [formatAddress(DNS_IPS[4]), formatAddress(DNS_IPS[6])];
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10 : 1;
 
-/** A name that a node asks for by a family. */
+/** Returns the name that a node asks for over a family. */
 function probeName(node: string, family: 4 | 6): string {
   return `from-${node}-${family}.cluster.local`;
 }
 
-describe("a DNS server behind a cluster IP", function () {
+describe("a DNS server at a cluster IP", function () {
   this.timeout(120_000);
   let cluster: SmallCluster;
   let poller: Poller;
@@ -103,7 +103,7 @@ describe("a DNS server behind a cluster IP", function () {
     await cluster?.close();
   });
 
-  /** A pod of each node, and the nodes themselves. */
+  /** Returns the namespaces of a pod on each node, and of the nodes themselves. */
   const clients = () => [pods.client.namespace, pods.far.namespace, cluster.nodes.node1.node, cluster.nodes.node2.node];
 
   it("DNS-01 DNS-07: the C library finds a Service by its short and long names, by UDP and TCP, in both families", () => {
@@ -125,12 +125,12 @@ describe("a DNS server behind a cluster IP", function () {
       assert.deepEqual(find("web", "use-vc"), textsOf(WEB_IPS), `by TCP, ${server}`);
       assert.deepEqual(find("kube-dns"), [], "it is in another namespace");
       assert.deepEqual(find("kube-dns.kube-system"), textsOf(DNS_IPS));
-      // An answer that was cut short is asked for again by TCP.
+      // The C library asks again by TCP for an answer that was truncated.
       assert.equal(find("many").length, 2 * MANY.length);
     }
   });
 
-  it("DNS-02 DNS-03: ports, pods of a headless Service and names of addresses, as Node's resolver asks", () => {
+  it("DNS-02 DNS-03: Node's resolver finds a Service's ports, a headless Service's pods and the names of addresses", () => {
     const questions = [
       { type: "SRV", name: "_http._tcp.web.shop.svc.cluster.local" },
       { type: "SRV", name: "_http._tcp.db.shop.svc.cluster.local" },
@@ -158,7 +158,7 @@ describe("a DNS server behind a cluster IP", function () {
     assert.deepEqual(ask(cluster.nodes.node1.node, SERVER_V6, questions), expected);
   });
 
-  it("DNS-07: of queries for both families from one port, back to back, none is lost", async () => {
+  it("DNS-07: no query is lost when a client sends those for both families back to back from one port", async () => {
     for (const from of clients()) {
       for (const family of FAMILIES) {
         assert.deepEqual(await askPairs(poller, from, DNS_IPS[family], "web.shop.svc.cluster.local", 150), []);
@@ -166,7 +166,7 @@ describe("a DNS server behind a cluster IP", function () {
     }
   });
 
-  it("DNS-09: a node's own queries reach the server from the node's address towards it", async () => {
+  it("DNS-09: a node's own queries reach the server from the address that the node has towards it", async () => {
     for (const [node, other] of [
       ["node1", "node2"],
       ["node2", "node1"],
@@ -176,7 +176,7 @@ describe("a DNS server behind a cluster IP", function () {
         const from = cluster.nodes[node];
         const near = node === "node1" ? first : second;
         const far = node === "node1" ? second : first;
-        // Of two servers one stays out of forty pairs one time in a million million.
+        // The chance that forty pairs miss one of two servers is one in a million million.
         assert.deepEqual(await askPairs(poller, from.node, DNS_IPS[family], name, 40), []);
         assert.deepEqual(near.sourcesOf(name), [formatAddress(pairFrom(from.gateways)[family])], `${node}'s own pod`);
         assert.deepEqual(far.sourcesOf(name), [formatAddress(pairFrom(from.addresses)[family])], `${other}'s pod`);
@@ -184,7 +184,7 @@ describe("a DNS server behind a cluster IP", function () {
     }
   });
 
-  it("DNS-11: other names are asked of a resolver outside, which sees the node's address in place of the pod's", () => {
+  it("DNS-11: the server forwards other names to a resolver outside, which sees the node's address instead of the pod's", () => {
     const { node1, node2 } = cluster.nodes;
     for (const [server, family] of [
       [SERVER_V4, 6],
@@ -192,7 +192,7 @@ describe("a DNS server behind a cluster IP", function () {
     ] as const) {
       const name = `www.v${family}.example`;
       const nodes = [node1, node2].map(({ addresses }) => formatAddress(pairFrom(addresses)[family])).toSorted();
-      // Of two servers one stays out of forty questions one time in a million million.
+      // The chance that forty questions miss one of two servers is one in a million million.
       for (let left = 40; left > 0 && resolver.sourcesOf(name).length < 2; left--) {
         const found = lookUp(cluster.lab, pods.client.namespace, name, { server, namespace: "shop" });
         assert.deepEqual(found, ["203.0.113.80"], `${name} by ${server}`);
@@ -201,7 +201,7 @@ describe("a DNS server behind a cluster IP", function () {
     }
   });
 
-  it("HL-02: whoever was told a headless Service's pods connects to them as they are, with its own address", async () => {
+  it("HL-02: a client connects to the pods that a headless Service's name gives, and they see the client's own address", async () => {
     const found = lookUp(cluster.lab, pods.client.namespace, "db", { server: SERVER_V4, namespace: "shop" });
     assert.equal(found.length, 4);
     const flows = found.map((address) => flowTo(pods.client, parseAddress(address)));
@@ -241,7 +241,7 @@ describe("a DNS server behind a cluster IP", function () {
     await until(async () => !(await reached(pods.client)).includes(false), "the client is let in");
   });
 
-  it("DNS-07: a pod that may speak to the DNS server alone finds names, the long answers by TCP where that is allowed", async () => {
+  it("DNS-07: a pod that may reach only the DNS server resolves names, with long answers by TCP where TCP is allowed", async () => {
     const toDns = (protocols: readonly string[]): KubernetesObject =>
       networkPolicy(
         "client",
@@ -289,7 +289,7 @@ describe("a DNS server behind a cluster IP", function () {
     await until(async () => !(await isWebReached()).includes(false), "web is in reach");
   });
 
-  it("DNS-07: while a server is taken out, ends and comes back, no query is lost once the rules are in force", async () => {
+  it("DNS-07: no query is lost once the rules are in force, while a server is removed, stops and returns", async () => {
     using load = new QueryLoad(poller, pods.client.namespace, [DNS_IPS[4], DNS_IPS[6]]);
     const both = [pods.dns1, pods.dns2];
     const areBothUsed = (mark: number) => () => load.answeredBy("new", mark).every((by) => by.size === both.length);
@@ -299,7 +299,7 @@ describe("a DNS server behind a cluster IP", function () {
       cluster.put(...objectsOf(dns([staying])));
       const isOut = () => FAMILIES.every((family) => !cluster.isEndpoint("node1", going.addresses[family], 53));
       await load.runUntil(isOut, `${going.name} is out`, 50);
-      // A port that goes on has a flow of the kernel's, which the daemon ends a moment later.
+      // A client's port that stays the same has a flow in the kernel, which the daemon ends a moment later.
       await load.runUntil(() => load.lastAnsweredBy("kept").every((name) => name === staying.name), "flows have moved");
       const mark = load.mark();
       await server.stop();

@@ -27,11 +27,14 @@ const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
 const LEGACY_IPS = pairOf("10.96.0.40", "fd00:96::28");
 const NODE_PORT = 30_080;
 const HTTP = { name: "http", protocol: "TCP", port: 80, targetPort: NGINX_PORT } as const;
-/** For what must not be answered. An answer may be later on a busy machine: {@link accepted} tells what would have had one. */
+/**
+ * Milliseconds to wait for an answer that must not come. On a busy machine an answer may come later, so
+ * {@link accepted} counts the connections that would have had one.
+ */
 const SHORT = 400;
 const NO_PAGE = { status: 0, text: "no answer" };
 
-/** Asks the API as a program in a pod finds it, and prints the kind of what it gets. */
+/** Asks the API server at the address in the environment, and prints the answer's kind. */
 const ASK_API = `
 const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
 const authority = host.includes(":") ? "[" + host + "]:" + port : host + ":" + port;
@@ -39,7 +42,7 @@ const response = await fetch("http://" + authority + "/api/v1/pods", { signal: A
 process.stdout.write((await response.json()).kind);
 `;
 
-/** Web's pods are for those of the ingress' namespace. */
+/** Allows only pods of the namespace `ingress` to connect to web's pods. */
 const FROM_INGRESS_ALONE: KubernetesObject = {
   apiVersion: "networking.k8s.io/v1",
   kind: "NetworkPolicy",
@@ -51,7 +54,7 @@ const FROM_INGRESS_ALONE: KubernetesObject = {
   },
 };
 
-describe("applications on the network", function () {
+describe("applications on the pod network", function () {
   this.timeout(120_000);
   let cluster: SmallCluster;
   let poller: Poller;
@@ -113,7 +116,7 @@ describe("applications on the network", function () {
     await cluster?.close();
   });
 
-  /** Asks for a page, and demands that the application was asked by the ingress, for a client of this address. */
+  /** Gets a page, and asserts that the ingress asked the application for it, for a client with this address. */
   async function expectPage(from: LabNamespace, to: Address, port: number, client: Address): Promise<void> {
     const { status, text } = await getPage(poller, from, { address: to, port });
     const by = FAMILIES.map((family) => formatAddress(pods.controller.addresses[family]));
@@ -125,8 +128,8 @@ describe("applications on the network", function () {
   }
 
   /**
-   * How many connections the kernel has accepted for the ingress and the application, both families. It does so at once,
-   * however late the program comes to them.
+   * Counts the connections that the kernel has accepted for the ingress and the application, in both families. The
+   * kernel accepts at once, however late the program takes them.
    */
   function accepted(): number {
     return [pods.controller, pods.web].reduce((sum, { namespace }) => {
@@ -136,7 +139,7 @@ describe("applications on the network", function () {
     }, 0);
   }
 
-  /** Asks for pages, and demands that none is answered and no connection gets as far as one who could. */
+  /** Asks for pages, and asserts that none is answered and no connection accepted. */
   async function expectNoPage(from: LabNamespace, ...places: readonly Endpoint[]): Promise<void> {
     const before = accepted();
     const pages = await Promise.all(places.map((to) => getPage(poller, from, to, { patience: SHORT })));
@@ -147,7 +150,7 @@ describe("applications on the network", function () {
     assert.equal(accepted(), before, `a connection of ${from.name} was accepted`);
   }
 
-  /** Clients elsewhere, with their addresses: behind the router, on it, and the other node. */
+  /** Returns clients elsewhere with their addresses: beyond the router, on it, and on the other node. */
   function outsiders(): readonly (readonly [LabNamespace, Pair])[] {
     const { router, node1, node2 } = cluster.nodes;
     const { stranger } = cluster;
@@ -158,7 +161,7 @@ describe("applications on the network", function () {
     ];
   }
 
-  it("ING-01 ETP-02 ETP-03: nginx as an ingress sees the client behind a node port with policy Local, and no node without it answers", async () => {
+  it("ING-01 ETP-02 ETP-03: nginx as an ingress sees the client's address at a node port with policy Local, and no node without nginx answers", async () => {
     const { node1, node2 } = cluster.nodes;
     for (const family of FAMILIES) {
       const to = pairFrom(node1.addresses)[family];
@@ -168,7 +171,7 @@ describe("applications on the network", function () {
     }
   });
 
-  it("ING-01 ETP-02: so it does behind the load balancer's address", async () => {
+  it("ING-01 ETP-02: nginx as an ingress sees the client's address at the load balancer's address", async () => {
     const { stranger, nodes } = cluster;
     for (const family of FAMILIES) {
       await expectPage(stranger.namespace, BALANCER[family], 80, stranger.addresses[family]);
@@ -176,19 +179,19 @@ describe("applications on the network", function () {
     }
   });
 
-  it("ING-01 R1: and behind its pod's own host port", async () => {
+  it("ING-01 R1: nginx as an ingress sees the client's address at its pod's own host port", async () => {
     for (const family of FAMILIES) {
       const to = pairFrom(cluster.nodes.node1.addresses)[family];
       for (const [from, addresses] of outsiders()) await expectPage(from, to, 80, addresses[family]);
     }
   });
 
-  it("ING-01: pods reach the ingress by its cluster IP, and the application by nothing else", async () => {
+  it("ING-01: pods reach the ingress at its cluster IP, and the application only through the ingress", async () => {
     for (const family of FAMILIES) {
       for (const { namespace, addresses } of [pods.client, pods.far]) {
         const before = accepted();
         await expectPage(namespace, INGRESS_IPS[family], 80, addresses[family]);
-        assert.equal(accepted() - before, 2, "one for the ingress, one of it for the application");
+        assert.equal(accepted() - before, 2, "one connection to the ingress, and one from it to the application");
         await expectNoPage(
           namespace,
           { address: WEB_IPS[family], port: 80 },
@@ -198,7 +201,7 @@ describe("applications on the network", function () {
     }
   });
 
-  it("ENV-03: every pod and node reaches the API server where the environment of a pod says", async () => {
+  it("ENV-03: every pod and node reaches the API server at the address in a pod's environment", async () => {
     const { node1, node2 } = cluster.nodes;
     const server = new ApiServerProcess(node2.node);
     try {
@@ -224,7 +227,7 @@ describe("applications on the network", function () {
     }
   });
 
-  it("EPS-11 NOSEL-07: Endpoints of two subsets are served by the slices a control plane makes of them, and refused without", async () => {
+  it("EPS-11 NOSEL-07: Endpoints of two subsets are served through the slices mirrored from them; without these, clients are refused", async () => {
     const { client } = pods;
     const service = {
       apiVersion: "v1",
@@ -252,7 +255,7 @@ describe("applications on the network", function () {
       ),
     );
     const flows = FAMILIES.flatMap((family) =>
-      // Of two endpoints one stays out of forty connections one time in a million million.
+      // The chance that forty connections miss one of two endpoints is one in a million million.
       Array.from(
         { length: 40 },
         () => ({ protocol: "tcp", from: client.namespace, to: { address: LEGACY_IPS[family], port: 80 } }) as const,
@@ -271,7 +274,7 @@ describe("applications on the network", function () {
         .map(({ seenBy }) => seenBy?.name);
       assert.deepEqual(new Set(seen), new Set(["controller", "far"]));
     }
-    // With the label `endpointslice.kubernetes.io/skip-mirror` they are nobody's slices, and so the control plane removes them.
+    // The control plane removes the slices when the Endpoints get the label `endpointslice.kubernetes.io/skip-mirror`.
     cluster.remove(...slices);
     await until(async () => {
       const after = await prober.run(flows.slice(39, 41), { timeoutMilliseconds: 3000 });
@@ -280,7 +283,10 @@ describe("applications on the network", function () {
   });
 });
 
-/** A slice as the mirroring controller makes one of each subset and family: an unnamed port, no node, no targetRef. */
+/**
+ * Returns the slice that the mirroring controller makes of a subset and family, with an unnamed port, no node and no
+ * targetRef.
+ */
 function mirroredSlice(name: string, family: 4 | 6, address: string, port: number): KubernetesObject {
   return {
     apiVersion: "discovery.k8s.io/v1",

@@ -13,10 +13,10 @@ const FAMILIES = [4, 6] as const;
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting"] as const;
 const TABLE = "seen";
 
-/** Behind the guard's own chains, which are the first ones: what they drop is not counted. */
+/** Priorities right after those of the guard's chains, which come first: packets that these drop are not counted. */
 const BEHIND_GUARD: Readonly<Record<string, number>> = { prerouting: -299, forward: -199 };
 
-/** Counts requests and answers at each hook of a family, by the port that no translation here changes. */
+/** Returns a table that counts requests and answers at each hook of a family, by the port that stays untranslated. */
 function counting(family: "bridge" | "inet"): string {
   const chains = HOOKS.map(
     (hook) => `chain ${hook} {
@@ -51,7 +51,7 @@ for (const bridgeNetfilter of [true, false]) {
       lab?.destroy();
     });
 
-    /** How many packets each hook saw of a UDP flow, by "request bridge prerouting" and so on. */
+    /** Sends a UDP flow, and returns how many packets each hook saw, by names such as "request bridge prerouting". */
     const countsOf = async (address: Parameters<typeof formatAddress>[0]): Promise<(at: string) => number> => {
       const { node } = on.wired;
       node.exec("nft", ["-f", "-"], counting("bridge") + counting("inet"));
@@ -67,7 +67,7 @@ for (const bridgeNetfilter of [true, false]) {
       return (at) => counts.get(at) ?? assert.fail(`no counter ${at}`);
     };
 
-    /** Each packet passes each of the node's IP hooks once, by the bridge's own forwarding or by the node's. */
+    /** Asserts that each packet passes each IP hook of the node once, whether the bridge or the node forwards it. */
     const assertPath = (count: (at: string) => number, direction: "request" | "answer", isBridged: boolean): void => {
       const sent = count(`${direction} bridge prerouting`);
       assert.ok(sent >= 1, direction);
@@ -88,19 +88,19 @@ for (const bridgeNetfilter of [true, false]) {
     };
 
     for (const family of FAMILIES) {
-      it(`DOCS-04: from pod to pod the node routes, IPv${family}`, async () => {
+      it(`DOCS-04: the node routes packets from pod to pod, IPv${family}`, async () => {
         const count = await countsOf(on.victim.addresses[family]);
         assertPath(count, "request", false);
         assertPath(count, "answer", false);
       });
 
-      it(`DOCS-04: what is translated to a pod here is ${bridgeNetfilter ? "bridged" : "routed"}, IPv${family}`, async () => {
+      it(`DOCS-04: packets translated to a pod of the same node are ${bridgeNetfilter ? "bridged" : "routed"}, IPv${family}`, async () => {
         const count = await countsOf(VIRTUAL.other[family]);
         assertPath(count, "request", bridgeNetfilter);
         assertPath(count, "answer", false);
       });
 
-      it(`DOCS-04: so is a pod's way to itself, and the answer as well, IPv${family}`, async () => {
+      it(`DOCS-04: packets of a pod translated to itself are ${bridgeNetfilter ? "bridged" : "routed"}, and so are the answers, IPv${family}`, async () => {
         const count = await countsOf(VIRTUAL.self[family]);
         assertPath(count, "request", bridgeNetfilter);
         assertPath(count, "answer", bridgeNetfilter);

@@ -50,7 +50,7 @@ describe("the plugin server", function () {
     return outcomes;
   }
 
-  it("SERVER-01: the first call is done without it and starts it; later ones give byte for byte the same", () => {
+  it("SERVER-01: the first call runs without the server and starts it; served calls give byte for byte the same", () => {
     const cold = `${lab.scratch}/cold`;
     mkdirSync(cold);
     for (const face of ["drawbridge", "drawbridge-ipam", "loopback"]) symlinkSync(DRAWBRIDGE, `${cold}/${face}`);
@@ -68,7 +68,7 @@ describe("the plugin server", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("SERVER-04: nodes in different network namespaces share it, and each pod is wired to its own", async () => {
+  it("SERVER-04: nodes in different network namespaces share one server, and each pod is wired to its own node", async () => {
     plugin.warm();
     plugin.forbidCold();
     const pods = Array.from({ length: 12 }, (_, i) => lab.pod(`p${i}`));
@@ -90,7 +90,7 @@ describe("the plugin server", function () {
       );
     }
     for (const { node } of [nodes.node1, nodes.node2]) assert.equal(nodeState(node).podLinks.length, 6);
-    // DELs at once it leaves to the shims: each blocks in the kernel.
+    // The server leaves simultaneous DELs to the shims: each blocks in the kernel.
     plugin.allowCold();
     await all("DEL", pods, {}, nodeOf);
     for (const { node } of [nodes.node1, nodes.node2]) assert.deepEqual(nodeState(node), nothingHeld);
@@ -100,14 +100,14 @@ describe("the plugin server", function () {
   });
 
   for (const withDaemon of [false, true]) {
-    it(`SERVER-05: ${AT_ONCE} ADDs and DELs at once${withDaemon ? " with policyd" : ""} leave no descriptor in it, and no link`, async () => {
+    it(`SERVER-05: ${AT_ONCE} ADDs and DELs at once${withDaemon ? " with policyd" : ""} leave no descriptor in the server, and no link`, async () => {
       const policyd = new PolicydNode(lab, wired);
       if (withDaemon) await policyd.start();
       try {
         const changes = withDaemon ? policyd.overrides : {};
         plugin.warm();
         plugin.forbidCold();
-        // What is loaded or opened once for all calls is there by then.
+        // The first calls load and open everything that later calls share.
         const first = [lab.pod("first")];
         await all("ADD", first, changes);
         await all("DEL", first, changes);
@@ -117,7 +117,7 @@ describe("the plugin server", function () {
         const given = outcomes.flatMap((outcome) => podResult(outcome).ips.map(({ address }) => address));
         assert.equal(new Set(given).size, 2 * AT_ONCE, "no address is given twice");
         assert.deepEqual(pods.flatMap(podAddresses).toSorted(), given.toSorted());
-        // Without the daemon it leaves DELs at once to the shims: each blocks in the kernel.
+        // Without the daemon the server leaves simultaneous DELs to the shims: each blocks in the kernel.
         if (!withDaemon) plugin.allowCold();
         await all("DEL", pods, changes);
         assert.deepEqual(nodeState(wired.node), nothingHeld);
@@ -128,7 +128,7 @@ describe("the plugin server", function () {
     });
   }
 
-  it("POD-11: the hairpin flag of each port stays what hairpinMode says when plugin server and policyd begin anew", async () => {
+  it("POD-11: each bridge port keeps the hairpin flag of its hairpinMode when the plugin server and policyd are restarted", async () => {
     const policyd = new PolicydNode(lab, wired);
     const modes = new Map<string, boolean>();
     try {
@@ -154,7 +154,7 @@ describe("the plugin server", function () {
     assert.equal(modes.size, 4);
   });
 
-  it("SERVER-06: when its executable was replaced, the next call is done by the new one, and it ends", async () => {
+  it("SERVER-06: after its executable is replaced, the new one does the next call, and the old server ends", async () => {
     const place = `${plugin.directory}/drawbridge-plugin`;
     const replace = (): void => {
       copyFileSync(DRAWBRIDGE, `${plugin.directory}/new`);
@@ -165,7 +165,7 @@ describe("the plugin server", function () {
     replace();
     const pods = [lab.pod("a"), lab.pod("b"), lab.pod("c")];
     await all("ADD", pods);
-    assert.ok(await eventually(() => plugin.server.pid !== old), "the old one has ended");
+    assert.ok(await eventually(() => plugin.server.pid !== old), "the old server has ended");
     const current = plugin.warm();
     assert.notEqual(current, old);
     assert.equal(readlinkSync(`/proc/${current}/exe`), place);
@@ -181,13 +181,13 @@ interface KindOfCall {
   readonly stdin: string;
 }
 
-/** Calls of every face, that succeed and that fail, which leave nothing and give the same each time they are made. */
+/** Returns calls of every face, which succeed or fail, leave nothing, and give the same result each time. */
 function everyKindOfCall(wired: WiredNode, pod: LabPod): readonly KindOfCall[] {
   const { environment: runtime } = podCall("ADD", wired, pod);
   const range = (subnet: string, last: string): object => [{ subnet, rangeStart: last, rangeEnd: last }];
   const [ipv4 = "", ipv6 = ""] = wired.podCidrs.map(formatCidr);
   const ipam = { type: "host-local", dataDir: wired.node.dataDir };
-  // One address of each family, so that it is the same one each time.
+  // The ranges have one address of each family, so that every ADD gets the same ones.
   const ranges = [range(ipv4, "10.244.1.77"), range(ipv6, "fd00:244:1::77")];
   const one = JSON.stringify(configurationOf(wired, { ipam: { ...ipam, ranges } }));
   const loopback = JSON.stringify({ cniVersion: "1.0.0", name: "lo", type: "loopback" });

@@ -17,10 +17,10 @@ import { nodeState, nothingHeld } from "./kernel_state.ts";
 
 const PARALLEL = 8;
 const FEWEST_ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 8;
-/** Calls that the server was in the middle of when it was killed. */
+/** The number of calls that must be under way when the server is killed. */
 const CUT_REQUIRED = FEWEST_ROUNDS;
 const MOST_ROUNDS = 10 * FEWEST_ROUNDS;
-/** From the start of the shims: before the first one has connected, until after the last one has ended. */
+/** The last moment of a kill after the start of the shims: all have ended by then. At 0 none has connected. */
 const LATEST_KILL_MILLISECONDS = 80;
 
 const POLICY = {
@@ -30,7 +30,7 @@ const POLICY = {
   spec: { podSelector: {} },
 };
 
-describe("a plugin server that is killed, or whose shims are", function () {
+describe("a plugin server that is killed, or whose shims are killed", function () {
   this.timeout(120_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -52,7 +52,7 @@ describe("a plugin server that is killed, or whose shims are", function () {
     assert.equal(exitCode, 0, `${command} ${pod.name}: ${stdout}`);
   }
 
-  /** @returns whether the server ended in the middle of it */
+  /** Makes a call, and returns whether the server ended in the middle of it. */
   async function isCut(command: "ADD" | "DEL", pod: LabPod): Promise<boolean> {
     const { exitCode, error, stdout, signal } = await start(command, pod).outcome;
     if (exitCode === 0) return false;
@@ -61,19 +61,19 @@ describe("a plugin server that is killed, or whose shims are", function () {
     return true;
   }
 
-  it("SERVER-02: each call ends with its answer or error 11, a DEL clears what it left, and the next call works", async () => {
+  it("SERVER-02: when the server is killed, each call ends with its answer or error 11, and a DEL clears what it left", async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     const pods = Array.from({ length: PARALLEL }, (_, i) => lab.pod(`p${i}`));
     const cut = { ADD: 0, DEL: 0 };
     let rounds = 0;
-    /** Makes all calls at once, and kills the server in the middle. */
+    /** Makes all calls at once, and kills the server while they run. */
     const storm = async (command: "ADD" | "DEL", moment: number): Promise<void> => {
       const pid = plugin.warm();
       const ends = pods.map((pod) => isCut(command, pod));
       await pause(moment * LATEST_KILL_MILLISECONDS);
       process.kill(pid, "SIGKILL");
       cut[command] += (await Promise.all(ends)).filter(Boolean).length;
-      // Killed, it may still seem to listen for a moment.
+      // A killed server may still seem to listen for a moment.
       assert.ok(await eventually(() => plugin.server.pid !== pid), `process ${pid} has ended`);
     };
     try {
@@ -110,9 +110,9 @@ describe("a plugin server that is killed, or whose shims are", function () {
     await succeed("DEL", pod);
   });
 
-  it("SERVER-07: an ADD that waits for the daemon holds nobody up, and is over as soon as its shim is killed", async () => {
+  it("SERVER-07: an ADD that waits for the daemon delays no other call, and ends as soon as its shim is killed", async () => {
     const policyd = new PolicydNode(lab, wired);
-    // Nothing is in force for a pod whose object the daemon does not have.
+    // No policies come into force for a pod whose object the daemon does not have.
     policyd.put("policy.json", JSON.stringify(POLICY));
     const daemon = await policyd.start();
     try {
@@ -131,7 +131,7 @@ describe("a plugin server that is killed, or whose shims are", function () {
         assert.ok(plugin.descriptors > before);
         await succeed("ADD", other);
         await succeed("DEL", other);
-        assert.equal(daemon.status().attachments, 1, "it waits still");
+        assert.equal(daemon.status().attachments, 1, "the pod still waits");
         add.kill("SIGKILL");
         await add.outcome;
         await succeed("DEL", waiting, policyd.overrides);
@@ -144,7 +144,7 @@ describe("a plugin server that is killed, or whose shims are", function () {
     }
   });
 
-  it("SERVER-07: a daemon that has stopped holds up its own calls alone", async () => {
+  it("SERVER-07: a stopped daemon delays only the calls that wait for it", async () => {
     const policyd = new PolicydNode(lab, wired, "60s");
     const daemon = await policyd.start();
     try {

@@ -21,12 +21,12 @@ const SOCK_SEQPACKET = 5;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const PATIENCE = SHIM_PATIENCE_SECONDS * 1000;
-/** For the plugin's own start, on a machine with much else to do. */
+/** Milliseconds that the plugin's own start may take on a busy machine. */
 const COLD = 4000;
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 40 : 5;
 const PARALLEL = 6;
 
-describe("a plugin server that is stopped, or to which connections say nothing", function () {
+describe("a plugin server that is stopped, or that has silent connections", function () {
   this.timeout(240_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -43,7 +43,7 @@ describe("a plugin server that is stopped, or to which connections say nothing",
   const start = (command: "ADD" | "DEL", pod: LabPod) =>
     startPlugin(wired.node, podCall(command, wired, pod, {}, { executable: plugin.executable }));
 
-  /** @returns after how many milliseconds it succeeded */
+  /** Makes a call that must succeed, and returns how many milliseconds it took. */
   async function succeed(command: "ADD" | "DEL", pod: LabPod): Promise<number> {
     const begin = performance.now();
     const { exitCode, stdout } = await start(command, pod).outcome;
@@ -51,7 +51,7 @@ describe("a plugin server that is stopped, or to which connections say nothing",
     return performance.now() - begin;
   }
 
-  /** @returns the descriptor */
+  /** Connects to the server, sends nothing, and returns the descriptor. */
   function connectSilently(): number {
     const fd = check(lab.calls.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "a silent socket");
     const address = socketAddress(`${plugin.server.runDirectory}/${SOCKET_FILE}`);
@@ -59,11 +59,11 @@ describe("a plugin server that is stopped, or to which connections say nothing",
     return fd;
   }
 
-  it("SERVER-10 SHIM-07: what a stopped server has not taken the plugin does, and the server does none of it later", async () => {
+  it("SERVER-10 SHIM-07: the plugin does the calls that a stopped server has not taken, and the server does none of them later", async () => {
     const pid = plugin.warm();
     process.kill(pid, "SIGSTOP");
     const pods = Array.from({ length: PARALLEL }, (_, i) => lab.pod(`p${i}`));
-    // The kernel connects all the same, and who would wait for an answer would wait for ever.
+    // The kernel connects to a stopped server as well; a client that waited for an answer would wait for ever.
     const client = connectSilently();
     try {
       for (const command of ["ADD", "DEL"] as const) {
@@ -78,16 +78,16 @@ describe("a plugin server that is stopped, or to which connections say nothing",
       lab.calls.close(client);
       process.kill(pid, "SIGCONT");
     }
-    // It has the requests still, and goes through them before this one.
+    // The server still has the earlier requests, and goes through them before this one.
     plugin.forbidCold();
     const further = lab.pod("further");
     await succeed("ADD", further);
-    for (const pod of pods) assert.deepEqual(podAddresses(pod), [], `${pod.name}, of which the DEL was done`);
+    for (const pod of pods) assert.deepEqual(podAddresses(pod), [], `${pod.name}, whose DEL was done`);
     await succeed("DEL", further);
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("SERVER-10: calls of which a server that goes on and shims that give up dispute each other are done once", async () => {
+  it("SERVER-10: a call is done once when its shim gives up while the stopped server goes on", async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     console.log(`      seed ${seed} (DRAWBRIDGE_SEED replays it)`);
     const pods = Array.from({ length: PARALLEL }, (_, i) => lab.pod(`p${i}`));
@@ -97,7 +97,7 @@ describe("a plugin server that is stopped, or to which connections say nothing",
         const pid = plugin.warm();
         process.kill(pid, "SIGSTOP");
         const calls = Promise.all(pods.map((pod) => succeed(command, pod)));
-        // Shims begin within some ten milliseconds, and give up as much later.
+        // Shims start within some ten milliseconds, and give up with the same differences.
         await pause(PATIENCE - 20 + random() * 80);
         process.kill(pid, "SIGCONT");
         await calls;
@@ -109,7 +109,7 @@ describe("a plugin server that is stopped, or to which connections say nothing",
     }
   });
 
-  it("SERVER-11: a thousand connections that say nothing delay no call", async () => {
+  it("SERVER-11: a thousand silent connections delay no call", async () => {
     plugin.warm();
     const silent = Array.from({ length: 1000 }, connectSilently);
     plugin.forbidCold();

@@ -15,18 +15,18 @@ import { RuntimeNode } from "../support/runtimes/runtime_node.ts";
 
 const SEED = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 1_000_000);
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 60 : 12;
-/** A call that is a process of its own has usually ended by then, also on a busy machine. */
+/** The last moment of a kill. A call in a process of its own has usually ended by then, even on a busy machine. */
 const LATEST_KILL_SECONDS = 0.15;
-/** No such call has ended by then: its executable is not even loaded. */
+/** The moment of a kill before which no such call ends: its executable is not even loaded. */
 const SURE_KILL_SECONDS = 0.002;
-/** The verbs that are killed in a round, as patterns of the shell. */
+/** The verbs that are killed in a round, as shell patterns. */
 const VICTIMS = ["ADD", "DEL", "ADD|DEL"];
 const HTTP_PORT = 80;
 const PUBLISHED_PORT = 8080;
-/** Busybox as Debian builds it ends by SIGSEGV when wget is given a time limit. */
+/** The command that gets a page, without a time limit: with one, wget of Debian's Busybox ends by SIGSEGV. */
 const GET = ["wget", "-q", "-O", "-"];
 
-/** An address as a URL has it. */
+/** Formats an address for a URL. */
 function host(address: string): string {
   return address.includes(":") ? `[${address}]` : address;
 }
@@ -52,7 +52,7 @@ describe("podman with its CNI backend", function () {
     lab?.destroy();
   });
 
-  it("RUNTIME-02: containers talk to each other and to outside, a published port answers, and nothing is left", async () => {
+  it("RUNTIME-02: containers of podman reach each other, a published port answers outside, and their end leaves nothing", async () => {
     podman.start("a");
     podman.start("b", [`--publish=${PUBLISHED_PORT}:${HTTP_PORT}`]);
     const [a, b] = [podman.addresses("a"), podman.addresses("b")];
@@ -75,7 +75,7 @@ describe("podman with its CNI backend", function () {
     holdToFixture("podman", podman.version, calls, lab.scratch);
   });
 
-  it(`RUNTIME-03: nothing is left of containers whose calls are killed at any moment (seed ${SEED})`, async () => {
+  it(`RUNTIME-03: nothing is left of podman's containers whose calls are killed at any moment (seed ${SEED})`, async () => {
     const random = randomFrom(SEED);
     const killed = `${lab.scratch}/killed`;
     mkdirSync(killed);
@@ -88,7 +88,7 @@ describe("podman with its CNI backend", function () {
       node.callThrough((plugin) => killingScript(`${node.installed}/${plugin}`, victim, seconds.toFixed(4), killed));
       podman.tryStart(name, [`--publish=${PUBLISHED_PORT}:${HTTP_PORT}`]);
       podman.call(["rm", "--force", "--time=0", name]);
-      // A runtime of Kubernetes calls DEL until it succeeds; podman calls it once, so a killed one is repeated for it.
+      // A runtime of Kubernetes calls DEL until it succeeds; podman calls it once, so the test repeats a killed one.
       for (const { environment, stdin } of takeKilled(killed, verbs)) {
         const { status, stdout } = node.run(`${node.installed}/drawbridge`, [], stdin, environment);
         assert.equal(status, 0, `round ${round}, ${victim} killed after ${seconds.toFixed(4)} s: ${stdout}`);
@@ -106,7 +106,7 @@ describe("podman with its CNI backend", function () {
   });
 });
 
-/** A script that calls a plugin, and kills it after a while when it is called for one of some verbs. */
+/** Returns a script that calls a plugin, and kills it after some seconds if its verb matches `victim`. */
 function killingScript(plugin: string, victim: string, seconds: string, directory: string): string {
   return `#!/bin/sh
 case $CNI_COMMAND in ${victim}) ;; *) exec "${plugin}" ;; esac
@@ -120,7 +120,11 @@ exit $code
 `;
 }
 
-/** Takes the killed calls that are to be repeated: those of DEL. @param verbs gets the verbs of all that were killed */
+/**
+ * Removes the records of killed calls, and returns those of DEL, which are to be repeated.
+ *
+ * @param verbs receives the verbs of all killed calls
+ */
 function takeKilled(
   directory: string,
   verbs: Set<string>,

@@ -28,13 +28,13 @@ import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { serviceManifest, SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
-/** The last number of the addresses that one pod has after the other. */
+/** The last number of the addresses that one pod gets after another. */
 const HOST = 20;
 const VIRTUAL = { 4: parseAddress("10.96.0.50"), 6: parseAddress("fd00:96::50") } as const;
 const HOST_PORT = 8085;
 const CLIENT_PORT = 6001;
 const SERVER_PORT = 6002;
-/** How many sockets others have; what is open beside is the pod's. */
+/** The number of sockets of the other parties; all further sockets are the pod's. */
 const OTHERS_SOCKETS = 8;
 const NAMESPACES = {
   open: undefined,
@@ -47,7 +47,7 @@ const PORT_MAPPED: Configuration = {
   runtimeConfig: { portMappings: [{ hostPort: HOST_PORT, containerPort: TARGET_PORT, protocol: "udp" }] },
 };
 
-/** A datagram from one place to another, by ports that stay the same: always the same flow. */
+/** A way of a datagram from one place to another. The ports stay the same, so it is always the same flow. */
 interface Way {
   readonly title: string;
   readonly from: ProbeSocket;
@@ -55,7 +55,7 @@ interface Way {
   readonly at: ProbeSocket;
 }
 
-/** What somebody talks with to whoever has the address. */
+/** The sockets with which another party talks to the pod that has the address. */
 interface Talker {
   readonly other: Neighbour;
   readonly family: Family;
@@ -64,7 +64,7 @@ interface Talker {
 }
 
 for (const bridgeNetfilter of [true, false]) {
-  describe(`the next pod with an address, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+  describe(`a pod with the address of an earlier pod, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
     this.timeout(120_000);
     let lab: Lab;
     let nodes: TwoNodes;
@@ -107,7 +107,7 @@ for (const bridgeNetfilter of [true, false]) {
       return socket;
     };
 
-    /** What others talk with to whoever has the address: the same sockets all the time. */
+    /** Opens the sockets of the other parties, which stay the same for every pod with the address. */
     const openOthers = (): readonly Talker[] =>
       others.flatMap((other) =>
         FAMILIES.map((family) => ({
@@ -118,7 +118,7 @@ for (const bridgeNetfilter of [true, false]) {
         })),
       );
 
-    /** All ways between a pod and others: directly, either side beginning, by the Service, and by the host port from outside. */
+    /** Returns the ways between a pod and the other parties: from either side, by the Service and by the host port. */
     const waysOf = (talkers: readonly Talker[], pod: ComingPod): readonly Way[] => {
       const servers = new Map(FAMILIES.map((family) => [family, open(pod, family, TARGET_PORT)]));
       const clients = new Map(FAMILIES.map((family) => [family, open(pod, family, CLIENT_PORT)]));
@@ -137,7 +137,11 @@ for (const bridgeNetfilter of [true, false]) {
       });
     };
 
-    /** The ways that a datagram takes to the end, each sent once. @param isPatient whether all are waited for */
+    /**
+     * Sends a datagram each way, and returns the titles of the ways by which it arrives.
+     *
+     * @param isPatient whether to wait until all have arrived
+     */
     const passing = async (ways: readonly Way[], isPatient: boolean): Promise<readonly string[]> => {
       const sent = ways.map((way) => ({ ...way, token: newToken() }));
       for (const { from, to, token } of sent) from.sendTo(token, to);
@@ -151,7 +155,7 @@ for (const bridgeNetfilter of [true, false]) {
         }
         return arrived.size === sent.length;
       };
-      // A datagram is taken through the namespaces by who sends it, so that what passes is there soon.
+      // The sender's own call takes a datagram through the namespaces, so a datagram that passes is there soon.
       if (isPatient) await eventually(look);
       else await pause(100);
       look();
@@ -177,17 +181,17 @@ for (const bridgeNetfilter of [true, false]) {
       return pod;
     };
 
-    /** A pod that may do everything has talked every way, back and forth; @returns it */
+    /** Attaches a pod to which everything is allowed, and returns it once a datagram has passed each way. */
     const letTalk = async (talkers: readonly Talker[]): Promise<ComingPod> => {
       const pod = newPod("first", "allow");
       await attach(pod, "allow", PORT_MAPPED);
       const ways = waysOf(talkers, pod);
-      // Known to the daemon's Services a moment later than the pod.
+      // The daemon knows the Service's endpoint a moment later than the pod.
       for (let left = 50; (await passing(ways, true)).length < ways.length; left--) assert.ok(left > 0);
       return pod;
     };
 
-    it("POD-20: no flow of one that was allowed gets through to one that is not, though nobody stopped sending", async () => {
+    it("POD-20: no flow of an allowed pod gets through to the denied pod after it, though the peers keep sending", async () => {
       const talkers = openOthers();
       await detach(await letTalk(talkers));
       const next = newPod("next", "deny");
@@ -196,7 +200,7 @@ for (const bridgeNetfilter of [true, false]) {
       for (let round = 0; round < 3; round++) assert.deepEqual(await passing(ways, false), []);
     });
 
-    it("POD-20: nor after a DEL without the daemon: while the next is closed, and when the daemon is back", async () => {
+    it("POD-20: after a DEL without the daemon no flow gets through to the next pod, closed or with the daemon back", async () => {
       const talkers = openOthers();
       const first = await letTalk(talkers);
       await policyd.kill();
@@ -210,7 +214,7 @@ for (const bridgeNetfilter of [true, false]) {
       for (let round = 0; round < 10; round++) assert.deepEqual(await passing(ways, false), []);
     });
 
-    it("POD-20: nor after a DEL without the daemon whose successor comes when it is back", async () => {
+    it("POD-20: after a DEL without the daemon no flow gets through to a denied pod added when the daemon is back", async () => {
       const talkers = openOthers();
       const first = await letTalk(talkers);
       await policyd.kill();
@@ -222,7 +226,7 @@ for (const bridgeNetfilter of [true, false]) {
       for (let round = 0; round < 3; round++) assert.deepEqual(await passing(ways, false), []);
     });
 
-    it("POD-20: nor after the DEL of a pod that the daemon does not know", async () => {
+    it("POD-20: after the DEL of a pod that the daemon does not know, no flow gets through to the next pod", async () => {
       const talkers = openOthers();
       const first = await letTalk(talkers);
       await policyd.kill();
@@ -237,7 +241,7 @@ for (const bridgeNetfilter of [true, false]) {
       for (let round = 0; round < 3; round++) assert.deepEqual(await passing(ways, false), []);
     });
 
-    it("POL-09: one that the daemon does not know yet gets nothing from its node, by a Service neither", async () => {
+    it("POL-09: a pod that the daemon does not know yet gets nothing from its node, directly or by a Service", async () => {
       const { node, podCidrs, addresses } = nodes.node1;
       const internal = addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) }));
       const spec = { podCIDRs: podCidrs.map(formatCidr) };
@@ -272,7 +276,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.equal((await passing(ways, true)).length, ways.length);
     });
 
-    it("POD-20 REG-07: one that is allowed is not held up by what was denied before, not by one packet", async () => {
+    it("POD-20 REG-07: an allowed pod after a denied one loses no packet to flows that were denied before", async () => {
       const talkers = openOthers();
       const first = newPod("first", "deny");
       await attach(first, "deny", PORT_MAPPED);
@@ -284,7 +288,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.deepEqual(await passing(ways, true), titles(ways));
     });
 
-    it("GUARD-01 POD-20: one that runs on when the store forgets its addresses sends nothing in the next one's name", async () => {
+    it("GUARD-01 POD-20: a pod that still runs when the store forgets its addresses sends nothing as the next pod", async () => {
       const talkers = openOthers();
       const first = newPod("first", "deny");
       await attach(first, "deny");
@@ -301,7 +305,7 @@ for (const bridgeNetfilter of [true, false]) {
     });
 
     for (const isRestarted of [false, true]) {
-      it(`POD-20: peers that were allowed by their labels are not so by their address${isRestarted ? ", for a new daemon either" : ""}`, async () => {
+      it(`POD-20: a pod has no permission by the labels of an earlier pod with its address${isRestarted ? ", nor under a new daemon" : ""}`, async () => {
         const picky = comingPod(lab, "picky", 3);
         policyd.put("picky.json", listOf([podObject("picky", "picky")]));
         await attach(picky, "picky");
@@ -316,7 +320,7 @@ for (const bridgeNetfilter of [true, false]) {
         const first = newPod("first", "picky", { app: "a" });
         await attach(first, "picky");
         assert.deepEqual(await passing(toPicky(first), true), ["IPv4", "IPv6"]);
-        // The kubelet has told its addresses; the object outlives the pod's sandbox, and still has them.
+        // The kubelet has reported the addresses; the object outlives the pod's sandbox, and still has them.
         const object = podObject("picky", "first", { labels: { app: "a" }, addresses: first.addresses });
         policyd.put("first.json", listOf([object]));
         await succeed(startCall("DEL", nodes.node1, first, "any", policyd.overrides));

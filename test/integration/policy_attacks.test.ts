@@ -36,7 +36,7 @@ import { Query } from "../support/ends/query.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
 
-/** Where the guard's own attacks are known from, by their titles. */
+/** The sources from which the guard's own attacks are known, by the attacks' titles. */
 const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
   [/VLAN|two tags/, "CVE-2021-27853"],
   [/spoofed source/, "RFC 2827"],
@@ -49,7 +49,7 @@ const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
   [/on the link|link-local/, "GUARD-02"],
 ];
 
-/** One that anybody of the lab may see. */
+/** An attack whose packet any party of the lab may see. */
 type Attack = Omit<PolicyAttack, "seenBy"> & { readonly seenBy: PolicyAttack["seenBy"] | "third" | "bridge" };
 
 const GUARD_ATTACKS = [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS].map((attack) => ({
@@ -86,7 +86,7 @@ for (const way of WAYS) {
 
     const partyOf = (name: Attack["seenBy"]): Party => (name === "published" ? attacked.published : on[name]);
 
-    /** Each says something to the bridge itself, which knows its port by that, wherever an attack has moved it to. */
+    /** Has each party send to the bridge, which then knows the party's port again, wherever an attack has moved it. */
     const introduce = (): void => {
       for (const party of [on.attacker, on.victim, on.third, on.fourth]) {
         const packet = encodeUdp(party.addresses[4], on.bridge.addresses[4], PORT, new Uint8Array(16));
@@ -95,7 +95,7 @@ for (const way of WAYS) {
       }
     };
 
-    /** That each of these arrives while nothing of ours is loaded. */
+    /** Asserts that each attack arrives while none of our tables is loaded. */
     const expectAll = async (attacks: readonly Attack[]) => {
       const lost: string[] = [];
       for (const { title, seenBy, frames } of attacks) {
@@ -113,7 +113,7 @@ for (const way of WAYS) {
       await expectAll(FRAGMENT_ATTACKS);
     });
 
-    /** Has the kernel track connections, and the node ready for what it should not do. */
+    /** Makes the kernel track connections, and prepares the node to do what it should not. */
     const openUp = (): void => {
       loadVirtualAddresses(on);
       const portMappings = [{ hostPort: HOST_PORT, containerPort: PORT, protocol: "udp" }];
@@ -133,18 +133,18 @@ for (const way of WAYS) {
     describe("with Services and host ports", () => {
       before(openUp);
 
-      it("without our tables all other attacks get through, too", async () => {
+      it("without our tables all attacks on policies and the guard get through", async () => {
         await expectAll([...POLICY_ATTACKS, ...GUARD_ATTACKS]);
       });
 
-      it("without our tables localhost, the routes of the node and a neighbour on the link are reached", async () => {
+      it("without our tables an attacker reaches localhost, the node's routes and a neighbour on the link", async () => {
         const { node } = on.wired;
         assert.ok(await reachesLocalhost(), "127.0.0.1");
         advertise();
         assert.ok(await eventually(() => advertised().length > 0), "a default route");
         node.exec("ip", ["-6", "route", "flush", "proto", "ra"]);
         for (const family of [4, 6] as const) assert.ok(await reachesOnLink(family), `on-link route, IPv${family}`);
-        assert.ok(await reachesRouter(METADATA), "169.254.169.254, by whoever is the router");
+        assert.ok(await reachesRouter(METADATA), "169.254.169.254, by way of the router");
       });
 
       describe("with our tables", () => {
@@ -165,13 +165,13 @@ for (const way of WAYS) {
             send([ip(attacker.mac, attacker.gatewayMac, packet)]);
             return !(await arrivedBefore(victim)).some((frame) => carries(frame, token));
           };
-          // The daemon has read all objects; a moment later its tables are there. Until then it lets every new flow begin.
+          // The daemon has read all objects; its tables follow a moment later. Until then every new flow may begin.
           for (let left = 1000; !(await isDenied(20_000 + left)); left--) {
             assert.ok(left > 0, "the policies come into force");
             await pause(20);
           }
-          // What began before the policies is a connection like others, which is cut half a second later, by the second look at
-          // what began meanwhile. Whether it is, the test of each attack says.
+          // A flow that began before the policies is a connection like others. The second pass over flows that began
+          // meanwhile cuts it half a second later. The test of each attack checks that it is cut.
           for (const attack of POLICY_ATTACKS)
             for (let left = 500; left > 0 && (await passes(attack)); left--) await pause(5);
         });
@@ -183,7 +183,7 @@ for (const way of WAYS) {
           return (await arrivedBefore(partyOf(seenBy))).some((frame) => carries(frame, token));
         };
 
-        /** What arrives somewhere up to a later datagram that the policies allow. */
+        /** Returns the frames that arrive at a party up to a later datagram, which the policies allow. */
         const arrivedBefore = async (at: Party): Promise<readonly Uint8Array[]> => {
           const from = at === on.third ? on.attacker : on.third;
           const fence = newToken();
@@ -204,7 +204,7 @@ for (const way of WAYS) {
           });
         }
 
-        it("GUARD-07: what the policy opens passes in fragments", async () => {
+        it("GUARD-07: a datagram to the port that the policy opens passes", async () => {
           const token = newToken();
           const { attacker, victim } = on;
           const packet = encodeUdp(attacker.addresses[4], victim.addresses[4], OPEN_PORT, token);
@@ -217,14 +217,14 @@ for (const way of WAYS) {
           assert.ok(!(await reachesLocalhost()));
         });
 
-        it("GUARD-07: CVE-2020-13401: a router advertisement makes no route of the node, though it would take one", async () => {
+        it("GUARD-07: CVE-2020-13401: a router advertisement adds no route to the node, though accept_ra is on", async () => {
           advertise();
           await arrivedBefore(on.bridge);
           assert.deepEqual(advertised(), []);
         });
 
         for (const family of [4, 6] as const) {
-          it(`GUARD-07 GUARD-02: the pod's own kernel by an on-link route, IPv${family}`, async () => {
+          it(`GUARD-07 GUARD-02: the attacker's own kernel does not reach a neighbour by an on-link route, IPv${family}`, async () => {
             assert.ok(!(await reachesOnLink(family)));
           });
         }
@@ -255,14 +255,17 @@ for (const way of WAYS) {
               attack();
               assert.ok(await eventually(() => refused() === before + 1), "dropped");
               assert.equal(query.failure(), undefined);
-              // The daemon puts the rules back within milliseconds.
+              // The daemon restores the rules within milliseconds.
               const ends = (): boolean => {
                 wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", "related"]);
                 attack();
                 return query.failure() === kind.errno;
               };
               assert.ok(await eventually(ends), "without the rules the query ends, whatever policies say");
-              assert.ok(await eventually(() => refused() === 0 && lists(wired, EndsDropReason.ERROR)), "they are back");
+              assert.ok(
+                await eventually(() => refused() === 0 && lists(wired, EndsDropReason.ERROR)),
+                "the rules are back",
+              );
             }
           });
         }
@@ -273,9 +276,9 @@ for (const way of WAYS) {
           assert.ok(!(await reachesLocalhost(METADATA_SERVICE)));
         });
 
-        // Takes half a minute.
+        // This test takes half a minute.
         if (IS_FULL && bypassBridge)
-          it("GUARD-07 GUARD-08: a pod that fills the table of connections, which an accomplice answers, keeps nobody from connecting", async function () {
+          it("GUARD-07 GUARD-08: a pod that fills the connection table by way of an accomplice keeps no other pod from connecting", async function () {
             this.timeout(300_000);
             const most = Number(on.wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
             if (most > LARGEST_TABLE) skip(this, `nf_conntrack_max is ${most}, which takes too much memory to fill`);
@@ -301,7 +304,7 @@ for (const way of WAYS) {
       });
     });
 
-    /** Whether a datagram to an address arrives at a socket of the node's localhost. */
+    /** Returns whether a datagram to an address arrives at a socket of the node's localhost. */
     const reachesLocalhost = async (to: Address = parseAddress("127.0.0.1")): Promise<boolean> => {
       const socket = ProbeSocket.open(on.wired.node, 4, SocketType.DATAGRAM);
       try {
@@ -327,7 +330,7 @@ for (const way of WAYS) {
         .split("\n")
         .filter((line) => line !== "");
 
-    /** Whether a datagram of the attacker's own kernel arrives on the link, which it believes the victim to be on. */
+    /** Returns whether the victim gets a datagram that the attacker's own kernel sends by an on-link route. */
     const reachesOnLink = async (family: Family): Promise<boolean> => {
       const { attacker, victim } = on;
       const to = formatAddress(victim.addresses[family]);
@@ -346,7 +349,7 @@ for (const way of WAYS) {
       }
     };
 
-    /** Whether a datagram to an address leaves the node. */
+    /** Returns whether a datagram to an address leaves the node. */
     const reachesRouter = async (to: Address): Promise<boolean> => {
       using link = new FrameSocket(on.nodes.router, `to-${on.wired.node.name}`);
       const token = newToken();
@@ -354,7 +357,7 @@ for (const way of WAYS) {
       return await arrivesUntil(() => link.received().some((frame) => carries(frame, token)));
     };
 
-    /** Looks until something has arrived, or a later datagram to the bridge's address has come all the way. */
+    /** Polls until something has arrived, or a later datagram to the bridge's address has come all the way. */
     const arrivesUntil = async (hasArrived: () => boolean): Promise<boolean> => {
       const fence = newToken();
       on.bridge.link.received();
@@ -374,7 +377,7 @@ for (const way of WAYS) {
   });
 }
 
-/** Whether the rules with this comment are in force on a node. */
+/** Returns whether rules with this comment are in force on a node. */
 function lists({ node }: WiredNode, reason: string): boolean {
   return node.exec("nft", ["list", "table", "inet", "drawbridge"]).includes(reason);
 }

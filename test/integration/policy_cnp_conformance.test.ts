@@ -4,7 +4,7 @@ import { NEWER_CASES } from "../support/policy/cnp_conformance/newer_cases.ts";
 import { HogwartsLab } from "../support/policy/lab/hogwarts_lab.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** Of each pair of pods one is on a node where bridged frames pass the IP hooks, and one where not, both times. */
+/** Runs each case between a node where bridged frames pass the IP hooks, and one where they do not. */
 describe("the conformance tests of ClusterNetworkPolicy with packets", function () {
   this.timeout(120_000);
   let hogwarts: HogwartsLab | undefined;

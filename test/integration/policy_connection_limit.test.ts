@@ -65,12 +65,12 @@ describe("connections beyond a pod's limit", function () {
   const connections = (): number => Number(wired.node.readSysctl("net/netfilter/nf_conntrack_count"));
 
   for (const [index, family] of ["IPv4", "IPv6"].entries()) {
-    it(`GUARD-08: a pod with an accomplice outside who answers keeps no other from connecting, ${family}`, async () => {
+    it(`GUARD-08: a pod over its limit, with an accomplice outside that answers, keeps no other pod from connecting, ${family}`, async () => {
       const [hostile, other] = [attach(`hostile${index}`), attach(`other${index}`)];
       const accomplice = wired.routerAddresses[index] ?? assert.fail(family);
-      assert.equal(await answered(hostile, accomplice, 100), 100, "what keeps to the limit is answered");
+      assert.equal(await answered(hostile, accomplice, 100), 100, "connections within the limit are answered");
       for (let left = 200; (await answered(hostile, accomplice, 50)) > 0; left--) {
-        assert.ok(left > 0, `the pod goes on, with ${connections()} connections`);
+        assert.ok(left > 0, `the pod still connects, with ${connections()} connections`);
         await pause(50);
       }
       assert.equal(await answered(other, accomplice, 50), 50);

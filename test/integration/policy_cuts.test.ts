@@ -48,7 +48,7 @@ describe("live connections and the daemon", function () {
     lab?.destroy();
   });
 
-  /** Addresses are given in the order of the pods. */
+  /** Returns a pod's addresses, which are allocated in the order of the pods. */
   const addressesOf = (name: CutsPod) => {
     const host = CUTS_PODS.indexOf(name) + 2;
     return { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${host}`) };
@@ -60,7 +60,7 @@ describe("live connections and the daemon", function () {
     return cutsWorld({ client, bystander, server }, [nodes.node1], { egress, ingress });
   }
 
-  /** Gives the daemon a cluster where the client may send this. */
+  /** Gives the daemon a cluster whose policies have these egress rules for the client. */
   function tell(egress: readonly object[]): void {
     policyd.put("world.yaml", worldOf(egress));
   }
@@ -90,7 +90,7 @@ describe("live connections and the daemon", function () {
     );
   }
 
-  it("POL-81 POL-82: they go on while it is away, follow what changed meanwhile, and then what changes", async () => {
+  it("POL-81 POL-82: live connections go on while the daemon is away, and follow the changes made meanwhile and later", async () => {
     const cut = [...(await beginAll("client", false)), ...(await beginAll("client", true))];
     const kept = await beginAll("bystander", true);
     await assertLive([...cut, ...kept]);
@@ -154,7 +154,7 @@ describe("live connections and the daemon", function () {
     ["another port", () => worldOf(ALL, atPort(TARGET_PORT)), () => worldOf(ALL, atPort(TARGET_PORT + 1))],
   ];
   for (const [what, open, closed] of changes) {
-    it(`POL-81: they stop by ${what}, and go on when that is taken back`, async () => {
+    it(`POL-81: ${what} stops live connections, and they go on when it is taken back`, async () => {
       assert.notEqual(open(), closed());
       policyd.put("world.yaml", open());
       const live = await beginAll("client", false);

@@ -24,7 +24,7 @@ for (const state of ["on", "off"] as const) {
     this.timeout(120_000);
     let lab: Lab;
     let nodes: TwoNodes;
-    /** Of the client's node and of the server's. */
+    /** The daemons of the client's node and of the server's. */
     let atClient: PolicydNode;
     let atServer: PolicydNode;
     let client: LabPod;
@@ -56,13 +56,13 @@ for (const state of ["on", "off"] as const) {
       lab?.destroy();
     });
 
-    /** What both daemons know. */
+    /** Returns the objects that both daemons know. */
     function world(egress: readonly object[], ingress: readonly object[]): string {
       const pods = { client: { addresses: CLIENT }, server: { addresses: SERVER, nodeName: "node2" } };
       return cutsWorld(pods, [nodes.node1, nodes.node2], { egress, ingress });
     }
 
-    /** Flows of all protocols and families. */
+    /** Begins flows of all protocols and families. */
     async function beginAll(
       name: string,
       from: { readonly pod: LabPod; readonly addresses: typeof CLIENT | typeof SERVER },
@@ -87,7 +87,7 @@ for (const state of ["on", "off"] as const) {
       return begun;
     }
 
-    it("POL-81: stopped in both directions by either node alone, and on again when that one allows them", async () => {
+    it("POL-81: either node by itself stops live connections in both directions, and they go on when it allows them", async () => {
       const cut = [
         ...(await beginAll("client to the Service", { pod: client, addresses: CLIENT }, server, (family) => ({
           to: { address: CLUSTER_IPS[family], port: SERVICE_PORT },

@@ -36,7 +36,7 @@ const FROM_A = { from: [{ podSelector: labels("a") }], ports: [{ port: 80 }] };
 const DB = policy("db", { podSelector: labels("db"), ingress: [FROM_A] });
 
 for (const bridgeNetfilter of [true, false]) {
-  describe(`what policies drop, as the daemon tells it, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+  describe(`the daemon's reports of packets that policies drop, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
     this.timeout(180_000);
     let lab: PolicyLab;
 
@@ -66,7 +66,7 @@ for (const bridgeNetfilter of [true, false]) {
 
     const logOf = (): string => lab.daemon("node1").process.log();
 
-    /** What the first node's daemon has said since its log was so long. */
+    /** Returns the lines with a message that the first node's daemon has logged since its log had this length. */
     function linesSince(length: number, message: string): readonly Line[] {
       return logOf()
         .slice(length)
@@ -79,7 +79,7 @@ for (const bridgeNetfilter of [true, false]) {
      * Waits for a number of lines, and returns them.
      *
      * @param sendAgain sends the packets again: earlier ones may have used up what the kernel logs in a second
-     * @throws Error when nobody says so many of them
+     * @throws Error when there are fewer lines after {@link PATIENCE_MILLISECONDS}
      */
     async function linesWhen(
       length: number,
@@ -101,25 +101,25 @@ for (const bridgeNetfilter of [true, false]) {
       return (await askLab(lab, questions)).map(({ mark }) => mark).join("");
     }
 
-    /** The metrics of the first node once they hold something: after each reading of the counters there is a pause. */
+    /** Returns the first node's metrics once a condition holds. The daemon pauses between its reads of the counters. */
     async function metricsWhen(holds: (values: Scrape) => boolean, what: string): Promise<Scrape> {
       const deadline = performance.now() + PATIENCE_MILLISECONDS;
       for (;;) {
         const values = await readMetrics(lab.wired("node1").node);
         if (holds(values)) return values;
         const told = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
-        if (performance.now() > deadline) throw new Error(`${what}: not so: ${JSON.stringify(told, null, 1)}`);
+        if (performance.now() > deadline) throw new Error(`${what} does not hold: ${JSON.stringify(told, null, 1)}`);
         await pause(20);
       }
     }
 
-    /** Metrics no older than this call. */
+    /** Returns metrics no older than this call. */
     async function freshMetrics(): Promise<Scrape> {
       await pause(300);
       return metricsWhen(() => true, "metrics");
     }
 
-    it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
+    it("DROP-01: the log line of a drop names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
       const egress = policy("quiet", { podSelector: labels("b"), policyTypes: ["Egress"] });
       await lab.apply(objects(DB, policy("deny", { podSelector: labels("db") }), egress));
       const start = logOf().length;
@@ -181,7 +181,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("DROP-03 POL-70: a policy in shadow keeps nobody out; what it would have dropped is logged and counted", async () => {
+    it("DROP-03 POL-70: a policy in shadow drops nothing; packets that it would have dropped are logged and counted", async () => {
       const shadow = policy(
         "try",
         { podSelector: labels("db"), ingress: [FROM_A] },
@@ -204,7 +204,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.deepEqual(linesSince(start, DROPPED), []);
     });
 
-    it('POL-70 POL-71: so does one for what pods send; with another value than "true" it is in force', async () => {
+    it('POL-70 POL-71: an egress policy in shadow drops nothing; with another value than "true" it is in force', async () => {
       const quiet = (shadow: string): object =>
         policy("quiet", { podSelector: labels("b"), policyTypes: ["Egress"] }, { "drawbridge.dev/shadow": shadow });
       const would = 'drawbridge_policy_would_drop_packets_total{direction="egress"}';
@@ -224,7 +224,7 @@ for (const bridgeNetfilter of [true, false]) {
       await linesWhen(start, DROPPED, 2);
     });
 
-    it("DROP-01: a packet that a ClusterNetworkPolicy denies is told with its rule", async () => {
+    it("DROP-01: a packet that a ClusterNetworkPolicy denies is logged with the rule that denies it", async () => {
       const apart = clusterNetworkPolicy("apart", {
         tier: "Admin",
         priority: 3,
@@ -246,7 +246,7 @@ for (const bridgeNetfilter of [true, false]) {
       );
     });
 
-    it("METRIC-06 METRIC-07: a rule's number goes on when its profile is another one; what is dropped is counted", async () => {
+    it("METRIC-06 METRIC-07: a rule's counter goes on when its profile changes, and dropped packets are counted", async () => {
       const rule = 'drawbridge_policy_rule_packets_total{policy="x/db",direction="ingress",rule="0"}';
       const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
       const ask = (): Promise<string> =>
@@ -257,7 +257,7 @@ for (const bridgeNetfilter of [true, false]) {
       const values = await metricsWhen((one) => one.get(rule) === 4, "four packets fit the rule");
       const once = (values.get(drops) ?? 0) - dropped;
       assert.ok(once >= 2, `${once}`);
-      // Nobody has looked at the counters in between.
+      // Nothing has read the counters in between.
       assert.equal(await ask(), "....XX");
       await lab.apply(objects(DB, policy("more", { podSelector: {}, ingress: [{ ports: [{ port: 9 }] }] })));
       assert.equal(await ask(), "....XX");
@@ -267,7 +267,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.ok((last.get(drops) ?? 0) - dropped >= 6);
     });
 
-    it("METRIC-08: of so many rules that they are put together each has its number", async () => {
+    it("METRIC-08: each rule has its own counter where a profile has enough rules to be flattened into sets", async () => {
       const ingress = Array.from({ length: 3 * FLATTEN_ABOVE }, (_, i) => ({
         from: [{ podSelector: labels(i % 2 === 0 ? "a" : "b") }],
         ports: [{ port: i < 80 ? 1000 + i : i }],
@@ -292,14 +292,14 @@ for (const bridgeNetfilter of [true, false]) {
       });
       await lab.apply(objects(huge, DB));
       const start = logOf().length;
-      // At a port of its own: a packet of the test before may be read so late that its flow is silent by now.
+      // No other test uses port 82: a packet of the test before may be read so late that its flow is silent by now.
       const ask = () => marks([...inBoth("x/b", "x/db", "80/TCP"), ...inBoth("x/a", "x/db", "80/TCP", "82/TCP")]);
       assert.equal(await ask(), "XX..XX");
       const lines = await linesWhen(start, DROPPED, 4, ask);
       for (const { tooLarge } of lines) assert.equal(tooLarge, "x/huge");
     });
 
-    it("DROP-05: of a flood few packets are logged, and all are counted", async () => {
+    it("DROP-05: few packets of a flood are logged, and all are counted", async () => {
       await lab.apply(objects(DB));
       const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
       const loggedIn = (values: Scrape): number => {
@@ -319,7 +319,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.ok(packets > 0 && packets <= 50 + 10 * seconds + 1, `${packets} in ${seconds} s`);
     });
 
-    it("POL-53: that policies are in force is said, and measured", async () => {
+    it("POL-53: the log and the metrics say that policies are in force", async () => {
       assert.match(logOf(), /"NetworkPolicy and ClusterNetworkPolicy are in force on this node"/);
       const values = await freshMetrics();
       assert.equal(values.get("drawbridge_policies_in_force"), 1);
@@ -332,7 +332,7 @@ for (const bridgeNetfilter of [true, false]) {
   });
 }
 
-describe("a node whose configuration has no policies enforced", function () {
+describe("a node whose configuration turns policies off", function () {
   this.timeout(180_000);
   let lab: PolicyLab;
 
@@ -350,7 +350,7 @@ describe("a node whose configuration has no policies enforced", function () {
     await lab?.close();
   });
 
-  it("POL-53: says so in its log, its status and its metrics, and keeps nobody out", async () => {
+  it("POL-53: the node says in its log, status and metrics that it enforces no policies, and drops nothing", async () => {
     await lab.apply([...lab.nodeManifests(), DB]);
     const answers = await askLab(lab, inBoth("x/b", "x/db", "80/TCP"));
     assert.deepEqual(

@@ -24,7 +24,7 @@ const PODS: NamedPods = {
 };
 const DBS = ["default/db", "default/db-2"];
 const PORTS = [53, 5977, 5978, 5979, 6378, 6379, 6380, 31_999, 32_000, 32_768, 32_769] as const;
-/** Sources within the block of the example, and on both sides of what it leaves out. */
+/** Sources within the example's block, on both sides of its exception. */
 const ALLOWED_SOURCES = ["172.17.0.0", "172.17.0.255", "172.17.2.0", "172.17.255.255"];
 const DENIED_SOURCES = ["172.16.255.255", "172.17.1.0", "172.17.1.255", "172.18.0.0"];
 const ALLOWED_DESTINATIONS = ["10.0.0.1", "10.0.0.255"];
@@ -51,7 +51,7 @@ const EXAMPLE = networkPolicy(
   "test-network-policy",
 );
 
-/** Its example of a range. */
+/** The example of a port range on the same page. */
 const RANGE = networkPolicy(
   "default",
   {
@@ -64,7 +64,7 @@ const RANGE = networkPolicy(
   "multi-port-egress",
 );
 
-describe("the examples of the documentation with packets", function () {
+describe("the examples of the Kubernetes documentation with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -96,7 +96,7 @@ describe("the examples of the documentation with packets", function () {
         ...friends.flatMap((friend) => into(friend, "6379/TCP")),
         ...from(ALLOWED_SOURCES, "6379/TCP"),
         ...outTo(ALLOWED_DESTINATIONS, "5978/TCP"),
-        // The others go on as before.
+        // Other pods connect as before.
         ...inBoth("default/other", "default/frontend", "6379/TCP", "53/UDP"),
       ],
       denied: [
@@ -106,14 +106,14 @@ describe("the examples of the documentation with packets", function () {
         ...from(DENIED_SOURCES, "6379/TCP"),
         ...outTo(ALLOWED_DESTINATIONS, "5977/TCP", "5979/TCP", "5978/UDP", "ICMP"),
         ...outTo(DENIED_DESTINATIONS, "5978/TCP"),
-        // No name can be asked for any more.
+        // DNS queries are denied as well.
         ...DBS.flatMap((db) => inBoth(db, "myproject/any-2", "53/UDP", "53/TCP")),
         ...DBS.flatMap((db) => inBoth(db, "default/other", "5978/TCP")),
       ],
     });
   });
 
-  it("POL-41: the range has 32000 and 32768, not 31999 and 32769", async () => {
+  it("POL-41: the port range 32000 to 32768 allows both its ends, and denies 31999 and 32769", async () => {
     await expectOf(lab, [...namedPods(lab, PODS), RANGE], {
       allowed: outTo(ALLOWED_DESTINATIONS, "32000/TCP", "32768/TCP"),
       denied: [
