@@ -11,7 +11,7 @@ import { RecordingSink, until } from "../../../support/recording_sink.ts";
 
 const syscalls = nodeSyscalls();
 
-describe("policyd/source: where the API server is", () => {
+describe("policyd/source: the API server's address and credentials", () => {
   const base = useTemporaryDirectory();
   let directory = "";
 
@@ -24,7 +24,7 @@ describe("policyd/source: where the API server is", () => {
 
   const kubeconfig = (server: string): string =>
     JSON.stringify({ apiVersion: "v1", kind: "Config", clusters: [{ name: "k", cluster: { server } }] });
-  /** Puts the kubelet's kubeconfig into its directory, whole. */
+  /** Replaces the kubelet's kubeconfig in its directory by a rename. */
   const replace = (server: string): void => {
     writeFileSync(`${directory}/node/.new`, kubeconfig(server));
     renameSync(`${directory}/node/.new`, `${directory}/node/kubelet.conf`);
@@ -36,7 +36,7 @@ describe("policyd/source: where the API server is", () => {
     return readConfiguration({ path: "policyd.json", text: JSON.stringify({ ...head, ...fields }) }, {});
   };
 
-  it("API-22: a kubelet's kubeconfig that is replaced by a rename counts from the next request on", async () => {
+  it("API-22: a kubelet's kubeconfig that is replaced by a rename is used from the next request on", async () => {
     replace("https://192.0.2.1:6443");
     const credentials = apiCredentials(configuration(), syscalls);
     assert.equal((await credentials()).server.href, "https://192.0.2.1:6443/");
@@ -60,9 +60,9 @@ describe("policyd/source: where the API server is", () => {
     }
   });
 
-  it("API-22: a mount of the one file that was replaced is reported, with the way out", async () => {
+  it("API-22: a mount of only the kubeconfig that was replaced since is reported, with the way out", async () => {
     replace("https://127.0.0.1:1");
-    // An open file goes on to show what was replaced, as a mount of a file does: in both the file has no name any more.
+    // An open file keeps showing its old content, like a mount of a file: in both cases the file has lost its name.
     const descriptor = openSync(`${directory}/node/kubelet.conf`, "r");
     const reports: string[] = [];
     const notice = (message: string): void => void reports.push(message);
@@ -72,7 +72,7 @@ describe("policyd/source: where the API server is", () => {
       await until(() => reports.length > 0, "the address");
       assert.doesNotMatch(reports[0] ?? "", /replaced/);
       replace("https://127.0.0.1:2");
-      await until(() => reports.length > 1, "the old file has no name any more");
+      await until(() => reports.length > 1, "the lost name is reported");
       assert.match(
         reports[1] ?? "",
         /^https:\/\/127\.0\.0\.1:1, read from .*has been replaced on the node.*restart the pod$/,
@@ -87,10 +87,11 @@ describe("policyd/source: where the API server is", () => {
     ["a file", (path: string) => writeFileSync(path, "KUBELET_ARGS=")],
     ["a directory", (path: string) => mkdirSync(`${path}/kubeconfig`, { recursive: true })],
   ] as const) {
-    it(`API-21: ${what} where another distribution has its kubeconfig or the directory of it is passed over`, async () => {
+    it(`API-21: ${what} at another distribution's place of the kubeconfig or its directory is skipped`, async () => {
       make(`${directory}/node/kubelet`);
       writeFileSync(`${directory}/node/k0s.conf`, kubeconfig("https://192.0.2.7:6443"));
-      // Packages of Fedora have their settings in the file /etc/kubernetes/kubelet, which Bottlerocket has as a directory.
+      // Fedora's packages have their settings in the file /etc/kubernetes/kubelet, which is a directory on
+      // Bottlerocket.
       const places: Readonly<Record<string, string>> = {
         "/etc/kubernetes/kubelet.conf": "missing",
         "/etc/kubernetes/kubelet/kubeconfig": "kubelet/kubeconfig",
@@ -107,11 +108,11 @@ describe("policyd/source: where the API server is", () => {
     });
   }
 
-  it("API-21: a directory that is given as the kubelet's kubeconfig is refused", () => {
+  it("API-21: a directory that is configured as the kubelet's kubeconfig is refused", () => {
     assert.throws(() => apiCredentials(configuration(`${directory}/node`), syscalls), /is a directory/);
   });
 
-  it("API-23: without any kubeconfig the variable counts, which is reported once however often it is asked", async () => {
+  it("API-23: without any kubeconfig the variable is used, which is reported once for any number of requests", async () => {
     const reports: string[] = [];
     const before = process.env["KUBERNETES_SERVICE_HOST"];
     process.env["KUBERNETES_SERVICE_HOST"] = "127.0.0.1";

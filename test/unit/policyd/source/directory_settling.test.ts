@@ -11,7 +11,7 @@ const WHOLE = JSON.stringify(manifest("Pod", { status: { podIP: "10.0.0.2" } }))
 /** Valid YAML too, but of a pod without an address. */
 const TORN = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nstatus:\n";
 
-describe("policyd/source/directory_source and writers that are not done", () => {
+describe("policyd/source/directory_source and unfinished writes", () => {
   let clock: FakeClock;
   let directory: MemoryDirectory;
   let source: DirectorySource;
@@ -27,7 +27,7 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     source.stop();
   });
 
-  /** Lets so much time pass, in steps in which the source does what it has to. */
+  /** Lets this much time pass, in steps in which the source does its work. */
   async function pass(milliseconds: number): Promise<void> {
     for (let left = milliseconds; left > 0; left--) {
       clock.pass(1);
@@ -41,7 +41,7 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     assert.equal(sink.isSynced, true);
   }
 
-  it("DAEMON-03: a file written in place counts when it was left alone", async () => {
+  it("DAEMON-03: a file that is written in place is read when it has not changed for a moment", async () => {
     await started();
     directory.write("a.yaml", "", "rename");
     for (let i = 0; i < 10; i++) {
@@ -54,14 +54,14 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
   });
 
-  it("DAEMON-03: a file renamed into place counts at once", async () => {
+  it("DAEMON-03: a file that is renamed into place is read at once", async () => {
     await started();
     directory.write("a.yaml", WHOLE, "rename");
     await pass(5);
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
   });
 
-  it("DAEMON-03: a file that is never left alone counts within two seconds all the same", async () => {
+  it("DAEMON-03: a file that changes all the time is read within two seconds", async () => {
     await started();
     for (let i = 0; i < 50; i++) {
       directory.write("a.yaml", WHOLE, "change");
@@ -70,12 +70,12 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
   });
 
-  it("DAEMON-03 DAEMON-09: where the clock is set back what was written before counts within two seconds, what is written then as ever", async () => {
+  it("DAEMON-03 DAEMON-09: after the clock is set back, earlier writes are read within two seconds and later ones as usual", async () => {
     await started();
     directory.write("a.yaml", WHOLE, "change");
     clock.set(-7_200_000);
     await pass(40);
-    assert.deepEqual(sink.told, ["synced"], "of a time to come it may be in the middle of being written");
+    assert.deepEqual(sink.told, ["synced"], "a file with a time in the future may still be written");
     await pass(1960);
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
     directory.write("b.yaml", WHOLE.replaceAll("web", "other"), "change");
@@ -83,14 +83,14 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     assert.deepEqual(sink.told.slice(2), ["set Pod default/other"]);
   });
 
-  it("DAEMON-03: a change that nobody told of is found by the next look at everything", async () => {
+  it("DAEMON-03: a change without a notification is found by the next read of the whole directory", async () => {
     await started();
     directory.write("a.yaml", WHOLE, "untold");
     await pass(5100);
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
   });
 
-  it("DAEMON-03: a directory that cannot be followed is looked at from time to time", async () => {
+  it("DAEMON-03: a directory that cannot be followed is read every five seconds", async () => {
     directory.canBeFollowed = false;
     await started();
     assert.match(sink.sourceProblems.join(), /ENOSPC: it is read every 5000 ms instead/);
@@ -109,12 +109,12 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
   });
 
-  it("DAEMON-03: a file that cannot be looked at any more before it was left alone keeps nobody waiting", async () => {
+  it("DAEMON-03: a file that becomes unreadable before it has settled delays no other file and not the sync", async () => {
     directory.write("a.yaml", WHOLE, "change");
     directory.write("b.yaml", TORN, "change");
     source.start(sink);
     await pass(5);
-    assert.deepEqual(sink.told, [], "both are waited for");
+    assert.deepEqual(sink.told, [], "the sync waits for both files");
     const look = directory.look.bind(directory);
     let looks = 0;
     directory.look = (fileName) => {
@@ -125,6 +125,6 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     await pass(1000);
     assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
     assert.deepEqual(sink.problems, ["b.yaml: b.yaml cannot be read: ELOOP (not used)"]);
-    assert.ok(looks < 5, `${looks} looks in a second`);
+    assert.ok(looks < 5, `${looks} reads in a second`);
   });
 });

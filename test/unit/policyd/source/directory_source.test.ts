@@ -46,7 +46,7 @@ describe("policyd/source/directory_source", () => {
   const holds = (ip: string, name?: string): Promise<void> =>
     until(() => addressOf(name) === parseAddress(ip), `${name ?? "web"} has ${ip}`);
 
-  it("ALLOC-03: ServiceCIDRs are read from files as all other kinds", async () => {
+  it("ALLOC-03: ServiceCIDRs are read from files like all other kinds", async () => {
     write(
       "range.yaml",
       "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: { name: more }\nspec: { cidrs: [10.97.0.0/16] }\n",
@@ -56,7 +56,7 @@ describe("policyd/source/directory_source", () => {
     assert.deepEqual(range?.kind === "ServiceCIDR" ? range.cidrs : [], [parseCidr("10.97.0.0/16")]);
   });
 
-  it("CNP-12: a ClusterNetworkPolicy whose file changes to the other version stays in force as it is", async () => {
+  it("CNP-12: a ClusterNetworkPolicy whose file changes to the other version stays in force unchanged", async () => {
     const policyOf = (version: string, priority: number): string =>
       `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
       `spec: { tier: Admin, priority: ${priority}, subject: { namespaces: {} } }\n`;
@@ -72,7 +72,7 @@ describe("policyd/source/directory_source", () => {
     assert.deepEqual(source.problems(), []);
   });
 
-  it("DAEMON-03: tells all objects, then that it is in sync, then each change", async () => {
+  it("DAEMON-03: the source reports all objects, then the sync, then each change", async () => {
     write("a.json", pod("10.0.0.1"));
     write("b.yaml", "# nothing\n");
     write(".hidden.json", pod("10.0.0.9", "hidden"));
@@ -90,11 +90,11 @@ describe("policyd/source/directory_source", () => {
 
   it("DAEMON-03: an empty directory is in sync", started);
 
-  it("DAEMON-02: a file that is broken keeps its objects, is told once, and counts again when it is mended", async () => {
+  it("DAEMON-02: a broken file keeps its objects, is reported once, and is read again when it is corrected", async () => {
     write("a.yaml", pod("10.0.0.1"));
     await started();
     replace("a.yaml", "kind: [");
-    await until(() => sink.problems.length > 0, "the problem is told");
+    await until(() => sink.problems.length > 0, "the problem is reported");
     assert.match(source.problems().join(), /^a\.yaml: line 1: .*its last good version stays/);
     replace("b.json", pod("10.0.0.2", "other"));
     await holds("10.0.0.2", "other");
@@ -105,11 +105,11 @@ describe("policyd/source/directory_source", () => {
     assert.deepEqual(source.problems(), []);
   });
 
-  it("DAEMON-02: while the directory is away everything stays, and its successor is followed", async () => {
+  it("DAEMON-02: objects stay while the directory is away, and its successor is followed", async () => {
     write("a.json", pod("10.0.0.1"));
     await started();
     renameSync(directory, `${directory}.old`);
-    await until(() => source.problems().length > 0, "the directory is missed");
+    await until(() => source.problems().length > 0, "the missing directory is reported");
     assert.equal(addressOf(), parseAddress("10.0.0.1"));
     mkdirSync(directory);
     write("a.json", pod("10.0.0.2"));
@@ -119,7 +119,7 @@ describe("policyd/source/directory_source", () => {
     assert.deepEqual(source.problems(), []);
   });
 
-  it("DAEMON-03: files behind a link that is swapped are followed, as in a mounted ConfigMap", async () => {
+  it("DAEMON-03: files that are reached through a swapped link are followed, as in a mounted ConfigMap", async () => {
     for (const version of ["1", "2"]) {
       mkdirSync(`${directory}/..${version}`);
       writeFileSync(`${directory}/..${version}/a.json`, pod(`10.0.0.${version}`));
@@ -158,7 +158,7 @@ describe("policyd/source/directory_source", () => {
     assert.deepEqual(source.problems(), []);
   });
 
-  it("DAEMON-01: a file that is no text, and one that is too large, are told and stop no other", async () => {
+  it("DAEMON-01: a file that is not text and one that is too large are reported, and the others are read", async () => {
     write("a.json", pod("10.0.0.1"));
     writeFileSync(`${directory}/b.json`, Uint8Array.of(0xff, 0xfe));
     closeSync(openSync(`${directory}/c.yaml`, "w"));

@@ -13,11 +13,11 @@ function refusalOf(read: () => unknown): string {
     assert.ok(error instanceof DrawbridgeError && error.code === "ERR_OBJECT", String(error));
     return error.message;
   }
-  return assert.fail("it was read");
+  return assert.fail("the text was accepted");
 }
 
 describe("policyd/source/documents", () => {
-  it("DAEMON-01: opens documents and lists, and gives a typed list's items its kind", () => {
+  it("DAEMON-01: documents and lists are opened, and items of a typed list get its kind", () => {
     assert.deepEqual(
       yaml("kind: A\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n...\n"),
       [{ kind: "A" }, { apiVersion: undefined, kind: "B" }, { apiVersion: undefined, kind: "C" }].map(
@@ -91,7 +91,7 @@ describe("policyd/source/documents", () => {
     ],
     ["a number beyond all numbers is a text", "a: 1e400\n", [{ a: "1e400" }]],
   ] as const) {
-    it(`YAML-01: as in kubectl ${what}`, () => assert.deepEqual(yaml(text), objects));
+    it(`YAML-01: as in kubectl, ${what}`, () => assert.deepEqual(yaml(text), objects));
   }
 
   for (const [what, text, message] of [
@@ -113,7 +113,7 @@ describe("policyd/source/documents", () => {
     });
   }
 
-  it("DAEMON-01: a syntax error names its line, and keys given twice are one", () => {
+  it("DAEMON-01: a syntax error and a duplicate key are refused with their line", () => {
     assert.match(
       refusalOf(() => yaml("a: 1\nb: [\n")),
       /^line [23]: /,
@@ -132,7 +132,7 @@ describe("policyd/source/documents", () => {
     );
   });
 
-  it("DAEMON-01: aliases that multiply and nesting without end are refused", () => {
+  it("DAEMON-01: aliases that multiply and endless nesting are refused", () => {
     const row = (i: number) =>
       `b${i}: &b${i} [${Array.from({ length: 9 }, () => (i === 0 ? "x" : `*b${i - 1}`)).join(",")}]`;
     assert.match(
@@ -152,7 +152,7 @@ describe("policyd/source/documents", () => {
     }
   });
 
-  it("DAEMON-01: keys given twice are found wherever they are, the first in the text", () => {
+  it("DAEMON-01: a duplicate key is found at any place, and the first one in the text is named", () => {
     for (const [text, line] of [
       ["a:\n  - b: 1\n    c: 2\n    b: 3\nd: 1\nd: 2\n", 4],
       ["a: 1\na: 2\nb: {c: 1, c: 2}\n", 2],
@@ -169,7 +169,7 @@ describe("policyd/source/documents", () => {
     assert.deepEqual(yaml("a: {b: 1}\nb: {b: 1}\n"), [{ a: { b: 1 }, b: { b: 1 } }]);
   });
 
-  it("DAEMON-01: a document with ten thousands of keys, anchors and aliases is read in a time that grows with their number", () => {
+  it("DAEMON-01: a document with tens of thousands of keys, anchors and aliases is read in linear time", () => {
     const MANY = 30_000;
     const keys = Array.from({ length: MANY }, (_, i) => `k${i}: v\n`).join("");
     const [object] = yaml(keys);
@@ -178,7 +178,7 @@ describe("policyd/source/documents", () => {
     assert.equal([yaml(named)].flat(2).length, 2 * MANY);
   }).timeout(20_000);
 
-  it("DAEMON-01: any text is objects or a refusal of ours", () => {
+  it("DAEMON-01: any text gives either objects or a DrawbridgeError", () => {
     const piece = fc.constantFrom(
       "a: ",
       "- ",

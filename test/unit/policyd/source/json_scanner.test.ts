@@ -6,7 +6,7 @@ import { readManifestObjects } from "../../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { readObjects } from "../../../../policyd/source/documents.ts";
 
-/** The text in chunks of these lengths, over and over. */
+/** Cuts the text into chunks of these lengths, repeatedly. */
 function chunksOf(text: string, lengths: readonly number[]): readonly Buffer[] {
   const bytes = Buffer.from(text);
   const chunks: Buffer[] = [];
@@ -31,14 +31,14 @@ describe("policyd/source/json_scanner", () => {
     kind: "List",
   };
 
-  it("CLI-01: a list is opened wherever its kind stands, whatever the chunks", () => {
+  it("CLI-01: a list is opened wherever its kind stands, in chunks of any length", () => {
     const reordered = { kind: "List", apiVersion: "v1", items: list.items };
     for (const text of [JSON.stringify(list), JSON.stringify(list, null, 4), JSON.stringify(reordered)]) {
       for (let length = 1; length < 20; length++) assert.deepEqual(values(text, [length]), list.items);
     }
   });
 
-  it("CLI-01: random values in random chunks are what JSON.parse makes of them", () => {
+  it("CLI-01: random values in random chunks are read as JSON.parse reads them", () => {
     const value = fc.dictionary(
       fc.oneof(fc.constantFrom("items", "kind", "a"), fc.string()),
       fc.oneof(fc.constantFrom("List", "PodList", "items"), fc.jsonValue(), fc.array(fc.jsonValue())),
@@ -60,7 +60,7 @@ describe("policyd/source/json_scanner", () => {
           };
           const whole = attempt(() => texts.flatMap((text) => [...readObjects(text, "a.json")]));
           const scanned = attempt(() => values(texts.join("\n"), lengths));
-          // What has items and is no list is no object of ours: its items are not read.
+          // The scanner does not read the items of an object that has items and is not a list.
           if (JSON.stringify(whole) !== JSON.stringify(scanned)) {
             const bare = JSON.stringify(whole, (key, inner: unknown) => (key === "items" ? [] : inner));
             assert.equal(
@@ -74,7 +74,7 @@ describe("policyd/source/json_scanner", () => {
     );
   });
 
-  it("CLI-02: lines are those of the objects and of their fields", () => {
+  it("CLI-02: line numbers are those of the objects and of their fields", () => {
     const text = `${JSON.stringify(list, null, 2)}\n\n{"kind":\n"Last"}`;
     const lines = readManifestObjects([Buffer.from(text)], "json", ({ lineOf }) => [
       lineOf([]),
@@ -87,7 +87,7 @@ describe("policyd/source/json_scanner", () => {
     assert.equal(rows[(lines[2]?.[0] ?? 0) - 1], '{"kind":');
   });
 
-  it("CLI-02: what is no JSON is refused with its line", () => {
+  it("CLI-02: text that is not JSON is refused with its line", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ['{"kind":"List","items":[{"kind":"A"},\n{"kind":}]}', /^line 2: /],
       ['{"kind":"List","items":[{"kind":"A"},]}', /^line 1: no value after a comma/],
@@ -109,8 +109,8 @@ describe("policyd/source/json_scanner", () => {
     }
   });
 
-  it("API-16: a value just below the limit in small chunks costs its length, not its square", function () {
-    // With the square it takes more than a minute.
+  it("API-16: the time for a value just below the limit in small chunks grows with its length, not with its square", function () {
+    // Quadratic time would be more than a minute.
     this.timeout(20_000);
     const text = "\\n".repeat(7 * 1024 * 1024);
     const chunk = Buffer.from(text.slice(0, 8191));
@@ -124,7 +124,7 @@ describe("policyd/source/json_scanner", () => {
     assert.ok(item.text.length > 14 * 1024 * 1024);
   });
 
-  it("CLI-01: only one item is held at a time", () => {
+  it("CLI-01: a list of 2000 items in chunks of one item is read item by item", () => {
     const item = `{"kind":"Pod","filler":"${"x".repeat(9000)}"}`;
     const chunks = function* (): Generator<Buffer> {
       yield Buffer.from('{"items":[');

@@ -18,7 +18,7 @@ describe("policyd/source/object_files", () => {
   };
   const taken = (): readonly string[] => files.takeChanges().map(({ type, kind, key }) => `${type} ${kind} ${key}`);
 
-  it("tells what changed, and nothing where the change is none we use", () => {
+  it("only changes of fields that we use are reported", () => {
     assert.deepEqual(put("a", pod("x", "10.0.0.1"), pod("y", "10.0.0.2")), ["set Pod default/x", "set Pod default/y"]);
     assert.deepEqual(put("a", pod("x", "10.0.0.1"), { ...pod("y", "10.0.0.2"), data: 1 }), []);
     assert.deepEqual([files.count("Pod"), files.count("Node")], [2, 0]);
@@ -33,7 +33,11 @@ describe("policyd/source/object_files", () => {
     put("a", pod("x", "10.0.0.1"), pod("y", "10.0.0.2"));
     assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready"), pod("y", "10.0.0.3")), ["set Pod default/y"]);
     assert.match(files.problems().join(), /a: Pod default\/x: status\.phase.*its last good version stays/);
-    assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready"), pod("y", "10.0.0.3")), [], "twice over");
+    assert.deepEqual(
+      put("a", pod("x", "10.0.0.1", "Ready"), pod("y", "10.0.0.3")),
+      [],
+      "the same content again changes nothing",
+    );
     assert.deepEqual(put("a", pod("y", "10.0.0.3")), ["delete Pod default/x"]);
     assert.deepEqual(files.problems(), []);
   });
@@ -48,18 +52,18 @@ describe("policyd/source/object_files", () => {
     assert.deepEqual(files.problems(), []);
   });
 
-  it("an object in two files is the first file's, whichever is read first", () => {
+  it("an object in two files comes from the file that is first by name, whichever is read first", () => {
     assert.deepEqual(put("b", pod("x", "10.0.0.2")), ["set Pod default/x"]);
     assert.deepEqual(put("a", pod("x", "10.0.0.1")), ["set Pod default/x"]);
     assert.match(files.problems().join(), /^b: Pod default\/x: also in a, which counts/);
     assert.deepEqual(put("b", pod("x", "10.0.0.3")), []);
-    assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready")), [], "its last good version counts on");
+    assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready")), [], "its last good version stays");
     files.remove("a");
     assert.deepEqual(taken(), ["set Pod default/x"]);
     assert.deepEqual(files.problems(), []);
   });
 
-  it("an object that was never valid in one file is the next file's", () => {
+  it("an object that was never valid in the first file comes from the next file", () => {
     put("b", pod("x", "10.0.0.2"));
     assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready")), []);
   });
@@ -74,7 +78,7 @@ describe("policyd/source/object_files", () => {
     assert.deepEqual(taken(), []);
   });
 
-  it("BAD-01: tells of what kind a problem is, as far as that can be told", () => {
+  it("BAD-01: each problem has the kind of its object, if the kind is known", () => {
     const service = { apiVersion: "v1", kind: "Service", metadata: { name: "s" }, spec: { externalIPs: ["1.2.3"] } };
     put("a", service, { ...service, metadata: { name: "S" } }, pod("x", "10.0.0.1", "Ready"), { kind: "Pod" });
     put("b", pod("y", "10.0.0.1"));
@@ -93,7 +97,7 @@ describe("policyd/source/object_files", () => {
     );
   });
 
-  it("an object twice in one file is the first of the two", () => {
+  it("an object that is twice in one file is read from its first place", () => {
     assert.deepEqual(put("a", pod("x", "10.0.0.1"), pod("x", "10.0.0.2")), ["set Pod default/x"]);
     assert.deepEqual(files.problems(), ["a: Pod default/x: twice in this file; the first counts"]);
     assert.deepEqual(put("a", pod("x", "10.0.0.1")), []);

@@ -22,12 +22,12 @@ function read(text: string, passes?: (broken: BrokenObject) => boolean): Read {
   }
 }
 
-/** The items as the library has them in the tree of the whole list. */
+/** The items as the library reads them in the tree of the whole list. */
 function itemsAsWhole(text: string): Read {
   try {
     const tree = readTree({ text, line: 1 });
     const items = (tree?.value as { items?: unknown } | undefined)?.items ?? [];
-    // Without a list it is an object like any other.
+    // An object without a list is read like any other.
     if (!Array.isArray(items)) return { objects: [{ value: tree?.value, line: tree?.lineOf([]) ?? 0 }] };
     const objects = items.map((value: unknown, i) => ({ value, line: tree?.lineOf(["items", i]) ?? 0 }));
     return { objects: JSON.parse(JSON.stringify(objects)) as Read["objects"] };
@@ -75,7 +75,7 @@ const list = fc
   });
 
 describe("policyd/source/yaml_list", () => {
-  it("YAML-04: the items of random lists are those of the list as a whole, with their lines, or both are refused", () => {
+  it("YAML-04: items of random lists are read as from the whole list, with their lines, or both are refused", () => {
     let cut = 0;
     fc.assert(
       fc.property(list, (text) => {
@@ -93,7 +93,7 @@ describe("policyd/source/yaml_list", () => {
     assert.ok(cut > 100, `${cut} lists were cut`);
   });
 
-  it("YAML-04: what follows the items of a list says of which kind they are, and keeps its lines", () => {
+  it("YAML-04: fields after the items of a list give the items' kind and keep their lines", () => {
     const text = "apiVersion: v1\nitems:\n- metadata: {name: a}\n- metadata: {name: b}\nkind: PodList\nmetadata: {}\n";
     const { objects } = read(text);
     assert.deepEqual(objects, [
@@ -103,7 +103,7 @@ describe("policyd/source/yaml_list", () => {
     assert.match(read(`${text}kind: x\n`).refusal ?? "", /^line 7: a key stands twice in one object/);
   });
 
-  it("YAML-04: a broken document or item is passed over where the caller says so, and no other", () => {
+  it("YAML-04: a broken document or item is skipped only where the caller says so", () => {
     const secret = "apiVersion: v1\nkind: Secret\ndata:\n  a: b\n  a: c\n";
     const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nspec: {a: 1, a: 2}\n";
     const passed: string[] = [];
@@ -129,7 +129,7 @@ describe("policyd/source/yaml_list", () => {
     assert.match(read(secret).refusal ?? "", /^line 5: /);
   });
 
-  it("YAML-04: a broken object says what it is only where its text says each once, at its own indentation", () => {
+  it("YAML-04: a broken object has a header only if kind and apiVersion stand once, at its own indentation", () => {
     assert.deepEqual(headerOf("# c\n  kind: 'Secret' # x\n  apiVersion: v1\n  data: [\n"), {
       apiVersion: "v1",
       kind: "Secret",

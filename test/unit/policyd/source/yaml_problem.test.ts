@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readYamlObjects } from "../../../../policyd/source/documents.ts";
 
-/** Returns the message with which a text is refused; empty for one that can be read. */
+/** Returns the message with which a text is refused, or an empty text if it can be read. */
 function messageOf(text: string): string {
   try {
     for (const _ of readYamlObjects(text));
@@ -12,7 +12,7 @@ function messageOf(text: string): string {
 }
 
 describe("policyd/source: mistakes in YAML", () => {
-  it("CLI-35: each says in plain words what is wrong, in which line, and what was expected", () => {
+  it("CLI-35: the message for each mistake says in plain words the line, the fault and the expectation", () => {
     const cases: readonly (readonly [text: string, message: RegExp])[] = [
       ["kind: Pod\nmetadata:\n\tname: a\n", /^line 3: a line is indented by a tab; expected blanks$/],
       ["a: 'x\n", /^line \d: a quote is opened and not closed; expected the same quote at the end of the text$/],

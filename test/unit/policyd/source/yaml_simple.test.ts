@@ -17,7 +17,9 @@ const FILES = FOLDERS.flatMap((folder) =>
     .map((name) => readFileSync(path.join(PROJECT, folder, name), "utf8")),
 );
 
-/** Asserts that the fast reader says what the library says; returns whether it says anything. */
+/**
+ * Asserts that the fast reader reads the same as the library, or leaves the text to it. @returns whether it has read it
+ */
 function assertAsLibrary(text: string): boolean {
   const simple = readSimple(text);
   if (simple === undefined) return false;
@@ -27,7 +29,7 @@ function assertAsLibrary(text: string): boolean {
   return true;
 }
 
-/** The documents of a text; none where it cannot be cut. */
+/** The documents of a text, or none if the text cannot be cut into documents. */
 function documentsOf(text: string): readonly string[] {
   try {
     return [...yamlDocuments(text)].map((document) => document.text);
@@ -39,7 +41,7 @@ function documentsOf(text: string): readonly string[] {
 
 const DOCUMENTS = FILES.flatMap(documentsOf);
 const character = fc.constantFrom(...Array.from("ab1 \n\n  -:#'\"\\[]{},&*!|>%@~.<?_/+0xyeno\t"));
-/** A document with some signs put in, taken out or replaced. */
+/** A document with some characters inserted, removed or replaced. */
 const mutated = fc
   .tuple(
     fc.constantFrom(...DOCUMENTS.filter(({ length }) => length < 3000)),
@@ -82,7 +84,7 @@ const lines = fc
 describe("policyd/source/yaml_simple", function () {
   this.timeout(60_000);
 
-  it("YAML-03: nine of ten documents of the repository are read without the library, and as it reads them", () => {
+  it("YAML-03: nine of ten documents of the repository are read without the library, with the same result", () => {
     const read = DOCUMENTS.filter(assertAsLibrary);
     assert.ok(read.length > DOCUMENTS.length * 0.9, `${read.length} of ${DOCUMENTS.length}`);
   });
@@ -91,7 +93,7 @@ describe("policyd/source/yaml_simple", function () {
     ["damaged documents of the repository", mutated],
     ["documents of random lines", lines],
   ] as const) {
-    it(`YAML-03: ${what} are left to the library, or read as it reads them`, () => {
+    it(`YAML-03: ${what} are left to the library, or read with the same result`, () => {
       const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
       const samples = fc.sample(texts, { numRuns: Number(process.env["RUNS"] ?? 2000), seed }).flatMap(documentsOf);
       const read = samples.filter(assertAsLibrary).length;

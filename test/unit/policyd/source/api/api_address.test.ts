@@ -38,7 +38,7 @@ function refusalOf(action: () => unknown): string {
 }
 
 describe("policyd/source/api/api_address", () => {
-  it("SVC-25: the configuration comes first, then the kubelet's kubeconfig, then the variable", () => {
+  it("SVC-25: the API server's address comes from the configuration, then the kubelet's kubeconfig, then the variable", () => {
     const apiServer = new URL("https://203.0.113.7:6443");
     const environment = ENVIRONMENT;
     assert.equal(apiAddress(places({ apiServer, environment }, KUBELET_TEXT)).url.href, "https://203.0.113.7:6443/");
@@ -48,7 +48,7 @@ describe("policyd/source/api/api_address", () => {
     assert.equal(apiAddress(places({ environment: ipv6 })).url.href, "https://[fd00:96::1]:6443/");
   });
 
-  it("API-21: the kubelet's kubeconfig is found where each distribution has it, and one that is given is the only one", () => {
+  it("API-21: the kubelet's kubeconfig is found where each distribution has it, and a configured one is the only one used", () => {
     for (const path of KUBELET_KUBECONFIGS) {
       const readText = (asked: string): string | undefined => (asked === path ? KUBELET_TEXT : undefined);
       const found = apiAddress(places({ kubeletKubeconfig: undefined, readText, environment: ENVIRONMENT }));
@@ -60,7 +60,7 @@ describe("policyd/source/api/api_address", () => {
     assert.deepEqual(all.origin, { type: "kubelet", path: KUBELET }, "kubeadm's comes first");
   });
 
-  it("API-23: where no kubeconfig is found the variable counts, and the report names every place and the way out", () => {
+  it("API-23: without a kubeconfig the variable is used, and the report names every place and the way out", () => {
     const found = apiAddress(places({ kubeletKubeconfig: undefined, environment: ENVIRONMENT }));
     const text = foundText(found);
     assert.match(
@@ -70,7 +70,7 @@ describe("policyd/source/api/api_address", () => {
     for (const path of KUBELET_KUBECONFIGS) assert.ok(text.includes(path), path);
   });
 
-  it("SVC-25: where no address is to be found it says all the places, and quotes nothing of a file with secrets", () => {
+  it("SVC-25: a missing address is an error that names all places and quotes nothing of a file with secrets", () => {
     assert.match(
       refusalOf(() => apiAddress(places({}))),
       /^apiServer: missing, there is no \/etc\/kubernetes\/kubelet\.conf and no KUBERNETES_SERVICE_HOST; .*--api-server/,
@@ -82,7 +82,7 @@ describe("policyd/source/api/api_address", () => {
     }
   });
 
-  it("SVC-25: an address has a host and neither a password nor a query", () => {
+  it("SVC-25: an address needs a host, and must have neither a password nor a query", () => {
     for (const text of [
       "192.0.2.1:6443",
       "https://",
@@ -97,7 +97,7 @@ describe("policyd/source/api/api_address", () => {
     assert.equal(tryUrl("https://a.example/k8s/clusters/c-1")?.pathname, "/k8s/clusters/c-1");
   });
 
-  it("API-10: a service account is its two files as they are now; the token goes over https alone", () => {
+  it("API-10: a service account's files are read for each request, and its token is sent only over https", () => {
     const files = new Map([
       ["/sa/token", "one\n"],
       ["/sa/ca.crt", "authority"],
@@ -109,7 +109,7 @@ describe("policyd/source/api/api_address", () => {
     files.set("/sa/token", "two\n");
     const second = account.credentials(server);
     assert.deepEqual(second.options.headers, { Authorization: "Bearer two" });
-    assert.equal(second.options.agent, first.options.agent, "connections are kept");
+    assert.equal(second.options.agent, first.options.agent, "connections are reused");
     files.set("/sa/ca.crt", "another");
     assert.notEqual(account.credentials(server).options.agent, first.options.agent);
     assert.match(

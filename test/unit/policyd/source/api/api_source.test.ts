@@ -11,10 +11,10 @@ import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
 const [CLUSTER_POLICIES = ""] = CLUSTER_POLICY_PATHS;
 const [BOTH, NONE] = [{ versions: ["v1beta1", "v1alpha2"] }, { versions: [] }];
 
-/** The grants of the ClusterRole before this version of the daemon. */
+/** The grants of older ClusterRoles, which have no right to the definition. */
 const ofOlderRole = (): Grants => Object.fromEntries(RESOURCES.map(({ name }) => [name, ["list", "watch"]]));
 
-/** The states that a definition may take; the first three serve a version that we know. */
+/** The states that a definition may have; the first three serve a version that the daemon knows. */
 const DEFINITIONS: readonly Definition[] = [
   BOTH,
   { versions: ["v1alpha2"] },
@@ -27,7 +27,7 @@ const DEFINITIONS: readonly Definition[] = [
 const pick = (definitions: readonly Definition[], random: () => number): Definition =>
   definitions[Math.floor(random() * definitions.length)] ?? BOTH;
 
-/** @param seed in the message of a failure */
+/** @param seed is named in the message of a failure. */
 function runStorm(seed: number): void {
   const world = new World(seed);
   const random = randomFrom(seed);
@@ -53,7 +53,7 @@ function runStorm(seed: number): void {
   world.api.heal();
   world.connection.isDown = false;
   world.api.define(pick(DEFINITIONS.slice(0, 3), random));
-  // A half-open connection is given up when its watch should have ended, at the latest after 10 minutes.
+  // A half-open connection is ended when its watch should have ended, at the latest after 10 minutes.
   world.clock.pass(800_000);
   try {
     world.assertEqual();
@@ -68,7 +68,7 @@ describe("policyd/source/api", () => {
   for (const hasWatchList of [true, false]) {
     const way = hasWatchList ? "by watch-list" : "in pages";
 
-    it(`API-01: reads every kind ${way}, says once that it has, and follows changes`, () => {
+    it(`API-01: the source reads every kind ${way}, reports the sync once, and follows changes`, () => {
       const world = new World();
       Object.assign(world.api.features, { hasWatchList, largestPage: 2 });
       world.api.apply([...oneOfEach(), ...[2, 3, 4, 5, 6].map((index) => sample("Pod", index))]);
@@ -89,7 +89,7 @@ describe("policyd/source/api", () => {
       assert.deepEqual(world.source.problems(), []);
     });
 
-    it(`API-02: after 410 the list is read anew ${way}, and only what differs is told`, () => {
+    it(`API-02: after 410 the list is read again ${way}, and only differences are reported`, () => {
       const world = new World();
       Object.assign(world.api.features, { hasWatchList });
       world.api.apply([...oneOfEach(), sample("Pod", 2), sample("Pod", 3)]);
@@ -99,14 +99,14 @@ describe("policyd/source/api", () => {
       world.api.strike({ type: "silence" });
       world.api.apply([{ ...sample("Pod", 2), isGone: true }, sample("Pod", 3, 1)]);
       world.api.compact();
-      // Until every watch has been given up, and what follows from it.
+      // Every watch is ended by then, and what follows from it is done.
       world.clock.pass(700_000);
       assert.deepEqual(world.sink.told.slice(told).sort(), ["delete Pod default/pod-2", "set Pod default/pod-3"]);
       world.assertEqual();
     });
   }
 
-  it("API-01: a server whose storage is too old for watch-list says so by an event, and is read in pages", () => {
+  it("API-01: a server whose storage is too old for watch-list refuses it by an event and is read in pages", () => {
     const world = new World();
     Object.assign(world.api.features, { hasWatchList: false, watchListRefusedBy: "event" });
     world.api.apply(oneOfEach());
@@ -117,7 +117,7 @@ describe("policyd/source/api", () => {
     assert.deepEqual(world.sink.problems, []);
   });
 
-  it("SVC-26: says nothing of being synced before every kind was read whole", () => {
+  it("SVC-26: the sync is not reported before every kind was read whole", () => {
     const world = new World();
     world.api.features.hasWatchList = false;
     world.api.apply(oneOfEach());
@@ -136,7 +136,7 @@ describe("policyd/source/api", () => {
   });
 
   for (const status of [401, 403, 408, 429, 500, 503]) {
-    it(`API-24: lists that are refused with ${status} are a problem of the server and not of an object`, () => {
+    it(`API-24: lists that are refused with ${status} are a problem of the server, not of an object`, () => {
       const world = new World();
       world.api.features.hasWatchList = false;
       world.api.apply(oneOfEach());
@@ -152,7 +152,7 @@ describe("policyd/source/api", () => {
     });
   }
 
-  it("API-03: a server that is away from the start is waited for; one problem is told of it", () => {
+  it("API-03: a server that is away from the start is waited for, with one problem reported", () => {
     const world = new World();
     world.connection.isDown = true;
     world.start();
@@ -168,7 +168,7 @@ describe("policyd/source/api", () => {
     world.assertEqual();
   });
 
-  it("API-04: while the server is away what is known stays; staleness tells how old it is", () => {
+  it("API-04: known objects stay while the server is away, and their staleness grows", () => {
     const world = new World();
     world.api.apply(oneOfEach());
     world.start();
@@ -192,7 +192,7 @@ describe("policyd/source/api", () => {
     );
   });
 
-  it("API-05: a server that asks for time gets it", () => {
+  it("API-05: a server that asks for time with Retry-After is not asked earlier", () => {
     const world = new World();
     world.api.plan({ on: "any", count: FOLLOWED, fault: { type: "status", status: 429, retryAfter: "20" } });
     world.start();
@@ -203,13 +203,13 @@ describe("policyd/source/api", () => {
     assert.ok(world.sink.isSynced);
   });
 
-  it("API-06: without a right to the definition a kind that comes and goes is followed, and a slip of a starting server does not undo its policies", () => {
+  it("API-06: without a right to the definition a kind that comes and goes is followed, and a brief 404 removes no policies", () => {
     const world = new World();
     world.api.features.grants = ofOlderRole();
     world.api.define(NONE);
     world.start();
     world.clock.pass(1000);
-    assert.ok(world.sink.isSynced, "none of them is an empty list");
+    assert.ok(world.sink.isSynced, "a missing kind counts as an empty list");
     assert.deepEqual(world.source.problems(), []);
     world.api.define(BOTH);
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
@@ -233,7 +233,7 @@ describe("policyd/source/api", () => {
     assert.ok(asked.length >= 9 && asked.length <= 21, `${asked.length}`);
   });
 
-  it("ALLOC-03: ServiceCIDRs are followed as they come, grow in number and go; a server without them is complete", () => {
+  it("ALLOC-03: ServiceCIDRs that come and go are followed, and a server without them counts as read whole", () => {
     const world = new World();
     const path = "/apis/networking.k8s.io/v1/servicecidrs";
     world.api.serve(path, false);
@@ -253,7 +253,7 @@ describe("policyd/source/api", () => {
     assert.deepEqual([...world.sink.objects.keys()], ["ServiceCIDR servicecidr-2"]);
   });
 
-  it("API-06: without a right to the definition a kind is gone when the server says so again and again", () => {
+  it("API-06: without a right to the definition, a kind is gone after the server has answered 404 several times", () => {
     const world = new World();
     world.api.features.grants = ofOlderRole();
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
@@ -268,7 +268,7 @@ describe("policyd/source/api", () => {
     assert.deepEqual(world.source.problems(), []);
   });
 
-  it("API-07: an object that turns invalid stays in its last good version; it is told once, also over a new list", () => {
+  it("API-07: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {
     const world = new World();
     const good = sample("Service", 1);
     world.api.apply([good]);
@@ -291,7 +291,7 @@ describe("policyd/source/api", () => {
     assert.equal(world.sink.objects.size, 0);
   });
 
-  it("API-08: a server with watches that end at once, with 410 or in the middle, is not asked without end", () => {
+  it("API-08: a server whose watches end at once, with an error or in the middle is not asked without pause", () => {
     for (const fault of [
       { type: "close" },
       { type: "error", status: 410 },
@@ -320,7 +320,7 @@ describe("policyd/source/api", () => {
   for (const hasWatchList of [true, false]) {
     const way = hasWatchList ? "with" : "without";
 
-    it(`API-14: a quiet hour costs a new watch every five to ten minutes for each kind, ${way} watch-list`, () => {
+    it(`API-14: in a quiet hour each kind gets a new watch only every five to ten minutes, ${way} watch-list`, () => {
       const world = new World();
       world.api.features.hasWatchList = hasWatchList;
       world.start();
@@ -342,7 +342,7 @@ describe("policyd/source/api", () => {
     });
   }
 
-  it("API-15: a connection that is half-open is given up: a list after 30 s, a watch when it should have ended", () => {
+  it("API-15: a half-open connection is ended, for a list after 30 s, for a watch when it should have ended", () => {
     for (const hasWatchList of [true, false]) {
       const world = new World();
       world.api.features.hasWatchList = hasWatchList;
@@ -363,7 +363,7 @@ describe("policyd/source/api", () => {
     }
   });
 
-  it("API-09: after hundreds of changes among random faults the model is what a direct read gives", function () {
+  it("API-09: after hundreds of changes and random faults the model equals a direct read of the server", function () {
     this.timeout(60_000);
     const first = Math.floor(Math.random() * 2 ** 31);
     for (let round = 0; round < 30; round++) runStorm(first + round);

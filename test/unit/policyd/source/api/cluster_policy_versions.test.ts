@@ -15,10 +15,10 @@ const ONLY_OLDER: Definition = { versions: ["v1alpha2"] };
 const ONLY_NEWER: Definition = { versions: ["v1beta1"] };
 const NONE: Definition = { versions: [] };
 const POLICY = "ClusterNetworkPolicy clusternetworkpolicy-1";
-/** The ClusterRole of the time before the definition was followed. */
+/** The grants of older ClusterRoles, which have no right to the definition. */
 const ofOlderRole = (): Grants => Object.fromEntries(RESOURCES.map(({ name }) => [name, ["list", "watch"]]));
 
-/** A server with one ClusterNetworkPolicy. */
+/** A world whose server has one ClusterNetworkPolicy. */
 function worldWith(definition: Definition, grants: Grants = manifestGrants()): World {
   const world = new World();
   world.api.features.grants = grants;
@@ -30,7 +30,7 @@ function worldWith(definition: Definition, grants: Grants = manifestGrants()): W
   return world;
 }
 
-/** The lists and watches of ClusterNetworkPolicies that are asked for meanwhile. */
+/** The paths of the lists and watches of ClusterNetworkPolicies that are requested during the action. */
 function pathsAsked(world: World, action: () => void): readonly string[] {
   const isOne = (line: string): boolean => CLUSTER_POLICY_PATHS.some((path) => line.endsWith(path));
   return world
@@ -43,7 +43,7 @@ function pathsAsked(world: World, action: () => void): readonly string[] {
 const notices = ({ sink }: World): readonly string[] =>
   sink.notices.filter((notice) => notice.startsWith("ClusterNetworkPolicy: "));
 
-/** Of a policy that must never be taken out of force meanwhile. */
+/** Asserts that the policy is never removed during the action. */
 function assertNoGap(world: World, action: () => void): void {
   const told = world.sink.told.length;
   action();
@@ -55,7 +55,7 @@ function assertNoGap(world: World, action: () => void): void {
 }
 
 describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
-  it("CNP-12: v1beta1 and v1alpha2 are the same object, and any other version is refused with both names", () => {
+  it("CNP-12: v1beta1 and v1alpha2 give the same object, and any other version is refused with both names", () => {
     const of = (version: string) =>
       judge({ ...sample("ClusterNetworkPolicy", 1), apiVersion: `policy.networking.k8s.io/${version}` });
     assert.equal(of("v1beta1").type, "accepted");
@@ -96,7 +96,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
       });
     }
 
-    it(`CNP-14: a version that ceases to be served is left for the other without a gap, ${name}`, () => {
+    it(`CNP-14: the source changes to the other version without a gap when the server stops serving one, ${name}`, () => {
       for (const [before, after, path] of [
         [BOTH, ONLY_OLDER, OLDER],
         [ONLY_OLDER, ONLY_NEWER, NEWER],
@@ -110,7 +110,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
           });
           world.api.apply([sample("ClusterNetworkPolicy", 2)]);
           world.clock.pass(100);
-          assert.equal(world.sink.objects.size, 2, "it is followed on");
+          assert.equal(world.sink.objects.size, 2, "later policies are followed");
           const later = pathsAsked(world, () => world.clock.pass(3_600_000));
           assert.deepEqual([...new Set(later)], [path]);
           assert.deepEqual(world.source.problems(), []);
@@ -119,7 +119,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     });
   }
 
-  it("CNP-14: what was known stays until the whole list in the other version is read, and then only what differs changes", () => {
+  it("CNP-14: known policies stay until the list in the other version is read whole, and then only differences change", () => {
     const world = worldWith(ONLY_OLDER);
     world.api.apply([sample("ClusterNetworkPolicy", 2)]);
     world.clock.pass(100);
@@ -138,7 +138,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     world.assertEqual();
   });
 
-  it("CNP-13: a newer version that is added is followed from then on, without a gap, and the log says so", () => {
+  it("CNP-13: a newer version that is added is followed without a gap, and the log says so", () => {
     const world = worldWith(ONLY_OLDER);
     assertNoGap(world, () => {
       world.api.define(BOTH);
@@ -168,7 +168,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-15: a CRD that is not established yet is not asked for, and counts when it is", () => {
+  it("CNP-15: policies of a CRD are not requested before the CRD is established", () => {
     const world = worldWith({ ...NONE });
     world.api.define({ ...BOTH, isEstablished: false });
     const asked = pathsAsked(world, () => world.clock.pass(30_000));
@@ -179,20 +179,20 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     assert.ok(world.sink.objects.has(POLICY));
   });
 
-  it("CNP-15: a daemon that starts while the server has not caught up with its CRD waits for the policies", () => {
+  it("CNP-15: a daemon that starts before the server serves its new CRD waits for the policies", () => {
     const world = new World();
     world.api.define(NONE);
     world.api.define({ ...BOTH, lag: 3000 });
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
     world.start();
     world.clock.pass(2500);
-    assert.equal(world.sink.isSynced, false, "no policy is passed over at the start");
+    assert.equal(world.sink.isSynced, false, "the sync waits for the policies");
     world.clock.pass(1500);
     assert.ok(world.sink.isSynced);
     world.assertEqual();
   });
 
-  it("CNP-16: a server that answers 404 for a CRD it has undoes no policy, however long; it is reported and followed again", () => {
+  it("CNP-16: a server that answers 404 for an existing CRD removes no policy, and the 404 is reported until it ends", () => {
     const world = worldWith(BOTH);
     assertNoGap(world, () => {
       for (const path of CLUSTER_POLICY_PATHS) {
@@ -210,7 +210,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     assert.deepEqual(world.source.problems(), []);
   });
 
-  it("CNP-16: policies of a CRD that serves no version we know stay, with a problem; a daemon that starts then has none", () => {
+  it("CNP-16: policies of a CRD with only unknown versions stay with a problem, and a daemon that starts then has none", () => {
     const world = worldWith(BOTH);
     assertNoGap(world, () => {
       world.api.define({ versions: ["v1"] });
@@ -225,21 +225,21 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     world.clock.pass(1000);
     assert.deepEqual(world.source.problems(), []);
     world.assertEqual();
-    assert.equal(world.sink.objects.size, 2, "a version that we know is read at once");
+    assert.equal(world.sink.objects.size, 2, "a known version is read at once");
     world.api.define({ versions: ["v1"] });
     world.clock.pass(10_000);
     world.api.define(NONE);
     world.clock.pass(1000);
-    assert.equal(world.sink.objects.size, 0, "with the CRD they go, also out of a version that nobody could read");
+    assert.equal(world.sink.objects.size, 0, "policies go with the CRD, also from an unknown version");
     const other = new World();
     other.api.define({ versions: ["v1"] });
     other.start();
     other.clock.pass(10_000);
-    assert.ok(other.sink.isSynced, "Services do not wait for a CRD that nobody here can read");
+    assert.ok(other.sink.isSynced, "the sync does not wait for a CRD without known versions");
     assert.match(other.source.problems().join(), problem);
   });
 
-  it("CNP-17: with the CRD its policies go at once, the log says so, and those of a new one come", () => {
+  it("CNP-17: policies go at once with their CRD, the log says so, and those of a new CRD come", () => {
     const world = worldWith(BOTH);
     for (let round = 0; round < 3; round++) {
       world.api.define(NONE);
@@ -255,19 +255,19 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     assert.equal(notices(world).length, 7);
   });
 
-  it("CNP-17: a CRD that went while the server was away takes its policies within seconds", () => {
+  it("CNP-17: a CRD that was deleted while the server was away takes its policies within seconds", () => {
     const world = worldWith(BOTH);
     world.connection.goDown();
     world.api.define(NONE);
     world.clock.pass(60_000);
-    assert.ok(world.sink.objects.has(POLICY), "while the server is away what is known stays");
+    assert.ok(world.sink.objects.has(POLICY), "known policies stay while the server is away");
     world.connection.isDown = false;
     world.clock.pass(5000);
     assert.equal(world.sink.objects.size, 0);
     assert.deepEqual(world.source.problems(), []);
   });
 
-  it("CNP-18: without the right to the CRD one line is logged, no problem is reported, and it is asked for once a minute", () => {
+  it("CNP-18: without the right to the CRD one line is logged, no problem is reported, and the CRD is requested once a minute", () => {
     const world = worldWith(NONE, ofOlderRole());
     const ofDefinitions = (): number =>
       world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(DEFINITIONS_PATH)).length;
@@ -281,7 +281,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
     world.clock.pass(61_000);
     world.assertEqual();
-    assert.equal(world.api.asked.filter(isProbe).length, 0, "nobody takes the server for ill");
+    assert.equal(world.api.asked.filter(isProbe).length, 0, "no probe is sent, since the server is well");
     world.api.features.grants = manifestGrants();
     world.clock.pass(61_000);
     world.api.define(NONE);
@@ -290,10 +290,10 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
     world.clock.pass(4000);
     world.assertEqual();
-    assert.equal(world.sink.objects.size, 1, "with the right it is followed");
+    assert.equal(world.sink.objects.size, 1, "with the right the CRD is followed");
   });
 
-  it("CNP-18: a definition that makes no sense, or that is not to be had, leaves the policies to their own list", () => {
+  it("CNP-18: with an invalid or unavailable definition the policies follow from their own list", () => {
     for (const definition of [{}, { spec: { versions: 7 } }, { spec: {}, status: { conditions: [null] } }]) {
       const world = worldWith(BOTH);
       assertNoGap(world, () => {
@@ -318,6 +318,6 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     silent.api.plan({ on: "any", path: DEFINITIONS_PATH, count: 1000, fault: { type: "hang" } });
     silent.start();
     silent.clock.pass(6000);
-    assert.ok(silent.sink.isSynced, "a list of definitions that hangs holds nothing up");
+    assert.ok(silent.sink.isSynced, "a list of definitions that hangs delays nothing");
   });
 });

@@ -4,12 +4,12 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { HttpConnection } from "../../../../../policyd/source/api/http_connection.ts";
 import { until } from "../../../../support/recording_sink.ts";
 
-// It replaces Node's HTTP client as soon as it is read: other tests keep theirs.
+// nock replaces Node's HTTP client on import; this gives other tests their own client back.
 nock.restore();
 
 const SERVER = "https://cluster.test:6443";
 
-/** What was told of one request. */
+/** Records everything that is reported about one request. */
 class Heard {
   readonly lines: string[] = [];
   isOver = false;
@@ -52,7 +52,7 @@ describe("policyd/source/api/http_connection", () => {
     return heard.lines;
   }
 
-  it("API-01: sends who asks, below the server's own path, and tells what comes in order", async () => {
+  it("API-01: a request carries the credentials, goes below the server's path, and its answer is reported in order", async () => {
     nock(`${SERVER}/k8s/`, { reqheaders: { authorization: "Bearer t0ken", accept: "application/json" } })
       .get("/api/v1/pods?limit=500")
       .reply(200, "body");
@@ -61,7 +61,7 @@ describe("policyd/source/api/http_connection", () => {
     assert.equal(asked.name, `${SERVER}/k8s`);
   });
 
-  it("API-05: Retry-After is read as seconds, and passed over as a date", async () => {
+  it("API-05: Retry-After is read as seconds, and a date is ignored", async () => {
     for (const [text, seconds] of [
       ["7", 7],
       ["Wed, 21 Oct 2026 07:28:00 GMT", undefined],
@@ -72,12 +72,12 @@ describe("policyd/source/api/http_connection", () => {
     }
   });
 
-  it("API-11: a redirect is not followed: the token would go along", async () => {
+  it("API-11: a redirect is not followed, since the token would be sent with it", async () => {
     nock(SERVER).get("/api/v1/pods?limit=500").reply(302, "", { Location: "https://elsewhere.test/" });
     assert.deepEqual(await ask(connection()), ["302 undefined", "ended"]);
   });
 
-  it("API-03: what keeps a request from being made is a failure, without the token", async () => {
+  it("API-03: a request that cannot be made is a failure whose reason does not contain the token", async () => {
     nock(SERVER).get("/api/v1/pods?limit=500").replyWithError("connect ECONNREFUSED 192.0.2.1:6443");
     assert.deepEqual(await ask(connection()), ["failed: connect ECONNREFUSED 192.0.2.1:6443"]);
     const [torn = ""] = await ask(connection("s3cret\nx"));
@@ -87,7 +87,7 @@ describe("policyd/source/api/http_connection", () => {
     assert.deepEqual(await ask(none), ["failed: no token"]);
   });
 
-  it("API-08: who ends a request hears nothing more of it", async () => {
+  it("API-08: a cancelled request reports nothing more", async () => {
     nock(SERVER).get("/api/v1/pods?limit=500").reply(200, "late");
     nock(SERVER).get("/other").reply(200, "");
     const heard = new Heard();

@@ -4,19 +4,22 @@ import { sample } from "../../../../apiserver/objects.ts";
 import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
 
 const MINUTE = 60_000;
-/** Of eight kinds six attempts in the first minute and fewer later, and 67 probes; each a list and a watch at most. */
+/**
+ * For eight kinds there are six attempts in the first minute and fewer later, and 67 probes, each at most a list and a
+ * watch.
+ */
 const MOST_A_MINUTE = 2 * (8 * 6 + 67);
-/** The same with 14 probes, once it was ill for a quarter of an hour. */
+/** The same with 14 probes, after the server was ill for a quarter of an hour. */
 const MOST_LATER = 2 * (8 * 6 + 14);
 const FOREVER = 1e9;
 
-/** What may be wrong with a server: what it does to requests from now on, and to open watches all the time. */
+/** The illness of a server: a fault for all requests from now on, and a strike at open watches all the time. */
 interface Illness {
   readonly name: string;
   readonly fault?: PlannedFault["fault"];
   readonly on?: PlannedFault["on"];
   readonly strike?: number;
-  /** Whether it comes back without what happened before. */
+  /** Whether it comes back without its earlier changes. */
   readonly forgets?: boolean;
 }
 
@@ -36,7 +39,7 @@ const ILLNESSES: readonly Illness[] = [
 describe("policyd/source/api: a server that is away and comes back", () => {
   for (const { name, fault, on = "any", strike, forgets = false } of ILLNESSES) {
     for (const hasWatchList of [true, false]) {
-      it(`API-17: one that ${name} for 10 minutes, ${hasWatchList ? "with" : "without"} watch-list`, () => {
+      it(`API-17: a server that ${name} for 10 minutes is caught up with in 2 s, ${hasWatchList ? "with" : "without"} watch-list`, () => {
         const world = new World(7);
         world.api.features.hasWatchList = hasWatchList;
         world.api.apply(oneOfEach());
@@ -67,20 +70,20 @@ describe("policyd/source/api: a server that is away and comes back", () => {
         world.clock.pass(10_000);
         const quiet = world.connection.attempts;
         world.clock.pass(MINUTE);
-        assert.equal(world.connection.attempts, quiet, "nobody is behind any more");
+        assert.equal(world.connection.attempts, quiet, "every kind has caught up");
       });
     }
   }
 
   for (const hasWatchList of [true, false]) {
-    it(`API-19: one that is slow is waited for, and asked no more than if it were fast, ${hasWatchList ? "with" : "without"} watch-list`, () => {
+    it(`API-19: a slow server is waited for and gets no more requests than a fast one, ${hasWatchList ? "with" : "without"} watch-list`, () => {
       const world = new World(7);
       world.api.features.hasWatchList = hasWatchList;
       world.api.apply(oneOfEach());
       let requests = 0;
       world.connection.delayOf = (url) => {
         requests++;
-        // One probe of three takes longer than a period, one of seven so long that it is given up.
+        // One probe of three takes longer than a period, and one of seven so long that it is given up.
         if (isProbe({ verb: "list", url })) return requests % 7 === 0 ? 11_000 : requests % 3 === 0 ? 1500 : 300;
         if (url.includes("sendInitialEvents") && !hasWatchList) return 300;
         return 6000 + (requests % 4) * 2000;
@@ -88,11 +91,11 @@ describe("policyd/source/api: a server that is away and comes back", () => {
       const asked = (): readonly string[] => world.api.asked.flatMap((one) => (isProbe(one) ? [] : [one.verb]));
       world.start();
       world.clock.pass(13_000);
-      assert.ok(world.sink.isSynced, "as soon as the slowest list is there");
+      assert.ok(world.sink.isSynced, "the sync comes with the slowest list");
       world.assertEqual();
       assert.equal(asked().filter((verb) => verb === "list").length, hasWatchList ? 0 : FOLLOWED);
       world.clock.pass(30_000);
-      // Watch-list, and a watch that has no answer is asked for once more, and then waited for.
+      // Watch-list, or a watch without an answer, is requested once more and then waited for.
       assert.ok(asked().length <= (hasWatchList ? FOLLOWED : FOLLOWED * 4), asked().join());
       world.api.apply([sample("Pod", 9)]);
       world.clock.pass(100);
@@ -100,11 +103,11 @@ describe("policyd/source/api: a server that is away and comes back", () => {
       assert.deepEqual(world.source.problems(), []);
       const quiet = world.connection.attempts;
       world.clock.pass(MINUTE);
-      assert.equal(world.connection.attempts, quiet, "nobody is behind");
+      assert.equal(world.connection.attempts, quiet, "every kind has caught up");
     });
   }
 
-  it("API-17: one that is away for longer is asked every five seconds, and caught up with within seven", () => {
+  it("API-17: a server that is away for longer is probed every five seconds and caught up with within seven", () => {
     const world = new World();
     world.api.apply(oneOfEach());
     world.start();
@@ -123,7 +126,7 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     assert.ok([...world.source.staleness().values()].every((seconds) => seconds === 0));
   });
 
-  it("API-17 DAEMON-09: a clock that is set back while the server is away keeps nobody waiting", () => {
+  it("API-17 DAEMON-09: a clock that is set back while the server is away delays no reconnection", () => {
     const world = new World();
     world.api.apply(oneOfEach());
     world.start();
@@ -139,8 +142,8 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     assert.ok([...world.source.staleness().values()].every((seconds) => seconds === 0));
   });
 
-  it("API-17: the daemons of a cluster find it again apart, and spread their lists", () => {
-    /** After how many milliseconds a daemon asks whether it is back, and for its last list and watch. */
+  it("API-17: the daemons of a cluster probe a server that comes back at different times, and spread their lists", () => {
+    /** The milliseconds until a daemon probes whether the server is back, and until its last list and watch. */
     const moments = (seed: number): readonly [number, number] => {
       const world = new World(seed);
       world.start();
@@ -169,7 +172,7 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     }
   });
 
-  it("API-17: what ails one kind alone is asked about by its own waits", () => {
+  it("API-17: a fault of only one kind is retried with that kind's own pauses", () => {
     const world = new World();
     world.start();
     world.clock.pass(10_000);
@@ -184,7 +187,7 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     assert.ok(probes.length <= 3 * asked.length, `${probes.length} requests by probes of a server that is well`);
   });
 
-  it("API-17: no probe comes in the time that a server asks for", () => {
+  it("API-17: no probe is sent in the time that a server asks for", () => {
     const world = new World();
     world.start();
     world.clock.pass(10_000);
@@ -204,7 +207,7 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     }
   });
 
-  it("API-17: an end is an end, also for the probes", () => {
+  it("API-17: after stop no request or probe is sent", () => {
     const world = new World();
     world.start();
     world.clock.pass(1000);

@@ -9,7 +9,7 @@ import { advance, INITIAL } from "../../../../../policyd/source/api/state.ts";
 const UNKNOWN: Serving = { type: "unknown", versions: [0] };
 const half = (): number => 0.5;
 
-/** What follows from events, one after the other. */
+/** The last step after a sequence of events. */
 function run(events: readonly ReflectorEvent[], from: ReflectorState = INITIAL, serving: Serving = REQUIRED): Step {
   let step: Step = { state: from, actions: [] };
   for (const event of events) step = advance(step.state, event, serving, half);
@@ -28,7 +28,7 @@ const broken: Failure = { type: "broken", reason: "read ECONNRESET" };
 const due: ReflectorEvent = { type: "due" };
 const answered: ReflectorEvent = { type: "answered" };
 
-/** Watching since a list of version 7, by watch-list. */
+/** Watching by watch-list since a list of version 7. */
 const WATCHING = run([due, answered, { type: "initialEnd", resourceVersion: "7" }]).state;
 
 const waitOf = ({ actions }: Step): number | undefined =>
@@ -38,7 +38,7 @@ const queryOf = ({ actions }: Step): URLSearchParams =>
 const kinds = ({ actions }: Step): readonly string[] => actions.map(({ type }) => type);
 
 describe("policyd/source/api/state", () => {
-  it("API-01: asks for a list that begins a watch, with bookmarks, and goes on from its end", () => {
+  it("API-01: the first request is a list that becomes a watch with bookmarks, and the next continues from its end", () => {
     const first = run([due]);
     assert.deepEqual(Object.fromEntries(queryOf(first)), {
       watch: "1",
@@ -48,7 +48,7 @@ describe("policyd/source/api/state", () => {
       resourceVersionMatch: "NotOlderThan",
     });
     const progress = run([answered, { type: "progress", resourceVersion: "3" }], first.state);
-    assert.equal(progress.state.resourceVersion, "", "in the middle of the list is no place to go on from");
+    assert.equal(progress.state.resourceVersion, "", "a version in the middle of the list cannot be continued from");
     assert.deepEqual([WATCHING.phase, WATCHING.resourceVersion, WATCHING.isListed], ["watching", "7", true]);
     const next = run([{ type: "progress", resourceVersion: "9" }, failed({ type: "closed" }, 300_000)], WATCHING);
     assert.deepEqual(Object.fromEntries(queryOf(next)), {
@@ -75,7 +75,7 @@ describe("policyd/source/api/state", () => {
     }
   });
 
-  it("API-05: waits ever longer up to 30 s, never without jitter, and as long as the server wants, up to 30 s", () => {
+  it("API-05: retries wait with growing pauses up to 30 s, always with jitter, or as long as the server asks, up to 30 s", () => {
     let step = run([due]);
     const waits: number[] = [];
     for (let i = 0; i < 50; i++) {
@@ -93,7 +93,7 @@ describe("policyd/source/api/state", () => {
     }
   });
 
-  it("API-02: a watch that is broken goes on where it was; one that cannot leads to a new list", () => {
+  it("API-02: a broken watch continues at its version, and one that cannot is followed by a new list", () => {
     const goesOn: readonly Failure[] = [
       broken,
       { type: "silent" },
@@ -113,7 +113,7 @@ describe("policyd/source/api/state", () => {
     }
   });
 
-  it("API-17: a watch that lost its place leads to a list within half a second, again and again to ever longer waits", () => {
+  it("API-17: a watch that lost its place is followed by a list within half a second, and by growing pauses if repeated", () => {
     const lost = refused(410);
     const first = run([failed(lost, 0)], { ...WATCHING, failures: 0 });
     assert.equal(waitOf(first), 250);
@@ -123,7 +123,7 @@ describe("policyd/source/api/state", () => {
     assert.equal(waitOf(run([failed(lost, 0)], state)), 250, "a server that was restarted has forgotten every place");
   });
 
-  it("API-02: a server that goes on refusing a place, after its etcd was restored, is asked for a list", () => {
+  it("API-02: a server that keeps refusing a version, since its etcd was restored, is asked for a list", () => {
     for (const failure of [refused(504), refused(500, undefined, true)]) {
       let step: Step = { state: WATCHING, actions: [] };
       let attempts = 0;
@@ -135,7 +135,7 @@ describe("policyd/source/api/state", () => {
     }
   });
 
-  it("API-02: a page that is refused is asked for again; an expired list begins anew", () => {
+  it("API-02: a refused page is requested again, and an expired list begins again", () => {
     const second = run([due, failed(refused(422)), answered, { type: "page", next: "abc", resourceVersion: "5" }]);
     assert.equal(queryOf(run([failed(refused(503)), due], second.state)).get("continue"), "abc");
     const anew = run([failed(refused(410)), due], second.state);
@@ -143,7 +143,7 @@ describe("policyd/source/api/state", () => {
     assert.ok(kinds(anew).includes("begin"));
   });
 
-  it("API-08: a watch that held is opened anew at once, one that did not after a wait", () => {
+  it("API-08: a watch that lasted is opened again at once, and one that did not after a pause", () => {
     assert.deepEqual(kinds(run([failed({ type: "closed" }, 60_000)], WATCHING)), ["request"]);
     assert.deepEqual(kinds(run([failed({ type: "closed" }, 1000)], WATCHING)), ["wait"]);
     assert.equal(run([failed({ type: "closed" }, 60_000)], { ...WATCHING, failures: 9 }).state.failures, 0);
@@ -157,10 +157,10 @@ describe("policyd/source/api/state", () => {
       INITIAL,
       UNKNOWN,
     );
-    assert.deepEqual(kinds(absent), ["without", "well", "wait"], "nothing is known that could be undone");
+    assert.deepEqual(kinds(absent), ["without", "well", "wait"], "nothing is known that could be removed");
   });
 
-  it("API-03: failures are told with the server, what is missing and the way out, without control characters", () => {
+  it("API-03: a failure is reported with the server, what is missing and the way out, without control characters", () => {
     const server = "https://192.0.2.1:6443";
     const forbidden = { ...refused(403), words: "pods is forbidden\u001b[2J" } as Failure;
     assert.match(

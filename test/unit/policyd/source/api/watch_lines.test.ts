@@ -31,7 +31,7 @@ const isRefused = (action: () => unknown): boolean => {
 };
 
 describe("policyd/source/api/watch_lines", () => {
-  it("API-16: reads every sort of event, wherever the chunks are cut, also inside a character", () => {
+  it("API-16: every sort of event is read, wherever the chunks are cut, also inside a character", () => {
     const text =
       line("ADDED", pod("zürich-€", "1")) +
       line("MODIFIED", pod("a", "2")) +
@@ -57,7 +57,7 @@ describe("policyd/source/api/watch_lines", () => {
     );
   });
 
-  it("API-16: a line that is no event, has no version or does not end is refused", () => {
+  it("API-16: a line that is not an event, has no version or does not end is refused", () => {
     for (const bad of [
       "}{\n",
       '"x"\n',
@@ -80,10 +80,10 @@ describe("policyd/source/api/watch_lines", () => {
         for (let i = 0; i < 20; i++) assert.deepEqual([...endless.push(chunk)], []);
       }),
     );
-    assert.ok(endless.pending < 18 * 1024 * 1024, "and not kept");
+    assert.ok(endless.pending < 18 * 1024 * 1024, "an endless line is not kept");
   });
 
-  it("API-16: no bytes are an exception: a page and a watch are read or refused", () => {
+  it("API-16: any bytes of a page or a watch are read or refused", () => {
     const resource = { kind: "Pod", apiVersion: "v1" } as const;
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.json(), (bytes, json) => {

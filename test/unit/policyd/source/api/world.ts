@@ -13,10 +13,10 @@ import type { RawObject } from "../../../../apiserver/storage.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { RecordingSink } from "../../../../support/recording_sink.ts";
 
-/** How many lists a source follows: every kind, and the definition of one. */
+/** The number of lists that a source follows: every kind, and the definition of one. */
 export const FOLLOWED = RESOURCES.length + 1;
 
-/** A source in a world where time passes only when it is told to. */
+/** A source in a world whose clock only the test moves. */
 export class World {
   readonly clock = new FakeClock();
   readonly api = new Api(this.clock);
@@ -34,7 +34,7 @@ export class World {
     this.source.start(this.sink);
   }
 
-  /** What is asked from now on. */
+  /** The requests that are made during the action. */
   asked(action: () => void): readonly string[] {
     const before = this.api.asked.length;
     action();
@@ -70,7 +70,7 @@ export class World {
 
 export const oneOfEach = (): readonly RawObject[] => RESOURCES.map(({ kind }) => sample(kind, 1));
 
-/** Whether it only asks whether the server is back. */
+/** Whether a request only probes if the server is back. */
 export function isProbe({ url }: Asked): boolean {
   return /[?&](limit|timeoutSeconds)=1(&|$)/.test(url);
 }
