@@ -46,7 +46,7 @@ function setUp(encapsulation: Encapsulation = "auto") {
   return { kernel, clock, judge, options, routes };
 }
 
-/** What the kernel tells of a step that has been carried out. */
+/** The kernel's notification of a step that has been carried out. */
 function notificationOf(step: Step): ReceivedMessage {
   const told = (type: number, { body }: Request): ReceivedMessage => ({ type, flags: 0, sequence: 0, body });
   switch (step.type) {
@@ -69,7 +69,7 @@ function notificationOf(step: Step): ReceivedMessage {
 }
 
 describe("policyd/routes: Nodes that change", () => {
-  it("POD-21: a Node that changes costs what leads to it: nothing is read, and what we did ourselves is no reason to look", async () => {
+  it("POD-21: a changed Node changes only its own entries, and neither it nor our own notifications cause a read", async () => {
     const { kernel, clock, routes } = setUp();
     const events = new FakeKernelEvents();
     routes.apply([set(OWN), set(NEAR), set(FAR)]);
@@ -97,10 +97,10 @@ describe("policyd/routes: Nodes that change", () => {
     const [first] = kernel.steps.filter(({ type }) => type === "replace-route").map(notificationOf);
     events.emit("route", [{ ...(first ?? assert.fail()), type: RTM_DELROUTE }]);
     clock.pass(1000);
-    assert.equal(kernel.reads, reads + 1, "somebody else deleted it");
+    assert.equal(kernel.reads, reads + 1, "another program deleted the route");
   });
 
-  it("POD-21: whatever becomes of the Nodes, what leads to them is what all of them anew would get", () => {
+  it("POD-21: after any changes of Nodes, the entries are those that all Nodes together would get from the start", () => {
     const host = fc.record({ isNear: fc.boolean(), number: fc.integer({ min: 2, max: 6 }) });
     const change = fc.record({
       name: fc.constantFrom("a", "b", "c", "d", "e"),
@@ -138,7 +138,7 @@ describe("policyd/routes: Nodes that change", () => {
     );
   });
 
-  it("D2: a look goes on in slices, and a Node that changes meanwhile is followed behind it", () => {
+  it("D2: a pass runs in slices, and a Node that changes meanwhile is followed after it", () => {
     const { kernel, clock, routes } = setUp();
     routes.apply([set(OWN), set(NEAR)]);
     const read = kernel.read.bind(kernel);
@@ -160,8 +160,8 @@ describe("policyd/routes: Nodes that change", () => {
     routes.synced();
     let turns = 0;
     for (; kernel.steps.length === 0; turns++) {
-      assert.ok(turns < 100, "it comes to an end");
-      // Shorter than a slice, so that each turn has one.
+      assert.ok(turns < 100, "the pass ends");
+      // A millisecond is shorter than a slice, so that each turn has one slice.
       clock.pass(1);
     }
     assert.ok(turns >= 4, `${turns} turns`);

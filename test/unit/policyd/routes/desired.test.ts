@@ -43,7 +43,7 @@ function desired(one: Case): Desired {
   return found;
 }
 
-/** The routes as people write them. */
+/** The routes in the notation of `ip route`. */
 function routesOf(one: Case, table = 254): readonly string[] {
   return desired(one)
     .routes.filter((route) => route.table === table)
@@ -56,7 +56,7 @@ function routesOf(one: Case, table = 254): readonly string[] {
 const FAR_MAC = tunnelMac(FAR.addresses[0]?.address ?? assert.fail());
 
 describe("policyd/routes/desired", () => {
-  it("D10: a direct route of IPv6 has the pods' MTU, where that is smaller than the network's", () => {
+  it("D10: a direct route of IPv6 has the pods' MTU where that is smaller than the network's", () => {
     const mtus = (encapsulation: RouteOptions["encapsulation"]): readonly (number | undefined)[] =>
       desired({ options: { encapsulation } })
         .routes.filter(({ table }) => table === 254)
@@ -65,7 +65,7 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(mtus("never"), [undefined, undefined]);
   });
 
-  it("POD-21: with auto the next hop is the node where it is on the link, the tunnel elsewhere, in both families", () => {
+  it("POD-21: with auto the next hop is the node itself on the own link and the tunnel elsewhere, in both families", () => {
     const [, , third, fourth, ...more] = routesOf({});
     assert.deepEqual(routesOf({}).slice(0, 2), [
       `10.244.2.0/24 via 192.0.2.2 dev ${UPLINK} src 192.0.2.1`,
@@ -83,7 +83,7 @@ describe("policyd/routes/desired", () => {
     );
     assert.equal(tunnel?.mtu, 1450);
     assert.equal(tunnel.mac, tunnelMac(tunnel.local));
-    // What is hidden behind the node leaves with its own addresses.
+    // Masqueraded packets leave with the node's own addresses.
     assert.deepEqual(tunnel.addresses.slice(1).map(formatCidr), ["192.0.2.1/32", "2001:db8::1/128"]);
     assert.deepEqual(
       rules.map(({ family, inputInterface }) => [family, inputInterface]),
@@ -95,7 +95,7 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(problems, []);
   });
 
-  it("ENDS-06: a node is on the link where no router is on the way to its address, however pods are reached, and follows the plan", () => {
+  it("ENDS-06: a node is on the link if no router is on the way to its address, for any encapsulation, until it leaves the plan", () => {
     const judged = judgeNodes([OWN, NEAR, FAR], { nodeName: "a", serviceCidrs: [] });
     const peers = peersOf(judged, "a");
     for (const encapsulation of ["auto", "always", "never"] as const) {
@@ -107,21 +107,21 @@ describe("policyd/routes/desired", () => {
     }
   });
 
-  it("POD-04: pods send to the addresses of nodes behind the tunnel through it, by a table the node itself does not ask", () => {
+  it("POD-04: pods reach addresses of remote nodes through the tunnel, by a table that the node itself does not use", () => {
     const found = routesOf({}, PODS_TABLE);
     assert.equal(found[0], "198.51.100.3/32 via 198.51.100.3 dev tunnel");
     assert.match(found[1] ?? "", /^2001:db8:9::3\/128 via fe80:/);
     assert.equal(found.length, 2);
   });
 
-  it("POD-21: with always every node is behind the tunnel, with never none", () => {
+  it("POD-21: with always every node is reached through the tunnel, with never none", () => {
     assert.ok(routesOf({ options: { encapsulation: "always" } }).every((route) => route.includes("dev tunnel")));
     const never = { options: { encapsulation: "never" } } as const;
     assert.equal(routesOf(never).length, 2);
     assert.deepEqual([desired(never).tunnel, desired(never).problems], [undefined, []]);
   });
 
-  it("D10: the tunnel's MTU is the underlay's without the overhead of its family, and so is the pods'", () => {
+  it("D10: the tunnel's MTU is the underlay's minus the overhead of its family, and the pods have the same", () => {
     const links = machine().links.map((link) => (link.index === UPLINK ? { ...link, mtu: 9000 } : link));
     assert.equal(desired({ state: machine({ links }) }).tunnel?.mtu, 8950);
     const v6 = [node("a", ["2001:db8::1"], []), node("c", ["2001:db8:9::3"], ["fd00:244:3::/64"])];
@@ -137,7 +137,7 @@ describe("policyd/routes/desired", () => {
     );
   });
 
-  it("D11: without IPv6 on the node there are routes of IPv4 alone, and nothing is wrong", () => {
+  it("D11: without IPv6 on the node there are only IPv4 routes and no problems", () => {
     const found = desired({ state: machine({ hasIpv6: false }), services: ["fd00:96::/112"] });
     assert.ok(found.routes.length > 0 && found.routes.every(({ family }) => family === 4));
     assert.deepEqual([found.tunnel?.addresses.map(formatCidr), found.problems], [["192.0.2.1/32"], []]);
@@ -155,23 +155,23 @@ describe("policyd/routes/desired", () => {
     );
   });
 
-  it("POD-21: nodes whose first addresses are of different families cannot tunnel, which is told", () => {
+  it("POD-21: nodes whose first addresses are of different families cannot tunnel, which is reported", () => {
     const other = node("c", ["2001:db8:9::3", "198.51.100.3"], ["10.244.3.0/24"]);
     const { problems, routes } = desired({ nodes: [OWN, NEAR, other] });
     assert.match(problems.join(), /Node c: its first InternalIP 2001:db8:9::3 is not of the family of 192\.0\.2\.1/);
-    assert.equal(routes.length, 2, "the others are as they were");
+    assert.equal(routes.length, 2, "the other routes stay");
   });
 
-  it("D9: where this node's address is on no interface, or its Node is away, nothing is changed", () => {
+  it("D9: routes are unknown while this node's address is on no interface or its Node is missing", () => {
     const gone = machine({ addresses: machine().addresses.slice(1) });
     assert.deepEqual(tried({ state: gone }), {
       unknown: "InternalIP 192.0.2.1 of this node is on no interface that is up",
     });
     assert.deepEqual(tried({ nodes: [NEAR] }), { unknown: "no Node object has this node's name" });
-    assert.ok("routes" in tried({ nodes: [] }), "alone there is nothing to wait for");
+    assert.ok("routes" in tried({ nodes: [] }), "without other Nodes there is nothing to wait for");
   });
 
-  it("D1: another program's route to a pod CIDR is told unless it leads there as well", () => {
+  it("D1: another program's route to a pod CIDR is reported unless it leads to the same node", () => {
     const other = foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.77");
     const found = desired({ state: machine({ routes: [...machine().routes, other] }) });
     assert.equal(found.routes[0]?.isTaken, true);
@@ -183,7 +183,7 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(desired({ state: machine({ routes: [...machine().routes, same] }) }).problems, []);
   });
 
-  it("SVC-19: Services' ranges get a route in the family that has none for them", () => {
+  it("SVC-19: Service ranges get a route in a family that has none for them", () => {
     const services = ["10.96.0.0/16", "fd00:96::/112"];
     const alone = { nodes: [OWN], services };
     assert.deepEqual(routesOf(alone), [`fd00:96::/112 dev ${UPLINK} src 2001:db8::1`], "IPv4 has a default route");
@@ -194,7 +194,7 @@ describe("policyd/routes/desired", () => {
     ]);
   });
 
-  it("SVC-19: without a Node of this name they lead to whatever interface has an address, and to none is told", () => {
+  it("SVC-19: without an own Node a Service range is routed to any interface with an address, and reported if there is none", () => {
     const services = ["fd00:96::/112"];
     assert.deepEqual(routesOf({ nodes: [], services }), [`fd00:96::/112 dev ${UPLINK}`]);
     const found = desired({ nodes: [], services, state: machine({ addresses: [] }) });
@@ -202,13 +202,13 @@ describe("policyd/routes/desired", () => {
     assert.match(found.problems.join(), /Service range fd00:96::\/112: no interface to route it to is up/);
   });
 
-  it("SVC-19: a range with a node's address in it gets none, and says so", () => {
+  it("SVC-19: a Service range that holds a node's address gets no route and is reported", () => {
     const found = desired({ nodes: [OWN, NEAR], services: ["2001:db8::/112"] });
     assert.ok(!found.routes.some(({ gateway }) => gateway === undefined));
     assert.match(found.problems.join(), /Service range 2001:db8::\/112: has an address of Node a/);
   });
 
-  it("D1: a Node that gives itself an address of the Services' range takes no route from them, and has none there", () => {
+  it("D1: a Node with an address in a Service range takes no route from the range, and the address is not used", () => {
     const thief = node("b", ["192.0.2.2", "fd00:96::5"], ["10.244.2.0/24", "fd00:244:2::/64"]);
     const found = desired({ nodes: [OWN, thief], services: ["fd00:96::/112"] });
     assert.ok(found.routes.some(({ destination }) => formatCidr(destination) === "fd00:96::/112"));
@@ -216,7 +216,7 @@ describe("policyd/routes/desired", () => {
     assert.match(found.problems.join(), /Node b: InternalIP fd00:96::5 is in fd00:96::\/112, a range of Services/);
   });
 
-  it("D1: nobody takes over another's entries: an address that two Nodes give is in no entry, route or table", () => {
+  it("D1: an address that two Nodes give is in no entry, route or table", () => {
     const thief = node("b", ["198.51.100.2", "198.51.100.3", "2001:db8:9::3"], ["10.244.2.0/24", "fd00:244:2::/64"]);
     const victim = parseAddress("2001:db8:9::3");
     const { routes, forwarding, neighbours } = desired({ nodes: [OWN, thief, FAR] });
@@ -234,8 +234,8 @@ describe("policyd/routes/desired", () => {
     ["192.0.0.0/16", "192.0.2.0/24"],
     ["172.17.0.0/16", "172.17.0.0/24"],
   ] as const) {
-    it(`D1: a pod CIDR ${cidr} takes nothing from ${network}, a network this node is on`, () => {
-      // This node has another address first, so that only its routes tell.
+    it(`D1: a pod CIDR ${cidr} takes nothing from ${network}, a network of this node`, () => {
+      // This node has another address first, so that only its routes show the network.
       const own = node("a", ["203.0.113.1"], ["10.244.1.0/24"]);
       const addresses = machine().addresses.map((one) => ({ ...one, address: parseCidr("203.0.113.1/32") }));
       const routes = [
@@ -250,7 +250,7 @@ describe("policyd/routes/desired", () => {
       assert.deepEqual(
         routesOf(one).map((route) => route.split(" ")[0]),
         ["10.244.2.0/24"],
-        "a route with a gateway is none of a network this node is on",
+        "a route through a gateway is not to a network of this node",
       );
       assert.match(
         desired(one).problems.join(),
@@ -259,7 +259,7 @@ describe("policyd/routes/desired", () => {
     });
   }
 
-  it("D10: an address that loopback has too says nothing of the device; one that it alone has leaves by the default route", () => {
+  it("D10: an address that is also on loopback does not give the device, and one that is only there uses the default route", () => {
     const loopback = machine().addresses.map((one) => ({
       ...one,
       index: 1,

@@ -54,7 +54,7 @@ function desiredOf({ nodes, services, encapsulation }: Cluster, state: KernelSta
   return found;
 }
 
-/** What the dataplane does, without its clock. */
+/** Applies the differences like the dataplane, without its clock. */
 function converge(
   kernel: FakeRouteKernel,
   cluster: Cluster,
@@ -67,7 +67,7 @@ function converge(
   return { desired, steps: kernel.steps.slice(before) };
 }
 
-/** Damage of one kind to what is there. */
+/** One kind of damage to the kernel's state. */
 const harm: fc.Arbitrary<(state: KernelState) => KernelState> = fc.oneof(
   fc.nat(20).map((place) => (state: KernelState) => ({
     ...state,
@@ -98,7 +98,7 @@ const harm: fc.Arbitrary<(state: KernelState) => KernelState> = fc.oneof(
 );
 
 describe("policyd/routes/difference", () => {
-  it("POD-21: from whatever there is, one application leads to what there should be, and a second has nothing to do", () => {
+  it("POD-21: from any state one application reaches the desired state, and a second one has nothing to do", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(someCluster, fc.array(harm, { maxLength: 3 })), { minLength: 1, maxLength: 4 }),
@@ -135,7 +135,7 @@ describe("policyd/routes/difference", () => {
             assert.deepEqual(
               routes.filter((route) => !isOurs(route)),
               foreign,
-              "others' routes are as they were",
+              "foreign routes stay",
             );
             assert.deepEqual(converge(kernel, cluster).steps, []);
             for (const damage of harms) kernel.state = damage(kernel.state);
@@ -146,7 +146,7 @@ describe("policyd/routes/difference", () => {
     );
   });
 
-  it("D8: what a route needs is there before it, and goes after it", () => {
+  it("D8: entries that a route needs are added before it and removed after it", () => {
     const kernel = new FakeRouteKernel(machine());
     const far = node("c", ["198.51.100.3"], ["10.244.3.0/24"]);
     const cluster = { nodes: [far], services: [], encapsulation: "auto", hasIpv6: true } as const;
@@ -174,7 +174,7 @@ describe("policyd/routes/difference", () => {
     ]);
   });
 
-  it("D1: where another program has a route to the same destination none is added, and one that leads elsewhere goes", () => {
+  it("D1: no route is added beside another program's route to the same destination, and a stale one of ours is removed", () => {
     const near = node("b", ["192.0.2.2"], ["10.244.2.0/24"]);
     const cluster = { nodes: [near], services: [], encapsulation: "never", hasIpv6: true } as const;
     const taken = machine({ routes: [...machine().routes, foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.77")] });
@@ -201,7 +201,7 @@ describe("policyd/routes/difference", () => {
     );
   });
 
-  it("POD-21: routes of our protocol with another metric are the plugin's and stay, a default route always", () => {
+  it("POD-21: routes of our protocol with another metric are the plugin's and stay, as does any default route", () => {
     const plugins = { ...foreignRoute("0.0.0.0/0", UPLINK, "192.0.2.254"), protocol: 107 };
     const ours = { ...foreignRoute("0.0.0.0/0", UPLINK, "192.0.2.254"), protocol: 107, priority: 107 };
     const others = { ...foreignRoute("10.0.0.0/8", UPLINK, "192.0.2.254"), protocol: 107 };
@@ -210,7 +210,7 @@ describe("policyd/routes/difference", () => {
     assert.deepEqual(converge(kernel, { ...cluster, nodes: [], services: [] }).steps, []);
   });
 
-  it("POD-21: a link of the tunnel's name that is no VXLAN device is left alone and told; one with other parameters is made anew", () => {
+  it("POD-21: a foreign link with the tunnel's name stays and is reported, and a tunnel with other parameters is replaced", () => {
     const far = node("c", ["198.51.100.3"], ["10.244.3.0/24"]);
     const cluster: Cluster = { nodes: [far], services: [], encapsulation: "auto", hasIpv6: true };
     const kernel = new FakeRouteKernel(machine());
@@ -248,7 +248,7 @@ describe("policyd/routes/difference", () => {
     );
   });
 
-  it("POD-21: checksum offload that stays on, and a strict source check, are told with the way out", () => {
+  it("POD-21: checksum offload that stays on and a strict source check are reported with the way out", () => {
     const kernel = new FakeRouteKernel(machine());
     kernel.isStubborn = true;
     const far = node("c", ["198.51.100.3"], ["10.244.3.0/24"]);

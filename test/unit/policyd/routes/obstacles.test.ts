@@ -36,7 +36,7 @@ function problems(
 }
 
 describe("policyd/routes/obstacles", () => {
-  it("WAY-01: a discarding route inside of this node's or another node's pod CIDR is a problem, and one around it is not", () => {
+  it("WAY-01: a discarding route inside a pod CIDR of this or another node is a problem, and one around it is not", () => {
     for (const [cidr, whose] of [
       ["10.244.1.0/26", "pods of this node"],
       ["fd00:244:1:0:1::/80", "pods of this node"],
@@ -54,17 +54,17 @@ describe("policyd/routes/obstacles", () => {
     );
   });
 
-  it("WAY-01: a discarding route to all of this node's pod CIDR counts where it comes before the bridge's", () => {
+  it("WAY-01: a discarding route to all of this node's pod CIDR is a problem if it comes before the bridge's route", () => {
     assert.equal(problems([], [route("10.244.1.0/24", 1)]).length, 1);
     assert.equal(problems([], [route("10.244.1.0/24", 1, undefined, 80, 1)]).length, 0);
     assert.equal(problems([], [route("fd00:244:1::/64", 1, undefined, 80, 1024)]).length, 0);
   });
 
-  it("WAY-01: a route by another device inside of a pod CIDR is a problem, and those of pods and of the way itself are not", () => {
+  it("WAY-01: a route by another device inside a pod CIDR is a problem, and routes of pods and of the way itself are not", () => {
     const inOwn = problems([route("10.244.1.64/26", OTHER), route("10.244.1.9/32", OTHER, "192.0.2.9")]);
     assert.equal(inOwn.length, 1);
     assert.match(inOwn[0] ?? "", /10\.244\.1\.9\/32 .*, 10\.244\.1\.64\/26 \(protocol 80, by link 8\)/);
-    // The bridge's own routes, a former plugin's bridge, and a pod that it has wired without a bridge.
+    // The bridge's own routes, a former plugin's bridge, and a pod that the former plugin has wired without a bridge.
     const kernels = { ...foreignRoute("10.244.1.0/24", OTHER) };
     const fine = [
       route("10.244.1.0/25", BRIDGE),
@@ -77,14 +77,14 @@ describe("policyd/routes/obstacles", () => {
     assert.deepEqual(problems([route("10.244.2.64/26", UPLINK, "192.0.2.2")]), []);
   });
 
-  it("WAY-01: many routes inside of one pod CIDR are one problem that names three", () => {
+  it("WAY-01: many routes inside one pod CIDR are one problem that names three of them", () => {
     const many = [1, 2, 3, 4, 5].map((number) => route(`10.244.2.${number}/32`, OTHER));
     const [problem = "", ...others] = problems(many);
     assert.match(problem, /10\.244\.2\.1\/32 .*10\.244\.2\.3\/32 .* and 2 more; delete/);
     assert.deepEqual(others, []);
   });
 
-  it("WAY-01: behind a router with encapsulation never, routes to parts of a pod CIDR are the way, and discards are not", () => {
+  it("WAY-01: with encapsulation never and a router between, routes to parts of a pod CIDR are fine, and discards are not", () => {
     const far = [node("a", ["192.0.2.1"], ["10.244.1.0/24"]), node("c", ["198.51.100.3"], ["10.244.3.0/24"])];
     const told = (discarding: readonly ReturnType<typeof route>[]): readonly string[] => {
       const plain = machine();
@@ -98,7 +98,7 @@ describe("policyd/routes/obstacles", () => {
     assert.equal(told([route("10.244.3.0/26", 1)]).length, 1);
   });
 
-  it("WAY-01: a look-up finds the routes that lie within a prefix, as a comparison with each of them does", () => {
+  it("WAY-01: the search finds the same routes within a prefix as a comparison with each route", () => {
     const prefix = fc.record({ bits: fc.integer({ min: 0, max: 0xff }), length: fc.integer({ min: 24, max: 32 }) });
     const cidrOf = ({ bits, length }: { readonly bits: number; readonly length: number }) => {
       const address = addressFromValue(4, 0x0af4_0000n + BigInt(bits)) ?? assert.fail();
@@ -125,7 +125,7 @@ describe("policyd/routes/obstacles", () => {
 });
 
 describe("policyd/routes and links without a link layer", () => {
-  /** The devices of the routes to the pods of node b, whose node is on the uplink's network. */
+  /** The devices of the routes to the pods of node b, which is on the uplink's network. */
   function devices(encapsulation: Encapsulation, hasLinkLayer: boolean): readonly (number | string)[] {
     const plain = machine();
     const links = plain.links.map((link) => (link.index === UPLINK ? { ...link, hasLinkLayer } : link));
@@ -139,7 +139,7 @@ describe("policyd/routes and links without a link layer", () => {
     return found.routes.filter(isOfPods).map(({ device }) => device);
   }
 
-  it("WAY-02: auto takes the tunnel over a link without a link layer and the direct route over Ethernet; always and never stay", () => {
+  it("WAY-02: auto uses the tunnel over a link without a link layer, and Ethernet directly; always and never do not change", () => {
     assert.deepEqual(devices("auto", false), ["tunnel", "tunnel"]);
     assert.deepEqual(devices("auto", true), [UPLINK, UPLINK]);
     assert.deepEqual(devices("never", false), [UPLINK, UPLINK]);

@@ -6,7 +6,7 @@ import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { node } from "../../../support/routes/machine.ts";
 
 describe("policyd/routes/peers", () => {
-  it("POD-21: other nodes have their first address of each family and their pod CIDRs", () => {
+  it("POD-21: a peer has its Node's first address of each family and its pod CIDRs", () => {
     const nodes = [
       node("c", ["192.0.2.3", "2001:db8::3", "192.0.2.4"], ["10.244.3.0/24", "fd00:244:3::/64"]),
       node("a", ["192.0.2.1"], ["10.244.1.0/24"]),

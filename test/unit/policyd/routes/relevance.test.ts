@@ -37,12 +37,12 @@ const STATE: KernelState = machine({
   },
 });
 
-/** A notification has the body that the request for the same would have. */
+/** A notification, which has the body of the request for the same change. */
 function told(request: Request, type = request.type): ReceivedMessage {
   return { type, flags: 0, sequence: 0, body: request.body };
 }
 
-/** A link of Ethernet (ARPHRD_ETHER in struct ifinfomsg), as the kernel describes it; a request leaves the type out. */
+/** An Ethernet link (ARPHRD_ETHER in struct ifinfomsg) as the kernel describes it; a request leaves the type out. */
 function described(index: number, mtu = 1500, hardware = 1): Request {
   const made = changeLink({ index }, { up: true, mtu });
   const body = made.body.slice();
@@ -81,17 +81,17 @@ describe("policyd/routes/relevance", () => {
     ["a route of the main table", true, told(route("10.244.3.0/24"))],
     ["a route of the table for pods", true, told(route("198.51.100.3/32", { table: 107 }))],
     ["a route of another table", false, told(route("10.244.3.0/24", { table: 99 }))],
-    ["the link-local route every link has", false, told(route("fe80::/64"))],
+    ["the link-local route that every link has", false, told(route("fe80::/64"))],
     ["a rule", true, told(newRule({ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }))],
     ["anything else", false, { type: 99, flags: 0, sequence: 0, body: new Uint8Array() }],
   ];
   for (const [what, expected, message] of cases) {
-    it(`D2: ${what} is ${expected ? "a reason to look" : "none of our business"}`, () => {
+    it(`D2: a notification of ${what} is ${expected ? "relevant" : "irrelevant"}`, () => {
       assert.equal(isRelevant(message, STATE), expected);
     });
   }
 
-  it("D2: what cannot be read is an error, so that it is looked at", () => {
+  it("D2: a notification that cannot be read is an error, so that the kernel is read", () => {
     for (const type of [16, 20, 24, 28]) {
       assert.throws(() => isRelevant({ type, flags: 0, sequence: 0, body: Uint8Array.of(1, 2) }, STATE), {
         code: "ERR_NETLINK_MALFORMED",

@@ -21,7 +21,7 @@ const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
 const NEAR = node("b", ["192.0.2.2"], ["10.244.2.0/24"]);
 const FAR = node("c", ["198.51.100.3"], ["10.244.3.0/24"]);
 const SYNC_PERIOD = 30_000;
-/** A notification that may mean anything about routes. */
+/** A notification that may concern any route. */
 const ruleChanged: ReceivedMessage = {
   type: 32,
   flags: 0,
@@ -71,7 +71,7 @@ describe("policyd/routes/routes_dataplane", () => {
   const destinations = (): readonly (number | bigint | undefined)[] =>
     kernel.state.routes.filter(isOurs).map(({ destination }) => destination?.address);
 
-  it("D1: nothing is written before everything has been read, whatever an earlier daemon has left", () => {
+  it("D1: nothing is written before all objects are read, whatever an earlier daemon has left", () => {
     const stale = { ...foreignRoute("10.244.9.0/24", UPLINK, "192.0.2.9"), protocol: 107, priority: 107 };
     kernel.state = machine({ routes: [...machine().routes, stale] });
     routes.apply([set(OWN), set(NEAR)]);
@@ -82,7 +82,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.ok(!destinations().includes(stale.destination?.address));
   });
 
-  it("POD-21: Nodes that come, change and go are followed; a failed step is tried again and told", () => {
+  it("POD-21: Nodes that come, change and go are followed, and a failed step is retried and reported", () => {
     routes.apply([set(OWN)]);
     routes.synced();
     routes.apply([set(NEAR), set(FAR)]);
@@ -100,7 +100,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(kernel.steps.filter(({ type }) => type === "replace-route").length, 1);
   });
 
-  it("COND-01: routes are in force once all are there, and not while one is refused or nobody knows what there is to be", () => {
+  it("COND-01: routes are in force once all are written, and not while one is refused or the desired routes are unknown", () => {
     const found = [routes.areInForce];
     routes.synced();
     found.push(routes.areInForce);
@@ -119,7 +119,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(found, [false, false, false, false, false, true]);
   });
 
-  it("POD-21: a Node whose status changes in other ways is no reason to look", () => {
+  it("POD-21: a Node whose status changes in other ways causes no read", () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     clock.pass(100);
@@ -132,7 +132,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.ok(kernel.steps.length > steps);
   });
 
-  it("D10: the MTU of pods is told when it is known and when it changes, and stays while nobody can tell it", () => {
+  it("D10: the pods' MTU is reported when it is known and when it changes, and stays while it is unknown", () => {
     const told: (number | undefined)[] = [];
     routes.followPodMtu(() => told.push(routes.podMtu));
     routes.synced();
@@ -151,7 +151,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(told, [1450, 8950]);
   });
 
-  it("D2: what the kernel refused is tried again after a second, then after two, four and so on", () => {
+  it("D2: a step that the kernel refuses is retried after one second, then two, four and so on", () => {
     routes.apply([set(OWN), set(NEAR)]);
     let tries = 0;
     kernel.refuses = ({ type }) => {
@@ -172,7 +172,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.equal(after(3999), 0);
   });
 
-  it("D1: a Node that claims another's pods and address later takes neither, as long as the other has them", () => {
+  it("D1: a Node that later claims another's pods and address gets neither while the other has them", () => {
     routes.apply([set(OWN), set(FAR)]);
     routes.synced();
     const before = kernel.state;
@@ -186,10 +186,10 @@ describe("policyd/routes/routes_dataplane", () => {
     );
     routes.apply([{ type: "delete", kind: "Node", key: "c" }]);
     clock.pass(20);
-    assert.ok(destinations().includes(parseCidr("10.244.3.0/25").address), "it is b's when c is gone");
+    assert.ok(destinations().includes(parseCidr("10.244.3.0/25").address), "Node b gets the range when Node c is gone");
   });
 
-  it("ALLOC-03: the Services' ranges are followed as ServiceCIDRs come and go", () => {
+  it("ALLOC-03: the Service ranges follow ServiceCIDRs that come and go", () => {
     routes.apply([set(OWN)]);
     routes.synced();
     assert.equal(destinations().length, 1);
@@ -201,7 +201,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.equal(destinations().length, 1);
   });
 
-  it("D2: what others remove is put back when the kernel tells of it, and after each sync period without a word", async () => {
+  it("D2: removed entries are restored after a notification, and after each sync period without one", async () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     await routes.start(events);
@@ -220,7 +220,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(kernel.state, good);
   });
 
-  it("D2: where the kernel ends or refuses what tells of changes it is asked again, and all is looked at then", async () => {
+  it("D2: a subscription that the kernel ends or refuses is renewed, and everything is read then", async () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     events.refuseNext("route", new Error("no memory"));
@@ -243,7 +243,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(events.sources, []);
   });
 
-  it("D2: a program that undoes everything at once is answered twice a second, not in a loop", async () => {
+  it("D2: a program that undoes everything at once is answered at most a few times a second", async () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     await routes.start(events);
@@ -254,10 +254,10 @@ describe("policyd/routes/routes_dataplane", () => {
       clock.pass(10);
     }
     const looks = kernel.reads - before;
-    assert.ok(looks >= 20 && looks < 100, `${looks} readings in 10 s`);
+    assert.ok(looks >= 20 && looks < 100, `${looks} reads in 10 s`);
   });
 
-  it("D2: where looking takes long, four times as long is left to others, whatever the kernel tells", async () => {
+  it("D2: after a slow read the daemon pauses four times as long, whatever the kernel reports", async () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     await routes.start(events);
@@ -274,10 +274,10 @@ describe("policyd/routes/routes_dataplane", () => {
       clock.pass(10);
     }
     const looks = kernel.reads - before;
-    assert.ok(looks >= 10 && looks <= 26, `${looks} readings of 100 ms in 10 s and those themselves`);
+    assert.ok(looks >= 10 && looks <= 26, `${looks} reads of 100 ms in 10 s plus their own time`);
   });
 
-  it("D9: while nothing can be told everything stays, and the reason is in the status", () => {
+  it("D9: while the desired routes are unknown all routes stay, and the reason is in the status", () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     const good = kernel.state;
@@ -293,7 +293,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(routes.problems(), []);
   });
 
-  it("EVENT-07: what is wrong with routes is told of the node, once for as long as it is so", () => {
+  it("EVENT-07: a problem with routes gives the Node one Event for as long as it lasts", () => {
     routes.apply([set(NEAR)]);
     routes.synced();
     for (let left = 5; left > 0; left--) clock.pass(SYNC_PERIOD);
@@ -302,7 +302,7 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(clusterEvents.notices, [{ regarding, reason: "RoutesProblem", note }]);
   });
 
-  it("POD-21: what is there stays when the daemon ends, and nothing is done any more", async () => {
+  it("POD-21: routes stay when the daemon ends, and nothing is changed any more", async () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();
     const good = kernel.state;
