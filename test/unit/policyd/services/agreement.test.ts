@@ -9,7 +9,7 @@ import { readPacket, readScenarios, scenarioWorld } from "../../../support/evalu
 import { FlowTable } from "../../../support/nftables/interpreter/flow_table.ts";
 import { Ruleset } from "../../../support/nftables/interpreter/ruleset.ts";
 
-/** Rules that do by hand what one Service of a scenario asks for. */
+/** Handwritten rules for what one Service of a scenario asks for. */
 const toEndpoint: Statement = {
   kind: "dnat",
   target: { kind: "address", address: parseAddress("10.244.1.5"), port: 6379 },
@@ -42,7 +42,7 @@ const masquerade: Table = {
   ],
 };
 
-describe("evaluator and interpreted rules in the same words", () => {
+describe("the outcomes of the evaluator and of interpreted rules", () => {
   const scenario = readScenarios(new URL("frontends.yaml", import.meta.url)).get("external_ips");
   assert.ok(scenario);
   const world = scenarioWorld(scenario, "IPv4");
@@ -58,7 +58,7 @@ describe("evaluator and interpreted rules in the same words", () => {
     return [walked, [...allowedOutcomes(evaluate(world, packet))]];
   }
 
-  it("agree where the rules do what the Service says", () => {
+  it("are equal where the rules do what the Service says", () => {
     for (const from of ["outside 10.188.0.4", "pod 10.244.1.9", "node 10.240.0.5"]) {
       const [walked, allowed] = outcomes(`${from} TCP 192.0.2.5:6379`, [table, masquerade]);
       assert.deepEqual([walked], allowed, from);
@@ -67,7 +67,7 @@ describe("evaluator and interpreted rules in the same words", () => {
     assert.deepEqual(outcomes("outside 10.188.0.4 TCP 192.0.2.5:6380", [table, masquerade]), ["pass", ["pass"]]);
   });
 
-  it("differ where the rules do not", () => {
+  it("differ where the rules do something else", () => {
     const text = "outside 10.188.0.4 TCP 192.0.2.5:6379";
     assert.deepEqual(outcomes(text, [table]), ["10.244.1.5 6379", ["10.244.1.5 6379 masqueraded"]]);
     assert.deepEqual(outcomes(text, [])[0], "pass");

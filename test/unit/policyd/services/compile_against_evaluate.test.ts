@@ -15,13 +15,13 @@ const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 const RUNS = isFull ? 60_000 : 1500;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
 
-/** No port of these worlds has more than eight endpoints: so numbers below it meet each place of each map. */
+/** Ports of these worlds have at most eight endpoints, so the numbers below eight reach each place of each map. */
 const NUMBERS = [0, 1, 2, 3, 4, 5, 6, 7];
 
-describe(`services: what is compiled does what the objects say (seed ${seed})`, function () {
+describe(`services: the compiled rules do what the objects say (seed ${seed})`, function () {
   this.timeout(20 * 60_000);
 
-  it("SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the same fates", () => {
+  it("SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the evaluator's outcomes", () => {
     fc.assert(
       fc.property(twistedCases, ({ world, packet }) => {
         const node = new CompiledNode(world);
@@ -32,7 +32,7 @@ describe(`services: what is compiled does what the objects say (seed ${seed})`, 
     );
   });
 
-  it("CLAIM-01 CLAIM-02: so has every packet where sockets, ports and networks are protected", () => {
+  it("CLAIM-01 CLAIM-02: every packet has the evaluator's outcomes where sockets, ports and networks are protected", () => {
     const kinds = { protected: 0, served: 0 };
     fc.assert(
       fc.property(protectedCases, ({ world, packet }) => {
@@ -46,13 +46,13 @@ describe(`services: what is compiled does what the objects say (seed ${seed})`, 
       }),
       { numRuns: RUNS, seed },
     );
-    // Both kinds were there, in numbers.
+    // Both kinds occur often enough.
     assert.ok(Math.min(kinds.protected, kinds.served) > RUNS / 20, JSON.stringify(kinds));
   });
 
   const scenarios = readScenarios(new URL("frontends.yaml", import.meta.url));
   for (const name of ["own_addresses_first", "node_ports", "external_ips", "load_balancer", "source_ranges"]) {
-    it(`SVC-18: so have those of the scenario ${name}`, () => {
+    it(`SVC-18: the packets of the scenario ${name} have the evaluator's outcomes`, () => {
       const scenario = scenarios.get(name);
       assert.ok(scenario !== undefined);
       const world = scenarioWorld(scenario, "IPv4");
@@ -65,7 +65,7 @@ describe(`services: what is compiled does what the objects say (seed ${seed})`, 
     });
   }
 
-  it("SA-01 SA-05 SA-07: and so has a client's next one, by whatever way it comes", () => {
+  it("SA-01 SA-05 SA-07: a client's next packet has the evaluator's outcomes, by whatever frontend it comes", () => {
     const affine = serviceCases.map(({ world, packet }) => ({
       world: { ...world, services: world.services.map((service) => ({ ...service, affinitySeconds: 10_800 })) },
       packet,
@@ -86,7 +86,7 @@ describe(`services: what is compiled does what the objects say (seed ${seed})`, 
   });
 });
 
-/** Where a packet of this fate went. */
+/** The endpoint of a packet with this outcome, or undefined. */
 function remembered(fate: string): SocketAddress | undefined {
   const [address = "", port] = fate.split(" ");
   return port === undefined || Number.isNaN(Number(port))

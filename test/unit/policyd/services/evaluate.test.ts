@@ -26,43 +26,43 @@ function words(name: string, text: string): readonly string[] {
 }
 
 describe("policyd/services/evaluate: frontends", () => {
-  it("SVC-02 SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 SVC-08: a port's name and protocol find its numbers in the slices", () => {
+  it("SVC-02 SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 SVC-08: a port finds its numbers in the slices by name and protocol", () => {
     check("ports");
   });
 
-  it("HL-01 EN-01: headless, ExternalName and others' Services get nothing, others' slices do not count", () => {
+  it("HL-01 EN-01: headless, ExternalName and foreign Services are not served, and foreign slices do not count", () => {
     check("not_served");
   });
 
   it("XIP-01 XIP-02 XIP-03: an external IP is translated and masqueraded for every sender", () =>
     check("external_ips"));
 
-  it("XIP-03: external IPs can be refused, and then nothing is done for them", () => check("external_ips_refused"));
+  it("XIP-03: external IPs that are refused by the configuration are not served", () => check("external_ips_refused"));
 
   it("NODE-01 NODE-02 NODE-03 NODE-06 NODE-07 NODE-10: node ports are served on all own addresses but loopback", () => {
     check("node_ports");
   });
 
-  it("NODE-04 NODE-05: nodePortAddresses choose among the node's addresses, never loopback", () => {
+  it("NODE-04 NODE-05: nodePortAddresses select among the node's addresses, and never loopback", () => {
     check("node_port_addresses");
   });
 
   it("NODE-04: primary is the node's first internal address", () => check("primary_address"));
 
-  it("SVC-18: Services' addresses come before node ports, cluster IPs before all, the first name before others", () => {
+  it("SVC-18: cluster IPs come before other addresses, addresses before node ports, and the first name before others", () => {
     check("own_addresses_first");
   });
 
-  it("LB-01 LB-03 LB-04 LB-08 LB-09 LB-10 LB-11 LB-12 LB-13: the balancer's own addresses count, with ipMode VIP", () => {
+  it("LB-01 LB-03 LB-04 LB-08 LB-09 LB-10 LB-11 LB-12 LB-13: a balancer's own addresses with ipMode VIP are served", () => {
     check("load_balancer");
   });
 
-  it("LB-05 LB-06: source ranges hold for the balancer's addresses alone, before all else", () =>
+  it("LB-05 LB-06: source ranges apply only to the balancer's addresses, and before everything else", () =>
     check("source_ranges"));
 
-  it("LB-06: ranges of which none is valid let nobody in", () => check("ranges_of_no_family"));
+  it("LB-06: ranges of which none is valid let no client in", () => check("ranges_of_no_family"));
 
-  it("SVC-13 SVC-14 POD-12: pods keep their address but before themselves, everyone else gets the node's", () => {
+  it("SVC-13 SVC-14 POD-12: pods keep their source address except towards themselves, and others get the node's", () => {
     check("senders");
   });
 
@@ -72,24 +72,24 @@ describe("policyd/services/evaluate: frontends", () => {
 });
 
 describe("policyd/services/evaluate: endpoints", () => {
-  it("SVC-10 TERM-03 NE-05 EPS-04 EPS-05: ready endpoints, in want of any those that serve while they end", () => {
+  it("SVC-10 TERM-03 NE-05 EPS-04 EPS-05: ready endpoints are used, and without any those that serve while terminating", () => {
     check("usable");
   });
 
-  it("EPS-04: ready alone decides, so what is published while not ready is used", () =>
+  it("EPS-04: only the ready condition decides, so endpoints that are published while not ready are used", () =>
     check("published_while_not_ready"));
 
-  it("NOSEL-01 NOSEL-02 NOSEL-03 NOSEL-04 NOSEL-05 NOSEL-06 EPS-03 EPS-07: slices of people's own", () =>
+  it("NOSEL-01 NOSEL-02 NOSEL-03 NOSEL-04 NOSEL-05 NOSEL-06 EPS-03 EPS-07: slices that users write themselves count", () =>
     check("manual"));
 
   it("EPS-01 EPS-06 EPS-08 EPS-09: slices are merged, and an endpoint in several of them counts once", () => {
     check("duplicates");
   });
 
-  it("SVC-24: an endpoint that is a cluster IP is refused behind its translation", () =>
+  it("SVC-24: an endpoint that is a cluster IP is refused after its translation", () =>
     check("cluster_ip_as_endpoint"));
 
-  it("NE-01 NE-02 NE-03 NE-04: without any endpoint every frontend refuses, whatever the policies", () => {
+  it("NE-01 NE-02 NE-03 NE-04: without any endpoint every frontend refuses, whatever the traffic policies", () => {
     check("no_endpoints");
   });
 
@@ -99,12 +99,12 @@ describe("policyd/services/evaluate: endpoints", () => {
     check("external_local");
   });
 
-  it("ITP-01 ITP-02 ITP-03 ITP-04: the internal policy Local rules the cluster IP alone", () =>
+  it("ITP-01 ITP-02 ITP-03 ITP-04: the internal policy Local applies only to the cluster IP", () =>
     check("internal_local"));
 
-  it("TERM-01: a policy Local falls back on its own node's terminating endpoints", () => check("terminating"));
+  it("TERM-01: policy Local falls back to the node's own terminating endpoints", () => check("terminating"));
 
-  it("HINT-02 HINT-03 HINT-04 HINT-05 HINT-06: zone hints and what keeps them from being used", () =>
+  it("HINT-02 HINT-03 HINT-04 HINT-05 HINT-06: zone hints are used only under their conditions", () =>
     check("zone_hints"));
 
   it("HINT-04: a node without a zone uses all endpoints", () => check("no_zone"));
@@ -115,7 +115,7 @@ describe("policyd/services/evaluate: endpoints", () => {
 });
 
 describe("policyd/services/evaluate/print", () => {
-  it("says what becomes of a packet and why each endpoint is taken or not", () => {
+  it("the explanation says what happens to a packet and why each endpoint is used or not", () => {
     assert.deepEqual(words("external_local", "pod 10.244.1.5 TCP 10.240.0.5:30002"), [
       "TCP 10.244.1.5:40000 -> 10.240.0.5:30002 from a pod of this node",
       "NodePort 10.240.0.5:30002 of Service default/vote (here)",
@@ -128,14 +128,14 @@ describe("policyd/services/evaluate/print", () => {
     ]);
   });
 
-  it("says what would have caught a packet that passes", () => {
+  it("the explanation of a packet that passes names the Service that almost has its address", () => {
     assert.deepEqual(words("external_ips_refused", "outside 10.188.0.4 TCP 192.0.2.5:6379").slice(1), [
       "passes unchanged: no Service has this address and port",
       "externalIPs are refused by the configuration, and Service default/redis has it as one",
     ]);
   });
 
-  it("has a line without a hole for every verdict of every scenario", () => {
+  it("the explanation of every verdict of every scenario has no undefined part", () => {
     for (const [name, { packets }] of scenarios) {
       for (const text of Object.keys(packets)) {
         const lines = words(name, text);

@@ -7,7 +7,7 @@ import { Statistics } from "../../../support/evaluate/features.ts";
 import { summary } from "../../../support/evaluate/scenario.ts";
 
 describe("policyd/services/evaluate: random clusters", () => {
-  it("EPS-01 EPS-08: the order in which Services, slices and nodes are known decides nothing", () => {
+  it("EPS-01 EPS-08: the order in which Services, slices and nodes are known does not matter", () => {
     fc.assert(
       fc.property(serviceCases, ({ world, packet }) => {
         assert.equal(summary(evaluate(reversed(world), packet)), summary(evaluate(world, packet)));
@@ -16,7 +16,7 @@ describe("policyd/services/evaluate: random clusters", () => {
     );
   });
 
-  it("candidates differ, are usable, stay in their scope, and every other endpoint says why it is none", () => {
+  it("candidates are distinct, usable and in scope, and every other endpoint has a reason for being left out", () => {
     fc.assert(
       fc.property(serviceCases, ({ world, packet }) => {
         const verdict = evaluate(world, packet);
@@ -25,7 +25,7 @@ describe("policyd/services/evaluate: random clusters", () => {
         const sockets = candidates.map(({ destination }) => `${destination.address} ${destination.port}`);
         assert.equal(new Set(sockets).size, sockets.length);
         const states = new Set(candidates.map(({ because }) => because[0]?.type));
-        assert.equal(states.size, 1, "ready and terminating ones are never mixed");
+        assert.equal(states.size, 1, "ready and terminating endpoints are never mixed");
         if (route.endpoints === "local") {
           assert.ok(candidates.every(({ because }) => because.some(({ type }) => type === "on this node")));
         }
@@ -38,7 +38,7 @@ describe("policyd/services/evaluate: random clusters", () => {
     );
   });
 
-  it("the generator meets every verdict and every reason often enough to matter", () => {
+  it("the generator produces every verdict and every reason often enough", () => {
     const statistics = new Statistics();
     for (const { world, packet } of fc.sample(serviceCases, { numRuns: 2000, seed: 4 })) {
       statistics.count(evaluate(world, packet));

@@ -31,7 +31,7 @@ spec: {ports: [{port: 80}], ${spec}}
     return logger.lines.length - before;
   }
 
-  it("BAD-02: warns of a Service with externalIPs once, whatever else of it changes", () => {
+  it("BAD-02: a Service with externalIPs is warned of once, whatever else of it changes", () => {
     assert.equal(told("a", "clusterIP: 10.96.0.1"), 0);
     assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.7", "198.51.100.8"]'), 1);
     assert.deepEqual(logger.lines.at(-1), {
@@ -43,7 +43,7 @@ spec: {ports: [{port: 80}], ${spec}}
     assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
   });
 
-  it("EVENT-07: the Event names the addresses and the way out, and is told with the log's line", () => {
+  it("EVENT-07: the Event about externalIPs names the addresses and the way out, and comes with the log line", () => {
     assert.equal(events.notices.length, logger.lines.length);
     const [{ regarding, reason, note } = assert.fail()] = events.notices;
     assert.deepEqual([regarding.kind, regarding.key, reason], ["Service", "default/a", "ExternalIPsServed"]);
@@ -53,7 +53,7 @@ spec: {ports: [{port: 80}], ${spec}}
     );
   });
 
-  it("BAD-02: not of one that serves nothing by them; one made anew is another", () => {
+  it("BAD-02: a headless Service with externalIPs is not warned of, and a deleted one that is created again is", () => {
     assert.equal(told("headless", 'clusterIP: None, externalIPs: ["198.51.100.7"]'), 0);
     warning.removed("default/b");
     assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);

@@ -9,8 +9,8 @@ import { readScenario } from "../../../support/services/scenario.ts";
 
 const EVENTS = 10_000;
 
-describe("policyd/services: what changes add up to", () => {
-  it(`DP-11: after ${EVENTS} random events on a kernel that fails it has what a fresh build has`, function () {
+describe("policyd/services: incremental changes", () => {
+  it(`DP-11: after ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {
     this.timeout(300_000);
     const seed = Date.now() >>> 0;
     console.log(`      seed ${seed}`);
@@ -27,7 +27,7 @@ describe("policyd/services: what changes add up to", () => {
     assert.ok(outcome.faults > 500 && outcome.restarts > 3 && outcome.elements > 100, JSON.stringify(outcome));
   });
 
-  it("DP-03 MODE-03: what a change writes does not grow with the number of Services", () => {
+  it("DP-03 MODE-03: the number of written elements per change does not grow with the number of Services", () => {
     const counts = [10, 100, 1000].map(writesPerChange);
     assert.deepEqual(counts[1], counts[0]);
     assert.deepEqual(counts[2], counts[0]);
@@ -52,7 +52,7 @@ endpoints: [${list}]
 `);
 }
 
-/** How many elements the batches of some changes have, in a cluster with this number of Services. */
+/** The number of elements in the batches of some changes, in a cluster with this number of Services. */
 function writesPerChange(services: number): Readonly<Record<string, number>> {
   const kernel = new FakeNftables();
   const set = (object: ClusterObject) =>

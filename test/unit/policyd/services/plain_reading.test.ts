@@ -15,7 +15,7 @@ import { twistedCases } from "../../../support/evaluate/twist.ts";
 const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200_000 : 20_000;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 
-/** Cases, half of them with affinity, and the endpoint that the client had last: one of those there are, or none. */
+/** Cases, half of them with affinity, and the client's last endpoint: one of the existing ones or none. */
 const cases = fc
   .tuple(twistedCases, fc.boolean(), fc.option(fc.nat(), { nil: undefined }))
   .map(([{ world, packet }, hasAffinity, number]) => ({
@@ -46,10 +46,10 @@ const FURTHER_FEATURES = [
   "affinity endpoint no longer a candidate",
 ];
 
-describe(`the evaluator and a plain second reading of the behaviours (seed ${seed})`, function () {
+describe(`the evaluator and a second, plain implementation of the behaviours (seed ${seed})`, function () {
   this.timeout(10 * 60_000);
 
-  it(`MODEL-01: say the same of ${RUNS} random packets`, () => {
+  it(`MODEL-01: agree on ${RUNS} random packets`, () => {
     const statistics = new Statistics();
     fc.assert(
       fc.property(cases, ({ world, packet, remembered }) => {
@@ -64,7 +64,7 @@ describe(`the evaluator and a plain second reading of the behaviours (seed ${see
     statistics.check(FURTHER_FEATURES);
   });
 
-  it("CLAIM-01 CLAIM-02: say the same where sockets, ports and networks are protected", () => {
+  it("CLAIM-01 CLAIM-02: agree where sockets, ports and networks are protected", () => {
     fc.assert(
       fc.property(protectedCases, ({ world, packet }) => {
         assert.deepEqual(inOrder(plainReading(world, packet)), inOrder(allowedOutcomes(evaluate(world, packet))));

@@ -23,8 +23,8 @@ function manifest(externalIp: string, endpoint: string): string {
   return [service, slice].map((object) => `---\n${JSON.stringify(object)}\n`).join("");
 }
 
-describe("policyd/services: what is not served is logged", () => {
-  it("EVENT-07 BAD-01 NOSEL-06: each thing once for as long as it is so, and again when it comes back", () => {
+describe("policyd/services: the log of problems", () => {
+  it("EVENT-07 BAD-01 NOSEL-06: each problem is logged once while it lasts, and again when it comes back", () => {
     const logger = recordingLogger();
     const events = recordingNotices();
     const log = problemLog(logger, events);

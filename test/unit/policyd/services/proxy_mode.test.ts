@@ -6,7 +6,7 @@ import type { Answer, HttpListener } from "../../../../policyd/services/health_c
 import { placeId } from "../../../../policyd/services/health_check/places.ts";
 import { PROXY_MODE_PLACES, proxyMode } from "../../../../policyd/services/proxy_mode.ts";
 
-/** Places that are free unless they are taken, with the answers of those who listen. */
+/** Places that are free unless they are taken, with the answers of the open ones. */
 class FakeListener implements HttpListener {
   readonly taken = new Set<string>();
   readonly open = new Map<string, Answer>();
@@ -32,7 +32,7 @@ describe("policyd/services/proxy_mode", () => {
     clock = new FakeClock();
   });
 
-  it("HEALTH-08: answers by both loopback addresses once Services are in force, and until the daemon stops", async () => {
+  it("HEALTH-08: both loopback addresses answer once Services are in force, until the daemon stops", async () => {
     const follower = proxyMode({ listener, clock });
     await turn();
     assert.equal(listener.open.size, 0);
@@ -49,7 +49,7 @@ describe("policyd/services/proxy_mode", () => {
     assert.equal(listener.open.size, 0);
   });
 
-  it("HEALTH-08: a port that another program has is left to it, and is served when it is free", async () => {
+  it("HEALTH-08: a port that another program has stays with it, and is served when it is free", async () => {
     const [first = ""] = IDS;
     listener.taken.add(first);
     const follower = proxyMode({ listener, clock });
@@ -67,7 +67,7 @@ describe("policyd/services/proxy_mode", () => {
     assert.equal(listener.open.size, 0);
   });
 
-  it("HEALTH-08: a daemon that stops while its port is taken does not try again", async () => {
+  it("HEALTH-08: a daemon that stops while its port is taken does not retry", async () => {
     for (const id of IDS) listener.taken.add(id);
     const follower = proxyMode({ listener, clock });
     follower.rulesInForce(undefined);

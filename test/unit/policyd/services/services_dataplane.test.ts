@@ -52,7 +52,7 @@ endpoints: [{addresses: [${endpoint}], conditions: {ready: true}}]
 `;
 
 describe("policyd/services dataplane", () => {
-  it("claims what a change touches, and nothing else (DP-03)", () => {
+  it("a change claims only the elements of the Services that it touches (DP-03)", () => {
     const { apply, journal, claims } = setUp();
     apply(`${service("a", "10.96.0.1")}---${service("b", "10.96.0.2")}`);
     journal.length = 0;
@@ -83,7 +83,7 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.deepEqual(hooks(), []);
   });
 
-  it("D1: takes nothing for an address of pods that can be no node's pod CIDR, nor one of two nodes", () => {
+  it("D1: neither an impossible pod CIDR nor one of two nodes becomes a range of pods", () => {
     const { apply, claims } = setUp();
     const node = (name: string, cidr: string): string =>
       `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}}\nspec: {podCIDRs: ["${cidr}"]}\n`;
@@ -97,14 +97,14 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.equal(ranges(), 0);
   });
 
-  it("takes all of a Service away with it", () => {
+  it("a deleted Service claims nothing", () => {
     const { dataplane, apply, claims } = setUp();
     apply(service("a", "10.96.0.1"));
     dataplane.apply([{ type: "delete", kind: "Service", key: "default/a" }]);
     assert.deepEqual(claims.get("Service default/a"), []);
   });
 
-  it("gives a frontend that two Services want to one of them, tells of it, and passes it on (SVC-24)", () => {
+  it("a frontend that two Services want goes to one of them, is reported, and is passed on (SVC-24)", () => {
     const { dataplane, apply, journal } = setUp();
     apply(service("a", "10.96.0.1", ', externalIPs: ["10.96.0.2"]'));
     assert.deepEqual(dataplane.problems(), []);
@@ -122,12 +122,12 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     apply(service("a", "10.96.0.1"));
     assert.equal(haste(), "with its companion");
     apply(slice("a", "10.244.1.7"));
-    assert.equal(haste(), "usual", "its slice comes");
+    assert.equal(haste(), "usual", "the slice comes");
     dataplane.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
-    assert.equal(haste(), "usual", "it loses its last slice");
+    assert.equal(haste(), "usual", "the Service loses its last slice");
     apply(service("a", "10.96.0.2"));
-    assert.equal(haste(), "usual", "it changes without a slice");
+    assert.equal(haste(), "usual", "the Service changes without a slice");
     apply(`${service("b", "10.96.0.3")}---${slice("b", "10.244.1.8")}`);
-    assert.equal(hastes.get("Service default/b"), "usual", "it comes together with its slice");
+    assert.equal(hastes.get("Service default/b"), "usual", "the Service comes together with its slice");
   });
 });

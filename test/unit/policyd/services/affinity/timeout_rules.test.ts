@@ -20,13 +20,13 @@ import { readScenario, SERVICE_RULES } from "../../../../support/services/scenar
 const TABLE = withVersion({ ...INET_TABLE, ...joined(services(SERVICE_RULES)) });
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
-/** The elements and chains of a kernel that decide how long clients stay. */
+/** The elements and chains of a kernel that decide how long clients keep their endpoint. */
 interface State {
   /** The numbers of timeouts that packets can get. */
   readonly numbers: ReadonlySet<number>;
-  /** By number, the chain it leads to. */
+  /** The chain to which each number leads. */
   readonly chains: ReadonlyMap<unknown, string>;
-  /** Chains that have their rules. */
+  /** The chains that have their rules. */
   readonly written: ReadonlySet<string>;
 }
 
@@ -61,7 +61,7 @@ class WatchedNftables extends FakeNftables {
     const admitted = [...targets("admit")].map(
       ([number, name]) => [number, name.replace("admit", "remember")] as const,
     );
-    assert.deepEqual(new Map(admitted), remembered, "new clients and others have the same timeouts");
+    assert.deepEqual(new Map(admitted), remembered, "new and known clients have the same timeouts");
     return {
       numbers: new Set(numbers.filter((number) => number > 0)),
       chains: remembered,
@@ -79,12 +79,13 @@ function targetOf(data: Element["data"]): string {
   return data !== undefined && "kind" in data && "chain" in data ? data.chain : "";
 }
 
-/** No packet that a commit overtakes on its way may find less than it looks for. */
+/** Checks that a packet which is under way during a commit finds all chains and rules that it needs. */
 function checkCommit(before: State, after: State): void {
   for (const number of [...before.numbers, ...after.numbers]) {
     assert.ok(after.chains.has(number), `number ${number} leads nowhere`);
   }
-  // A packet takes the rules of the generation in which it came, and the elements of the one in which it looks.
+  // A packet uses the rules of the generation in which it arrived, and the elements of the generation in which it looks
+  // up.
   const isNew = before.written.size === 0 && before.chains.size === 0 && before.numbers.size === 0;
   for (const chain of after.chains.values()) {
     assert.ok(after.written.has(chain) && (isNew || before.written.has(chain)), `${chain} has no rules yet`);
@@ -153,8 +154,8 @@ endpoints: [{addresses: [10.244.1.7], nodeName: node1}]
 `;
 }
 
-describe("policyd/services: the rules of timeouts", () => {
-  it("SA-02 SA-10: rules come before the numbers that lead to them, go after these, and are there with each commit", () => {
+describe("policyd/services: the rules of affinity timeouts", () => {
+  it("SA-02 SA-10: in each commit, rules exist before the numbers that lead to them and go after these", () => {
     const seed = (Date.now() * 7919) >>> 0;
     console.log(`      seed ${seed}`);
     const random = randomFrom(seed);
@@ -163,7 +164,7 @@ describe("policyd/services: the rules of timeouts", () => {
     for (let round = 0; round < 300; round++) {
       const number = Math.floor(random() * 12);
       const kind = random();
-      // Few numbers, and timeouts that would like the same one.
+      // Few numbers, and timeouts that compete for the same number.
       const seconds = 100 + 127 * Math.floor(random() * 4) + Math.floor(random() * 3);
       if (kind < 0.15) {
         remove(number);
@@ -184,7 +185,7 @@ describe("policyd/services: the rules of timeouts", () => {
     assert.ok(commits.length > 300);
   });
 
-  it("SA-10: of 128 timeouts one is shortened, which is in the log, an Event and the status until one of the others ends", () => {
+  it("SA-10: one of 128 timeouts is shortened, which is in the log, an Event and the status until another one ends", () => {
     const { apply, remove, settle, dataplane, events, logger } = setUp();
     const all = Array.from({ length: 128 }, (_, i) => [i, 1001 + i] as const);
     apply(...all.slice(0, 127));
@@ -211,7 +212,7 @@ describe("policyd/services: the rules of timeouts", () => {
     assert.equal(chains.size, 127);
   });
 
-  it("SA-10 MODE-03: a Service with a timeout that is in use, or without one, changes no rule", () => {
+  it("SA-10 MODE-03: a Service without a timeout or with one that is already in use changes no rule", () => {
     const { apply, settle, commits } = setUp();
     apply([1, 125], [2, 10_800]);
     settle();

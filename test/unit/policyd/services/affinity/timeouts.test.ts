@@ -18,11 +18,11 @@ const anyTimeout = fc.oneof(
   fc.integer({ min: 1, max: 1440 }).map((minutes) => 60 * minutes),
 );
 
-/** A node's rules, as they change. */
+/** A node's timeout rules, as they change. */
 class Rules {
   readonly #rules = new Map<number, TimeoutRules>();
 
-  /** @returns the timeouts that the rules which a number leads to write, by the number */
+  /** @returns the timeouts that each number's rules write */
   take(classes: TimeoutClasses): ReadonlyMap<unknown, readonly (number | undefined)[]> {
     for (const one of classes.takeRules()) {
       if (one.chains.length === 0) this.#rules.delete(one.seconds);
@@ -52,7 +52,7 @@ function isUpdate(one: Statement): one is Extract<Statement, { kind: "dynamic" }
 }
 
 describe("policyd/services: timeouts of session affinity", () => {
-  it("SA-02 SA-10: up to 127 different timeouts are met exactly; of more, no client stays longer than its Service says", () => {
+  it("SA-02 SA-10: up to 127 different timeouts are exact, and with more no client stays longer than its Service says", () => {
     fc.assert(
       fc.property(fc.uniqueArray(anyTimeout, { minLength: 1, maxLength: 400, size: "max" }), (used) => {
         const kept = keptTimeouts(used);
@@ -68,7 +68,7 @@ describe("policyd/services: timeouts of session affinity", () => {
     );
   });
 
-  it("SA-10: of too many timeouts whole hours and whole minutes are kept before odd ones", () => {
+  it("SA-10: of too many timeouts, whole hours and minutes are kept before odd ones", () => {
     const odd = Array.from({ length: 200 }, (_, i) => i + 61).filter((seconds) => seconds % 60 > 0);
     const kept = keptTimeouts([10_800, 300, 3600, ...odd]);
     for (const seconds of [61, 300, 3600, 10_800]) assert.ok(kept.includes(seconds), `${seconds} s`);
@@ -78,11 +78,11 @@ describe("policyd/services: timeouts of session affinity", () => {
     );
   });
 
-  it("SA-10: a Service without an address of its own takes no place among the timeouts", () => {
+  it("SA-10: a Service without a cluster IP uses no timeout", () => {
     assert.equal(usedTimeout({ affinitySeconds: 7, clusterIps: [] }), undefined);
   });
 
-  it("SA-10: the evaluator names the timeout that clients get, the next shorter one beyond 127", () => {
+  it("SA-10: the evaluator names the timeout that clients get, beyond 127 the next shorter one", () => {
     const [template] = readScenario(
       "{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}",
     );
@@ -100,7 +100,7 @@ describe("policyd/services: timeouts of session affinity", () => {
     assert.equal(timeoutOf(128, 1020), 1020);
   });
 
-  it("SA-02 SA-10: whatever the changes, a Service's number leads to rules with its timeout, and who is changed is reported", () => {
+  it("SA-02 SA-10: after any changes, each Service's number leads to rules with its timeout, and changed Services are reported", () => {
     const anyService = fc.integer({ min: 0, max: 300 }).map((number) => `default/s${number}`);
     const anyChange = fc.tuple(
       anyService,
@@ -142,7 +142,7 @@ describe("policyd/services: timeouts of session affinity", () => {
     );
   });
 
-  it("SA-10: the rules of a timeout that nobody uses any more stay until they are released", () => {
+  it("SA-10: the rules of an unused timeout stay until they are released", () => {
     const [classes, rules] = [new TimeoutClasses(), new Rules()];
     classes.replace([["default/a", 125]]);
     const { number } = classes.of(125);
@@ -155,7 +155,7 @@ describe("policyd/services: timeouts of session affinity", () => {
     assert.throws(() => classes.of(125), RangeError);
   });
 
-  it("SA-08 SA-10: a daemon that starts again gives the usual timeouts the numbers they had, in whatever order Services come", () => {
+  it("SA-08 SA-10: a daemon that starts again gives the usual timeouts their former numbers, in any order of Services", () => {
     const numbersOf = (timeouts: readonly number[]): readonly number[] => {
       const classes = new TimeoutClasses();
       for (const seconds of timeouts) classes.replace([[`default/s${seconds}`, seconds]]);

@@ -10,7 +10,7 @@ import { readScenario } from "../../../../support/services/scenario.ts";
 
 const ADDRESSES = ["10.96.0.1", "10.96.0.2"];
 const NODE_ADDRESS = "10.240.0.5";
-/** Nothing is protected. */
+/** A node on which nothing is protected. */
 const protection: CompileContext["protection"] = {
   refusalOf: () => undefined,
   isProtectedAddress: () => false,
@@ -58,7 +58,7 @@ const changes = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-/** What each Service has elements for, in the words of its claims. */
+/** The elements that each Service's claims have, as text. */
 function held(services: ReadonlyMap<string, Service>, holders: FrontendHolders): ReadonlyMap<string, string> {
   return new Map(
     [...services].map(([key, one]) => [
@@ -71,7 +71,7 @@ function held(services: ReadonlyMap<string, Service>, holders: FrontendHolders):
 }
 
 describe("services/compile: a frontend that several Services claim", () => {
-  it("a cluster IP beats what people wrote, then the first name has it, and the others say whose it is", () => {
+  it("a cluster IP comes before configured addresses, then the first name holds them, and the others report the holder", () => {
     const [a, b, c] = [
       service("a", "10.96.0.1", ["10.96.0.2"]),
       service("b", "10.96.0.2", ["192.0.2.1"], 30_001),
@@ -88,7 +88,7 @@ describe("services/compile: a frontend that several Services claim", () => {
     ]);
   });
 
-  it("CLAIM-05: a balancer's address beats an external IP, the older of two has it, and a node port beats one at a node's address", () => {
+  it("CLAIM-05: a balancer's address beats an external IP, the older of two wins, and a node port beats one at a node's address", () => {
     const holdersOf = (...services: readonly Service[]): readonly string[] => {
       const holders = new FrontendHolders();
       for (const one of services) holders.replace(one.key, one, context);
@@ -105,7 +105,7 @@ describe("services/compile: a frontend that several Services claim", () => {
       lost("b"),
     );
     assert.deepEqual(holdersOf(thief, service("b", "10.96.0.2", ["192.0.2.1"], undefined, older)), lost("b"));
-    // Without a time it is the youngest.
+    // A Service without a creation time counts as the youngest.
     for (const creationTimestamp of [undefined, null, "soon", 7]) {
       const file = service("a", "10.96.0.1", ["192.0.2.1"], undefined, { creationTimestamp });
       assert.deepEqual(holdersOf(file, service("b", "10.96.0.2", ["192.0.2.1"], undefined, newer)), lost("b"));
@@ -117,7 +117,7 @@ describe("services/compile: a frontend that several Services claim", () => {
     assert.deepEqual(holdersOf(service("a", "10.96.0.1", [NODE_ADDRESS], 80, older)), []);
   });
 
-  it("each change names all others whose elements it changes, and what was before decides nothing", () => {
+  it("each change returns all other Services whose elements it changes, and only the present Services decide", () => {
     fc.assert(
       fc.property(changes, (list) => {
         const services = new Map<string, Service>();
@@ -135,7 +135,7 @@ describe("services/compile: a frontend that several Services claim", () => {
             changed.filter((other) => !touched.has(other)),
             [],
           );
-          // A node port that goes and an external IP that comes by one change may touch one Service in vain.
+          // A change that removes a node port and adds an external IP may return a Service that does not change.
           if (!hasNodeAddress) assert.deepEqual([...touched].toSorted(), changed.toSorted());
         }
         const afresh = new FrontendHolders();

@@ -10,7 +10,7 @@ import { readScenario } from "../../../../support/services/scenario.ts";
 
 const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
 
-/** A Service of these ports, and slices that list them with the numbers of each. */
+/** A Service with these ports, and slices that list them with their own numbers. */
 function scenario(ports: readonly object[], ...slices: readonly (readonly object[])[]) {
   const spec = { clusterIP: "10.96.0.1", type: "LoadBalancer", externalTrafficPolicy: "Local" };
   const service = {
@@ -34,7 +34,7 @@ function scenario(ports: readonly object[], ...slices: readonly (readonly object
 }
 
 describe("services/compile: a Service's port and those of its slices", () => {
-  it("SVC-05 SVC-03 EPS-01: they are one by name and protocol, in each slice by its own number", () => {
+  it("SVC-05 SVC-03 EPS-01: a port finds its endpoints by name and protocol, with each slice's own number", () => {
     const names = [
       { name: "a", protocol: "TCP" },
       { name: "a", protocol: "UDP" },
@@ -54,7 +54,7 @@ describe("services/compile: a Service's port and those of its slices", () => {
     assert.deepEqual(portEndpoints(slicePorts(slices, service), { name: "c", protocol: "TCP" }, 4, context).usable, []);
   });
 
-  it("MODE-03: the ports of a slice are gone through once, however many the Service has", () => {
+  it("MODE-03: the ports of a slice are read once, however many the Service has", () => {
     const ports = Array.from({ length: 50 }, (_, i) => ({ name: `p${i}`, protocol: "UDP", port: i + 1 }));
     const { service, slices } = scenario(ports, ports, ports);
     const holders = new FrontendHolders();
@@ -79,7 +79,7 @@ describe("services/compile: a Service's port and those of its slices", () => {
   });
 });
 
-/** Ports that tell of each time their numbers are asked for. */
+/** Ports that count how often their numbers are read. */
 function watched(ports: readonly EndpointPort[], onRead: () => void): readonly EndpointPort[] {
   return ports.map((port) => ({
     ...port,

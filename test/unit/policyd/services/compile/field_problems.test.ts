@@ -17,7 +17,7 @@ function manifest(clusterIPs: readonly string[]): string {
 }
 
 describe("services/compile: addresses that no machine has", () => {
-  it("BAD-01: they are no frontends, by whatever field, and each is told of", () => {
+  it("BAD-01: impossible addresses of any field become no frontend, and each is reported", () => {
     const objects = readScenario(manifest(["10.96.0.1", "127.0.0.9"]));
     const [compiled] = compileAll(objects, "node1").values();
     assert.deepEqual(
@@ -32,7 +32,7 @@ describe("services/compile: addresses that no machine has", () => {
     assert.deepEqual(addresses, new Set([parseAddress("10.96.0.1")]));
   });
 
-  it("BAD-01 SVC-08: as a cluster IP, loopback refuses the node nothing that it sends to itself", () => {
+  it("BAD-01 SVC-08: a loopback address as a cluster IP refuses none of the node's packets to itself", () => {
     const localhost = parseAddress("127.0.0.1");
     const world: ServiceWorld = {
       nodeName: "node1",

@@ -20,8 +20,8 @@ function slotsOf(endpoints: readonly SocketAddress[], slots: number): ReadonlyMa
   return new Map(place(endpoints, slots).map(({ endpoint, slot }) => [endpoint.address, slot]));
 }
 
-describe("services/compile: the numbers of endpoints", () => {
-  it("SVC-09: each has one of its own below the modulus, whatever their order", () => {
+describe("services/compile: the slots of endpoints", () => {
+  it("SVC-09: each endpoint has its own slot below the modulus, in any order", () => {
     fc.assert(
       fc.property(sockets, (endpoints) => {
         const modulus = modulusFor(endpoints.length, "all");
@@ -33,7 +33,7 @@ describe("services/compile: the numbers of endpoints", () => {
     );
   });
 
-  it("at least every second number drawn is an endpoint's, and up to four each is", () => {
+  it("more than half of all numbers are an endpoint's slot, and all of them for up to four endpoints", () => {
     for (let count = 1; count <= mostEndpoints("all"); count++) {
       const modulus = modulusFor(count, "all");
       if (count <= EXACT_MODULI.length) assert.equal(modulus, count);
@@ -55,13 +55,13 @@ describe("services/compile: the numbers of endpoints", () => {
     assert.ok(moved.reduce((sum, count) => sum + count, 0) / moved.length < 5);
   });
 
-  it("SA-01: the kernel's hash, for lengths around its block", () => {
+  it("SA-01: the hash equals the kernel's for lengths around its block", () => {
     const bytes = (length: number): Uint8Array => Uint8Array.from({ length }, (_, i) => i);
     assert.equal(jenkinsHash(new Uint8Array(), 0), 0xdeadbeef);
     for (const length of [8, 12, 13, 20, 24]) {
       assert.notEqual(jenkinsHash(bytes(length), 0), jenkinsHash(bytes(length), 1));
     }
-    // "Four score and seven years ago" of Jenkins' own lookup3.c.
+    // "Four score and seven years ago" is the example of Jenkins' own lookup3.c.
     assert.equal(jenkinsHash(new TextEncoder().encode("Four score and seven years ago"), 0), 0x17770551);
     assert.equal(scaled(0xffff_ffff, 10), 9);
     assert.equal(scaled(0, 10), 0);

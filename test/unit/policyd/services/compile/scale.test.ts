@@ -14,7 +14,7 @@ const SERVICES = 10_000;
 const FIRST_IP = parseAddress("10.96.0.0");
 const POD = { address: parseAddress("10.244.1.7"), nodeName: "node1" };
 
-/** A node that has been told of so many Services, and what it wants of the kernel. */
+/** A node with this number of Services, and its claims. */
 function served(count: number) {
   const claims = new Map<string, readonly Claim[]>();
   const journal: string[] = [];
@@ -68,7 +68,7 @@ function numbered(i: number): readonly ClusterObject[] {
 describe("services/compile: many Services", function () {
   this.timeout(60_000);
 
-  it("MODE-03: ten thousand Services are elements of the sets that one has: no chain, no rule and no set more", () => {
+  it("MODE-03: ten thousand Services need no more chains, rules and sets than one, only elements", () => {
     const tables: readonly Table[] = nodeTables({ ...NODE_CONFIGURATION, services: SERVICE_RULES });
     const sets = new Set(tables.flatMap((table) => table.sets.map(({ name }) => `${table.family} ${name}`)));
     const setsOf = ({ claims }: ReturnType<typeof served>): readonly string[] =>
@@ -76,11 +76,11 @@ describe("services/compile: many Services", function () {
     const many = served(SERVICES);
     assert.deepEqual(setsOf(many), setsOf(served(1)));
     for (const set of setsOf(many)) assert.ok(sets.has(set), set);
-    // An element whose data is a verdict would have the kernel walk all chains for it.
+    // For an element whose data is a verdict the kernel would check all chains.
     const verdicts = tables.flatMap(({ sets: own }) => own.filter(({ data }) => data === "verdict"));
     for (const { name } of verdicts) assert.ok(!setsOf(many).includes(`inet ${name}`), name);
     assert.equal(many.claims.get("Service default/s1")?.length, many.claims.get("Service default/s9999")?.length);
-    // A change among them is a change of as many elements as there would be without them.
+    // A change among many Services claims as much as without them.
     many.journal.length = 0;
     many.apply(numbered(7).filter(({ kind }) => kind === "EndpointSlice"));
     assert.deepEqual(new Set(many.journal), new Set(["Service default/s7"]));

@@ -13,7 +13,7 @@ const context: CompileContext = {
   refuseExternalIps: false,
 };
 
-/** Endpoints 10.0.0.1 and so on. */
+/** Endpoints with the addresses 10.0.0.1 and so on. */
 function endpoints(...parts: readonly Partial<PortEndpoint>[]): readonly PortEndpoint[] {
   return parts.map((part, i) => ({
     address: parseAddress(`10.0.0.${i + 1}`),
@@ -26,7 +26,7 @@ function endpoints(...parts: readonly Partial<PortEndpoint>[]): readonly PortEnd
   }));
 }
 
-/** Which of the endpoints are used, by their number. */
+/** The numbers of the endpoints that are used. */
 function chosen(usable: readonly PortEndpoint[], on = context): { all: number[]; local: number[] } {
   const { all, local } = select(usable, on);
   const numbers = (list: readonly PortEndpoint[]): number[] => list.map((one) => usable.indexOf(one) + 1);
@@ -38,8 +38,8 @@ const here = { isLocal: true } as const;
 const zoneA = { zoneHints: ["zone-a"] } as const;
 const zoneB = { zoneHints: ["zone-b"] } as const;
 
-describe("services/compile: which endpoints are used", () => {
-  it("SVC-10 TERM-01 TERM-03: terminating ones only where no other is, for the cluster and the node each by itself", () => {
+describe("services/compile: the selection of endpoints", () => {
+  it("SVC-10 TERM-01 TERM-03: terminating endpoints are used only without others, separately for the cluster and the node", () => {
     assert.deepEqual(chosen(endpoints({}, terminating, here)), { all: [1, 3], local: [3] });
     assert.deepEqual(chosen(endpoints({}, { ...terminating, ...here })), { all: [1], local: [2] });
     assert.deepEqual(chosen(endpoints(terminating, { ...terminating, ...here })), { all: [1, 2], local: [2] });
@@ -49,17 +49,17 @@ describe("services/compile: which endpoints are used", () => {
     assert.deepEqual(chosen(endpoints(zoneA, zoneB, { ...zoneB, ...here })), { all: [1], local: [3] });
   });
 
-  it("HINT-03: one ready endpoint without a hint, and all are used", () => {
+  it("HINT-03: all endpoints are used if one ready endpoint has no hint", () => {
     assert.deepEqual(chosen(endpoints(zoneA, zoneB, {})).all, [1, 2, 3]);
     assert.deepEqual(chosen(endpoints(zoneA, zoneB, terminating)).all, [1]);
   });
 
-  it("HINT-04: none for this zone, or a node without one, and all are used", () => {
+  it("HINT-04: all endpoints are used if none is for this zone or the node has no zone", () => {
     assert.deepEqual(chosen(endpoints(zoneB, zoneB)).all, [1, 2]);
     assert.deepEqual(chosen(endpoints(zoneA, zoneB), { ...context, zone: undefined }).all, [1, 2]);
   });
 
-  it("TD-01: hints for nodes go first, on the same terms", () => {
+  it("TD-01: hints for nodes come before hints for zones, under the same conditions", () => {
     const node1 = { nodeHints: ["node1"] };
     const node2 = { nodeHints: ["node2"] };
     assert.deepEqual(chosen(endpoints({ ...zoneA, ...node2 }, { ...zoneB, ...node1 })).all, [2]);
@@ -67,7 +67,7 @@ describe("services/compile: which endpoints are used", () => {
     assert.deepEqual(chosen(endpoints({ ...zoneA, ...node2 }, { ...zoneB, ...node2 })).all, [1]);
   });
 
-  it("EPS-04 EPS-05 EPS-06 EPS-08: what slices say of an endpoint, and of one that is in two", () => {
+  it("EPS-04 EPS-05 EPS-06 EPS-08: an endpoint's state comes from its conditions, and the better one of two slices counts", () => {
     const slice = (name: string, entry: string): string => `---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice

@@ -25,7 +25,7 @@ function node(zone: string, address = "192.0.2.1", name = "node1", podCidr = "10
     spec: { podCIDRs: [${podCidr}] }, status: { addresses: [{ type: InternalIP, address: ${address} }] } }`);
 }
 
-describe("services/compile: what a change touches", () => {
+describe("services/compile: the Services that a change touches", () => {
   let index: ServiceIndex;
   const set = (...objects: readonly ClusterObject[]) =>
     index.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
@@ -63,7 +63,7 @@ describe("services/compile: what a change touches", () => {
     assert.equal(index.service("default/plain"), undefined);
   });
 
-  it("HINT-06: the node's zone touches the Services with hints, its address those with source ranges, no other", () => {
+  it("HINT-06: the node's zone touches only Services with hints, and its address only those with source ranges", () => {
     const zoned = set(node("zone-b"));
     assert.deepEqual([[...zoned.services], zoned.hasNodeChanged], [["default/hinted"], true]);
     const moved = set(node("zone-b", "192.0.2.9"));

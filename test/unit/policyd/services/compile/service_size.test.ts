@@ -16,11 +16,11 @@ import { readScenario } from "../../../../support/services/scenario.ts";
 
 const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
 
-/** What of a Service is its size; one port and its own address is the least. */
+/** The size of a Service; the smallest has one port and only its own address. */
 interface Size {
   readonly name?: string;
   readonly ports?: number;
-  /** How many of the ports have node ports. */
+  /** The number of ports that have node ports. */
   readonly nodePorts?: number;
   readonly externalIps?: number;
   readonly balancers?: number;
@@ -75,7 +75,7 @@ function numbered<T>(count: number, of: (i: number) => T): readonly T[] {
   return Array.from({ length: count }, (_, i) => of(i));
 }
 
-/** How many frontends are served, and what is told. */
+/** The number of served frontends, and the problems. */
 function compiled(size: Size, overrides: Partial<CompileContext> = {}): readonly [number, readonly string[]] {
   const { served, problems } = compileService(service(size), [], { ...context, ...overrides });
   return [served.length, problems];
@@ -89,19 +89,19 @@ function told(count: number, what = "only its cluster IPs are"): readonly string
 }
 
 describe("services/compile: Services of many ports and addresses", () => {
-  it("BAD-01: external IPs count with each port, unless they are refused", () => {
+  it("BAD-01: external IPs count once per port, unless they are refused", () => {
     assert.deepEqual(compiled({ ports: 128, externalIps: 127 }), [MOST_FRONTENDS, []]);
     assert.deepEqual(compiled({ ports: 128, externalIps: 128 }), [128, told(128 * 129)]);
     assert.deepEqual(compiled({ ports: 128, externalIps: 128 }, { refuseExternalIps: true }), [128, []]);
   });
 
-  it("BAD-01: so do node ports, in each family, and addresses of load balancers", () => {
+  it("BAD-01: node ports count in each family, and addresses of load balancers count once per port", () => {
     assert.deepEqual(compiled({ ports: 8192, nodePorts: 8192 }), [MOST_FRONTENDS, []]);
     assert.deepEqual(compiled({ ports: 8193, nodePorts: 8192 }), [8193, told(8193 + 8192)]);
     assert.deepEqual(compiled({ ports: 100, balancers: 200 }), [100, told(100 * 201)]);
   });
 
-  it("BAD-01: source ranges count with each pair for which they hold", () => {
+  it("BAD-01: source ranges count once per frontend that they restrict", () => {
     const ranges = { ports: 4, balancers: 1, ranges: 4094 };
     assert.deepEqual(compiled(ranges), [8, []]);
     assert.deepEqual(compiled({ ...ranges, ranges: 4095 }), [4, told(4 * (1 + 4096))]);
@@ -110,7 +110,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.deepEqual(compiled({ ...external, isEnforced: true }), [4, told(4 * (1 + 2 * 4095))]);
   });
 
-  it("BAD-01: of more ports than that nothing is served, and its address refuses them", () => {
+  it("BAD-01: a Service with too many ports serves none of them, and its address refuses them", () => {
     const most = compileService(service({ ports: MOST_FRONTENDS }), [], context);
     assert.deepEqual([most.served.length, most.problems], [MOST_FRONTENDS, []]);
     const { claims, problems } = compileService(service({ ports: MOST_FRONTENDS + 1 }), [], context);
@@ -121,7 +121,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     );
   });
 
-  it("BAD-01 MODE-03: what is not served is nobody's: others have it, and nobody pays for it", () => {
+  it("BAD-01 MODE-03: frontends of a Service that is too large are free for others and cost nothing", () => {
     const holders = new FrontendHolders();
     const large = service({ ports: 1000, externalIps: 1000 });
     const other = service({ name: "web2", externalIps: 1 });
@@ -135,7 +135,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.equal(servedFrontends({ service: large, slices: [], context, holders }, "UDP").size, 1000);
   });
 
-  it("BAD-01: endpoints count with each frontend of their family", () => {
+  it("BAD-01: endpoints count once per frontend of their family", () => {
     const withEndpoints = (size: Size, endpoints: number): readonly [number, readonly string[]] => {
       const object = service(size);
       const slice = sliceOf(object, endpoints);
@@ -143,7 +143,7 @@ describe("services/compile: Services of many ports and addresses", () => {
       const holders = new FrontendHolders();
       holders.replace(object.key, object, context);
       const flows = servedFrontends({ service: object, slices: [slice], context, holders }, "UDP");
-      assert.equal(flows.size, served.length, "flows are judged by what is served");
+      assert.equal(flows.size, served.length, "stale flows are found by the served frontends");
       return [served.length, problems];
     };
     const pairs = (count: number, what: string): readonly string[] => [
@@ -155,11 +155,11 @@ describe("services/compile: Services of many ports and addresses", () => {
       pairs(64 * 64 * 65, "only its cluster IPs are"),
     ]);
     assert.deepEqual(withEndpoints({ ports: 4096, nodePorts: 1 }, 65), [0, pairs(4097 * 65, "nothing of it is")]);
-    // Source ranges are no frontends.
+    // Source ranges do not count as frontends here.
     assert.deepEqual(withEndpoints({ ports: 2, nodePorts: 2, balancers: 1, ranges: 4000 }, 1000), [6, []]);
   });
 
-  it("BAD-01: of very many problems a hundred are told, and how many others there are", () => {
+  it("BAD-01: of very many problems a hundred are reported, and the number of the others", () => {
     const object = { ...service({}), externalIps: numbered(500, (i) => parseAddress(`127.0.${i >> 8}.${i & 255}`)) };
     const { problems } = compileService(object, [], context);
     assert.equal(problems.length, MOST_PROBLEMS + 1);
@@ -170,7 +170,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.equal(problems.at(-1), `Service default/web: ${500 - MOST_PROBLEMS} more problems`);
   });
 
-  it("BAD-01: a Service that is too large is told once, in the log, as an Event and in the status", () => {
+  it("BAD-01: a Service that is too large is reported once in the log, as an Event and in the status", () => {
     const [logger, events] = [recordingLogger(), recordingNotices()];
     const dataplane = new ServicesDataplane({
       nodeName: "n1",

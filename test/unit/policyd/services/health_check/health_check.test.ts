@@ -17,7 +17,7 @@ interface EndpointSpec {
   readonly conditions?: Readonly<Record<string, boolean>>;
 }
 
-/** The check of a dual-stack Service with two ports on node1. */
+/** The health check of a dual-stack Service with two ports on node1. */
 function checkOf(endpoints: readonly EndpointSpec[], spec: object = {}): HealthCheck | undefined {
   const ports = [
     { name: "web", port: 80 },
@@ -50,8 +50,8 @@ function counts(endpoints: readonly EndpointSpec[]): readonly (number | undefine
   return [localEndpoints.get(4), localEndpoints.get(6)];
 }
 
-describe("services/health_check: which servers there are, and what they answer", () => {
-  it("LB-14: ready endpoints of this node count, each address once, in each family by itself", () => {
+describe("services/health_check: ports, addresses and answers", () => {
+  it("LB-14: ready endpoints of this node count, each address once, separately in each family", () => {
     assert.deepEqual(
       counts([
         { address: "10.244.1.2" },
@@ -63,7 +63,7 @@ describe("services/health_check: which servers there are, and what they answer",
     );
   });
 
-  it("LB-14 TERM-02: who terminates or is not ready does not count, though it may still serve", () => {
+  it("LB-14 TERM-02: endpoints that are terminating or not ready do not count, even if they still serve", () => {
     assert.deepEqual(
       counts([
         { address: "10.244.1.2", conditions: { ready: false, serving: true, terminating: true } },
@@ -74,7 +74,7 @@ describe("services/health_check: which servers there are, and what they answer",
     );
   });
 
-  it("LB-14: only a load balancer's Service with policy Local and a number has a check, in its own families", () => {
+  it("LB-14: only a LoadBalancer Service with policy Local and a number has a check, in its own families", () => {
     assert.equal(checkOf([])?.port, 30_999);
     for (const spec of [
       { type: "NodePort" },
@@ -87,7 +87,7 @@ describe("services/health_check: which servers there are, and what they answer",
     assert.deepEqual([...(checkOf([], { clusterIPs: ["fd00:96::1"] })?.localEndpoints.keys() ?? [])], [6]);
   });
 
-  it("LB-14: 200 takes an endpoint and a healthy proxy; the answer is kube-proxy's", () => {
+  it("LB-14: the answer is kube-proxy's, and 200 requires an endpoint and a healthy proxy", () => {
     const name = { namespace: "n", name: "s" };
     const statuses = [
       healthAnswer(name, 1, true),
@@ -107,14 +107,14 @@ describe("services/health_check: which servers there are, and what they answer",
     });
   });
 
-  it("LB-14: the proxy is healthy while the kernel has all, or lacks some of it for less than two periods", () => {
+  it("LB-14: the proxy is healthy while the kernel has all rules, or lacks some for less than two periods", () => {
     assert.ok(isProxyHealthy({ isSynced: true, pendingSince: undefined }, 100_000, 30_000));
     assert.ok(isProxyHealthy({ isSynced: false, pendingSince: 100_000 }, 159_999, 30_000));
     assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: 100_000 }, 160_000, 30_000));
-    assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: undefined }, 0, 30_000), "before anything was written");
+    assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: undefined }, 0, 30_000), "not before the first write");
   });
 
-  it("LB-14 NODE-04: the addresses are all, or those of the node that serve NodePorts", () => {
+  it("LB-14 NODE-04: checks are answered on all addresses, or on those of the node that serve NodePorts", () => {
     const present = ["127.0.0.1", "192.0.2.1", "198.51.100.1", "::1", "2001:db8::1", "fe80::1"].map((text) =>
       parseAddress(text),
     );
@@ -125,10 +125,14 @@ describe("services/health_check: which servers there are, and what they answer",
     assert.deepEqual(answeringAddresses([parseCidr("192.0.2.0/24")], [], present), [first]);
     assert.deepEqual(answeringAddresses(["primary"], [second], present), [second]);
     const everything = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
-    assert.deepEqual(answeringAddresses(everything, [], present).length, 3, "neither loopback nor link-local");
+    assert.deepEqual(
+      answeringAddresses(everything, [], present).length,
+      3,
+      "without loopback and link-local addresses",
+    );
   });
 
-  it("opens where a server is missing, closes where there is one too many, and leaves the others", () => {
+  it("missing servers are opened, superfluous ones are closed, and the others stay", () => {
     const check = checkOf([]);
     const addresses = (texts: readonly string[]): readonly Address[] => texts.map((text) => parseAddress(text));
     const wanted = placesOf(check, addresses(["192.0.2.1", "2001:db8::1"]));

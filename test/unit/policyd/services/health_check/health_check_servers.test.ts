@@ -10,7 +10,7 @@ import { HealthCheckServers } from "../../../../../policyd/services/health_check
 import type { Answer } from "../../../../../policyd/services/health_check/http_listener.ts";
 import { placeId } from "../../../../../policyd/services/health_check/places.ts";
 
-/** Servers on a machine in memory, where a place is one's at a time. */
+/** Servers on a machine in memory, where each place belongs to one server at a time. */
 function setUp() {
   const open = new Map<string, Answer>();
   const taken = new Set<string>();
@@ -52,7 +52,7 @@ function check(name: string, count: number, port = 30_000): HealthCheck {
 }
 
 describe("services/health_check servers", () => {
-  it("LB-14: nothing listens before the rules are in force", async () => {
+  it("LB-14: no server listens before the rules are in force", async () => {
     const { servers, open, settle, told } = setUp();
     servers.replace("n/a", check("a", 1));
     await settle();
@@ -62,7 +62,7 @@ describe("services/health_check servers", () => {
     assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
   });
 
-  it("LB-14: an endpoint more counts when the rules have it, one less at once", async () => {
+  it("LB-14: an additional endpoint counts when the rules have it, and a removed one stops counting at once", async () => {
     const { servers, settle, told } = setUp();
     servers.rulesInForce();
     servers.replace("n/a", check("a", 1));
@@ -79,7 +79,7 @@ describe("services/health_check servers", () => {
     assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
   });
 
-  it("LB-14: when the proxy does not keep up, the balancer is told", async () => {
+  it("LB-14: the answer is 503 while the proxy is not healthy", async () => {
     const { servers, state, settle, told } = setUp();
     servers.replace("n/a", check("a", 1));
     servers.rulesInForce();
@@ -88,7 +88,7 @@ describe("services/health_check servers", () => {
     assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
   });
 
-  it("LB-14 DP-04: of two Services with one number the first by name has it; the other is told and follows", async () => {
+  it("LB-14 DP-04: of two Services with one number the first by name has it, and the other is reported and gets it later", async () => {
     const { servers, settle, told, open } = setUp();
     servers.replace("n/b", check("b", 1));
     servers.rulesInForce();
@@ -101,7 +101,7 @@ describe("services/health_check servers", () => {
       "Service n/b: healthCheckNodePort 30000 is Service n/a's; expected a number of its own",
     ]);
     servers.replace("n/a", undefined);
-    assert.deepEqual(told("0.0.0.0 30000"), [503, "b"], "not before its rules are in force");
+    assert.deepEqual(told("0.0.0.0 30000"), [503, "b"], "the other gets 200 only when its rules are in force");
     servers.rulesInForce();
     assert.deepEqual(told("0.0.0.0 30000"), [200, "b"]);
     assert.deepEqual(servers.problems(), []);
@@ -113,7 +113,7 @@ describe("services/health_check servers", () => {
     assert.equal(open.size, 0);
   });
 
-  it("LB-14: a port that is taken is told and tried again, less and less often, until it is free", async () => {
+  it("LB-14: a port that is taken is reported and retried with growing pauses until it is free", async () => {
     const { servers, taken, clock, state, settle, told } = setUp();
     taken.add("0.0.0.0 30000");
     servers.replace("n/a", check("a", 1));
@@ -138,7 +138,7 @@ describe("services/health_check servers", () => {
     assert.deepEqual([servers.problems(), told("0.0.0.0 30000")], [[], [200, "a"]]);
   });
 
-  it("what is gone before it was opened does not stay open, and is not tried again", async () => {
+  it("a server that is removed while it is being opened does not stay open, and is not retried", async () => {
     const { servers, taken, clock, state, settle, open } = setUp();
     servers.rulesInForce();
     servers.replace("n/a", check("a", 1));
@@ -155,7 +155,7 @@ describe("services/health_check servers", () => {
     assert.equal(state.attempts, attempts);
   });
 
-  it("NODE-03 LB-14: an address that appears later answers, too, and one that is gone does not", async () => {
+  it("NODE-03 LB-14: servers follow the node's addresses as they appear and go", async () => {
     const { servers, clock, state, settle, open } = setUp();
     state.addresses = ["192.0.2.1"];
     servers.replace("n/a", check("a", 1));
@@ -167,7 +167,7 @@ describe("services/health_check servers", () => {
     assert.deepEqual([...open.keys()], ["192.0.2.2 30000"]);
   });
 
-  it("NODE-04 LB-14: addresses that the kernel does not tell are taken to be as before, which is told once, and asked for again", async () => {
+  it("NODE-04 LB-14: the last addresses are kept while the kernel refuses to list them, which is logged once and retried", async () => {
     const { servers, clock, logger, state, settle, open } = setUp();
     state.addresses = ["192.0.2.1"];
     servers.replace("n/a", check("a", 1));
@@ -192,7 +192,7 @@ describe("services/health_check servers", () => {
     assert.deepEqual([servers.problems(), logger.lines.length], [[], 1]);
   });
 
-  it("LB-14: a start without the node's addresses is made up for when they are known", async () => {
+  it("LB-14: a start without the node's addresses opens the servers when the addresses are known", async () => {
     const { servers, clock, state, settle, open } = setUp();
     state.refuses = true;
     servers.replace("n/a", check("a", 1));
@@ -200,7 +200,7 @@ describe("services/health_check servers", () => {
     await settle();
     assert.deepEqual([open.size, servers.problems().length], [0, 1]);
     servers.replace("n/a", undefined);
-    assert.deepEqual(servers.problems(), [], "nobody asks for them");
+    assert.deepEqual(servers.problems(), [], "without a health check the addresses are not needed");
     servers.replace("n/a", check("a", 1));
     state.refuses = false;
     clock.pass(10_000);

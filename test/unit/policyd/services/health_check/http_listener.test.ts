@@ -14,7 +14,7 @@ import type { Place } from "../../../../../policyd/services/health_check/places.
 const listener = nodeHttpListener(500);
 const LOOPBACK = parseAddress("127.0.0.1");
 
-/** A port that nobody has. */
+/** A free port. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -43,7 +43,7 @@ describe("services/health_check over HTTP", function () {
     return socket;
   }
 
-  /** All a connection brings until it ends. */
+  /** Everything that a connection receives until it ends. */
   async function rest(socket: Socket): Promise<string> {
     let text = "";
     socket.on("data", (piece: Buffer) => (text += piece.toString()));
@@ -51,7 +51,7 @@ describe("services/health_check over HTTP", function () {
     return text;
   }
 
-  it("LB-14: any method and path gets the answer; a body is not waited for", async () => {
+  it("LB-14: a request of any method and path is answered, without waiting for a body", async () => {
     for (const method of ["GET", "HEAD", "POST", "OPTIONS"]) {
       const asked = request({ port: place.port, host: "127.0.0.1", path: "/a/b?c", method, agent: false }).end();
       const [response] = (await once(asked, "response")) as [IncomingMessage];
@@ -63,7 +63,7 @@ describe("services/health_check over HTTP", function () {
     assert.match(await rest(socket), /^HTTP\/1\.1 200 OK\r\n[^]*"localEndpoints": 1/);
   });
 
-  it("HEALTH-06: the answer is told whether who asks is the machine itself", async () => {
+  it("HEALTH-06: the answering function learns whether the client is on this machine", async () => {
     const seen: boolean[] = [];
     const hosts = ["127.0.0.1", "127.8.9.10", "::1"];
     for (const host of hosts) {
@@ -84,7 +84,7 @@ describe("services/health_check over HTTP", function () {
     );
   });
 
-  it("a client that says nothing, or too much, is cut", async () => {
+  it("a client that sends nothing, half a request or too much is disconnected", async () => {
     const silent = await client();
     const half = await client();
     half.write("GET / HTTP/1.1\r\nHost:");
@@ -97,7 +97,7 @@ describe("services/health_check over HTTP", function () {
     await Promise.all([rest(silent), rest(half)]);
   });
 
-  it("a client that takes no answer is cut", async () => {
+  it("a client that reads no answer is disconnected", async () => {
     const deaf = await client();
     deaf.pause();
     const requests = "GET / HTTP/1.1\r\nHost: n\r\n\r\n".repeat(1000);
@@ -109,7 +109,7 @@ describe("services/health_check over HTTP", function () {
     await closed;
   });
 
-  it("LB-14: a connection has one answer after the other; who asks for many at once gets none of them", async () => {
+  it("LB-14: requests of a connection are answered one by one, and pipelined requests are not answered", async () => {
     listening?.close();
     let answers = 0;
     listening = await listener.listen(place, () => {
@@ -131,7 +131,7 @@ describe("services/health_check over HTTP", function () {
     assert.equal(answers, 4);
   });
 
-  it("SHARE-03: a connection has sixteen requests, and ends with the last", async () => {
+  it("SHARE-03: a connection is ended after sixteen requests", async () => {
     const socket = await client();
     let text = "";
     socket.on("data", (piece: Buffer) => (text += piece.toString()));
@@ -147,7 +147,7 @@ describe("services/health_check over HTTP", function () {
     assert.equal(answers(), 16);
   });
 
-  it("many idle connections keep no probe out: the oldest of them goes", async () => {
+  it("many idle connections do not block a probe, since the oldest is ended", async () => {
     listening?.close();
     listening = await nodeHttpListener(60_000).listen(place, () =>
       healthAnswer({ namespace: "n", name: "s" }, 1, true),
@@ -166,7 +166,7 @@ describe("services/health_check over HTTP", function () {
     for (const socket of idle) socket.destroy();
   });
 
-  it("closing cuts every connection and frees the port at once; a taken port is refused in words", async () => {
+  it("closing ends every connection and frees the port at once, and a taken port is refused with a message", async () => {
     const socket = await client();
     await assert.rejects(
       listener.listen(place, () => assert.fail()),

@@ -11,7 +11,7 @@ function frontend(...targets: readonly string[]): ReadonlyMap<string, ServedFron
   ]);
 }
 
-/** What is under suspicion once the rules are in force: where flows may go, and where they may not any more. */
+/** The frontends that are suspected once the rules are in force: where flows may go, and where they no longer may. */
 function suspicions(
   index: FrontendIndex,
 ): readonly (readonly [string, readonly string[] | undefined, readonly string[]])[] {
@@ -20,17 +20,17 @@ function suspicions(
 }
 
 describe("services/stale_flows: the index of frontends", () => {
-  it("of several endpoints suspects the one that went, and knows the others", () => {
+  it("an endpoint that leaves several is a former target, and the others stay targets", () => {
     const index = new FrontendIndex();
     index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.2 53", "10.0.0.3 53"));
-    assert.deepEqual(suspicions(index), [[ID, ["10.0.0.1 53", "10.0.0.2 53", "10.0.0.3 53"], []]], "the first ones");
+    assert.deepEqual(suspicions(index), [[ID, ["10.0.0.1 53", "10.0.0.2 53", "10.0.0.3 53"], []]], "the first targets");
     index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.3 53", "10.0.0.4 53"));
     assert.deepEqual(suspicions(index), [[ID, ["10.0.0.1 53", "10.0.0.3 53", "10.0.0.4 53"], ["10.0.0.2 53"]]]);
     index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.3 53", "10.0.0.4 53", "10.0.0.5 53"));
     assert.deepEqual(suspicions(index), []);
   });
 
-  it("without endpoints, and without the Service, all that were are former ones", () => {
+  it("all endpoints are former targets when none is left or the Service is gone", () => {
     const index = new FrontendIndex();
     index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.2 53"));
     suspicions(index);
@@ -43,7 +43,7 @@ describe("services/stale_flows: the index of frontends", () => {
     assert.equal(index.has(ID), false);
   });
 
-  it("tells a target by all of it, as the Service is now", () => {
+  it("a target matches only by its whole address and port, as the Service is now", () => {
     const index = new FrontendIndex();
     const has = (...targets: readonly string[]): readonly boolean[] =>
       targets.map((target) => index.hasTarget(ID, target));

@@ -17,7 +17,7 @@ import { udpEntry } from "../../../../support/services/udp_entry.ts";
 const ID = "4 174063626 udp 53";
 const VIP = "10.96.0.10";
 
-/** A frontend by address with endpoints at port 5353. */
+/** A frontend with a cluster IP and endpoints at port 5353. */
 function frontend(...targets: readonly string[]): ReadonlyMap<string, ServedFrontend> {
   return new Map([
     [
@@ -31,7 +31,7 @@ function frontend(...targets: readonly string[]): ReadonlyMap<string, ServedFron
   ]);
 }
 
-/** The part of a Service on a machine in memory. */
+/** The deletion of stale flows on a machine in memory. */
 function setUp(entries: readonly ConntrackEntry[] = []) {
   const state = { entries, rounds: [] as (readonly ConntrackFilter[])[], refuses: false, during: () => {} };
   const clock = new FakeClock();
@@ -55,7 +55,7 @@ function setUp(entries: readonly ConntrackEntry[] = []) {
     logger: recordingLogger(),
     servesNodePorts: () => true,
   });
-  /** Time goes on, and what it brings is carried out. */
+  /** Lets time pass, and carries out what becomes due. */
   const pass = async (milliseconds: number): Promise<void> => {
     for (let left = milliseconds; left >= 0; left -= 500) {
       clock.pass(Math.min(left, 500));
@@ -65,10 +65,10 @@ function setUp(entries: readonly ConntrackEntry[] = []) {
   return { stale, state, clock, pass };
 }
 
-describe("services/stale_flows: when flows are judged", () => {
+describe("services/stale_flows: the time of a round", () => {
   const flow = udpEntry([VIP, 53], ["10.244.1.2", 5353]);
 
-  it("SVC-27: when the rules are in force and not before, in a turn of its own", async () => {
+  it("SVC-27: flows are checked only when the rules are in force, in a separate turn", async () => {
     const { stale, state, pass } = setUp([flow]);
     stale.replace("n/a", frontend("10.244.1.2"));
     stale.rulesInForce({ isWhole: true, differences: [] });
@@ -86,7 +86,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.equal(state.rounds.length, 1);
   });
 
-  it("SVC-27: what changes while a round waits or runs is judged when its own rules are in force", async () => {
+  it("SVC-27: a change while a round waits or runs is checked when its own rules are in force", async () => {
     const { stale, state, pass } = setUp([flow]);
     const other = new Map([["4 udp 1", { family: 4, frontend: { type: "node port", port: 1 }, targets: [] }]] as const);
     stale.replace("n/a", frontend("10.244.1.2"));
@@ -104,7 +104,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.deepEqual([state.rounds.length, state.entries.length], [2, 0]);
   });
 
-  it("SVC-27: an endpoint that gets ready during a round keeps the flows it has by then", async () => {
+  it("SVC-27: an endpoint that becomes ready during a round keeps its new flows", async () => {
     const [toGone, toKept, toNew] = ["10.244.1.2", "10.244.1.3", "10.244.1.4"].map((target) =>
       udpEntry([VIP, 53], [target, 5353]),
     );
@@ -126,7 +126,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.deepEqual(state.entries, [toKept, toNew]);
   });
 
-  it("SVC-27: so do those of a Service that is deleted and made anew during a round", async () => {
+  it("SVC-27: a Service that is deleted and created again during a round keeps its flows", async () => {
     for (const isGoneBefore of [true, false]) {
       const { stale, state, pass } = setUp();
       const [toFormer, toLatter] = [flow, udpEntry([VIP, 53], ["10.244.1.9", 5353])];
@@ -164,7 +164,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.deepEqual(state.entries, []);
   });
 
-  it("a burst is one round a second, and nothing of UDP none", async () => {
+  it("a burst causes one round a second, and changes without UDP cause none", async () => {
     const { stale, state, pass } = setUp();
     for (let i = 0; i < 200; i++) {
       stale.replace("n/a", frontend(`10.244.1.${i}`));
@@ -179,7 +179,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.equal(state.rounds.length, 0);
   });
 
-  it("SVC-27 DAEMON-09: a clock that is set back keeps no round waiting", async () => {
+  it("SVC-27 DAEMON-09: a clock that is set back delays no round", async () => {
     const { stale, state, clock, pass } = setUp([flow]);
     stale.replace("n/a", frontend("10.244.1.2"));
     stale.rulesInForce({ isWhole: true, differences: [] });
@@ -191,7 +191,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.deepEqual([state.rounds.length, state.entries.length], [2, 0]);
   });
 
-  it("what the kernel refuses is told and tried again until it is done", async () => {
+  it("a round that the kernel refuses is reported and retried until it succeeds", async () => {
     const { stale, state, pass } = setUp([flow]);
     stale.replace("n/a", frontend("10.244.1.2"));
     stale.replace("n/a", frontend());
@@ -205,7 +205,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.deepEqual([state.entries.length, stale.problems()], [0, []]);
   });
 
-  it("SVC-27: after the start all is judged, also of frontends that went while no daemon was running", async () => {
+  it("SVC-27: after the start all flows are checked, also of frontends that went while no daemon was running", async () => {
     const gone = udpEntry(["10.96.0.77", 99], ["10.244.9.9", 1000]);
     const byPort = udpEntry(["192.0.2.1", 30_099], ["10.244.9.9", 1000]);
     const foreign = udpEntry(["10.96.0.77", 99], ["10.244.9.8", 1000]);
@@ -238,7 +238,7 @@ describe("services/stale_flows: when flows are judged", () => {
     assert.deepEqual(state.entries, [foreign, tcpKey, kept]);
   });
 
-  it("stops", async () => {
+  it("after stop no round runs", async () => {
     const { stale, state, pass } = setUp();
     stale.replace("n/a", frontend("10.244.1.2"));
     stale.rulesInForce({ isWhole: false, differences: [] });

@@ -45,7 +45,7 @@ function manifest(name: string, clusterIp: string, endpoints: readonly EndpointS
   return `---\n${JSON.stringify(service)}\n---\n${JSON.stringify(slice)}\n`;
 }
 
-/** An index to which Services are told one after the other, and what it makes of flows. */
+/** An index that learns of Services one after the other, and checks flows. */
 function setUp() {
   const index = new FrontendIndex();
   const tell = (text: string): void => {
@@ -59,7 +59,7 @@ function setUp() {
       index.replace(object.key, servedFrontends(served, "UDP"));
     }
   };
-  /** What is suspected stays so, but for {@link acquit}. */
+  /** Takes the suspicions and puts them back, so that only {@link acquit} removes them. */
   const suspicions = (): ReturnType<FrontendIndex["take"]> => {
     index.ripen();
     const taken = index.take();
@@ -84,24 +84,24 @@ for (const [family, { vip, first, second, other }] of [
   [4, { vip: "10.96.0.10", first: "10.244.1.2", second: "10.244.2.3", other: "10.244.3.4" }],
   [6, { vip: "fd00:96::10", first: "fd00:244:1::2", second: "fd00:244:2::3", other: "fd00:244:3::4" }],
 ] as const) {
-  describe(`services/stale_flows: what is decided anew, IPv${family}`, () => {
-    it("SVC-27: a flow to an endpoint that is none any more is stale, one to another is not", () => {
+  describe(`services/stale_flows: staleness of flows, IPv${family}`, () => {
+    it("SVC-27: a flow to a former endpoint is stale, and one to a present endpoint is not", () => {
       const { tell, judge } = setUp();
       tell(manifest("a", vip, [{ address: first }, { address: second }]));
       tell(manifest("a", vip, [{ address: second }]));
       assert.ok(judge(udpEntry([vip, 53], [first, 5353])));
       assert.ok(!judge(udpEntry([vip, 53], [second, 5353])));
-      assert.ok(judge(udpEntry([vip, 53], [second, 5354])), "another port of it");
+      assert.ok(judge(udpEntry([vip, 53], [second, 5354])), "another port of the endpoint");
       assert.ok(!judge(udpEntry([vip, 54], [first, 5353])), "no frontend");
       assert.ok(!judge(udpEntry([other, 53], [first, 5353])), "no frontend");
     });
 
-    it("SVC-27: without endpoints all flows are stale that went to one", () => {
+    it("SVC-27: without endpoints all flows to former ones are stale", () => {
       const { tell, judge } = setUp();
       tell(manifest("a", vip, [{ address: first }]));
       tell(manifest("a", vip, []));
       assert.ok(judge(udpEntry([vip, 53], [first, 5353])));
-      assert.ok(!judge(udpEntry([vip, 53], [vip, 53])), "it would be refused, as its next packet is");
+      assert.ok(!judge(udpEntry([vip, 53], [vip, 53])), "an untranslated flow stays, since its next packet is refused");
     });
 
     it("SVC-27: a flow that was not translated is stale as soon as there is an endpoint", () => {
@@ -114,7 +114,7 @@ for (const [family, { vip, first, second, other }] of [
       assert.ok(!judge(udpEntry([vip, 53], [first, 5353])));
     });
 
-    it("SVC-27: of a Service that is gone, flows to its endpoints are stale, and what others translated is not", () => {
+    it("SVC-27: flows to the endpoints of a Service that is gone are stale, and flows of other translations are not", () => {
       const { index, tell, judge } = setUp();
       tell(manifest("a", vip, [{ address: first }]));
       index.replace("default/a", new Map());
@@ -123,7 +123,7 @@ for (const [family, { vip, first, second, other }] of [
       assert.ok(!judge(udpEntry([vip, 53], [vip, 53])));
     });
 
-    it("TERM-04: an endpoint that terminates and serves keeps its flows; one that no longer serves does not", () => {
+    it("TERM-04: an endpoint that terminates and serves keeps its flows, and one that no longer serves loses them", () => {
       const { tell, judge } = setUp();
       const ending = (serving: boolean): EndpointSpec => ({
         address: first,
@@ -131,22 +131,22 @@ for (const [family, { vip, first, second, other }] of [
       });
       tell(manifest("a", vip, [{ address: first }, { address: other }]));
       tell(manifest("a", vip, [ending(true), { address: second }]));
-      assert.ok(judge(udpEntry([vip, 53], [other, 5353])), "judged at all");
+      assert.ok(judge(udpEntry([vip, 53], [other, 5353])), "the frontend is suspected");
       assert.ok(!judge(udpEntry([vip, 53], [first, 5353])));
       tell(manifest("a", vip, [ending(false), { address: second }]));
       assert.ok(judge(udpEntry([vip, 53], [first, 5353])));
     });
 
-    it("SVC-27 ETP-02: policies and hints send new clients elsewhere and cut nobody", () => {
+    it("SVC-27 ETP-02: policies and hints send new clients elsewhere and make no flow stale", () => {
       const { tell, judge } = setUp();
       tell(manifest("a", vip, [{ address: first }, { address: other }]));
       const local = { externalTrafficPolicy: "Local", internalTrafficPolicy: "Local" };
       tell(manifest("a", vip, [{ address: first }], local));
-      assert.ok(judge(udpEntry([vip, 53], [other, 5353])), "judged at all");
+      assert.ok(judge(udpEntry([vip, 53], [other, 5353])), "the frontend is suspected");
       assert.ok(!judge(udpEntry([vip, 53], [first, 5353])));
     });
 
-    it("SVC-27: an endpoint that is its own frontend is in order, another one there is not", () => {
+    it("SVC-27: a flow to an endpoint that is its own frontend is not stale, and one to a former endpoint there is", () => {
       const { index, tell, judge } = setUp();
       const own = { externalIPs: [first], ports: [{ name: "dns", port: 5353, protocol: "UDP" }] };
       tell(manifest("a", vip, [{ address: first }], own));
@@ -156,18 +156,18 @@ for (const [family, { vip, first, second, other }] of [
       assert.ok(judge(udpEntry([first, 5353], [first, 5353])));
     });
 
-    it("what nothing has changed of is not even looked at", () => {
+    it("flows of unchanged frontends are not checked", () => {
       const { acquit, suspicions, tell, judge } = setUp();
       tell(manifest("a", vip, [{ address: first }]));
       acquit();
       tell(manifest("a", vip, [{ address: first }, { address: second }]));
-      assert.equal(suspicions().size, 0, "an endpoint more makes no flow stale");
+      assert.equal(suspicions().size, 0, "an additional endpoint makes no flow stale");
       assert.ok(!judge(udpEntry([vip, 53], [other, 5353])));
       tell(manifest("b", family === 4 ? "10.96.0.11" : "fd00:96::11", [], { ports: [{ port: 80 }] }));
       assert.equal(suspicions().size, 0, "nor TCP");
     });
 
-    it("a frontend that goes from one Service to another at once is judged by the new one", () => {
+    it("a frontend that moves from one Service to another at once is checked by the new one", () => {
       for (const order of [
         ["a", "b"],
         ["b", "a"],
@@ -185,7 +185,7 @@ for (const [family, { vip, first, second, other }] of [
       }
     });
 
-    it("asks the kernel for one list, narrowed by what the frontends have in common", () => {
+    it("the kernel is asked for one list, filtered by what the frontends have in common", () => {
       const { suspicions, tell } = setUp();
       const frontends = () => [...suspicions().values()].map(({ frontend }) => frontend);
       tell(
@@ -207,7 +207,7 @@ for (const [family, { vip, first, second, other }] of [
 }
 
 describe("services/stale_flows: node ports", () => {
-  it("SVC-27 SVC-18: a port counts on the node's own addresses alone, and behind frontends by address", () => {
+  it("SVC-27 SVC-18: a node port counts only on the node's own addresses, and after frontends by address", () => {
     const { acquit, tell, judge } = setUp();
     tell(manifest("a", "10.96.0.10", [{ address: "10.244.1.2" }, { address: "10.244.2.3" }]));
     tell(manifest("a", "10.96.0.10", [{ address: "10.244.2.3" }]));

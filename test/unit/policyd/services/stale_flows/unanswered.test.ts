@@ -34,7 +34,7 @@ function connection(
   return { ...flow, original, reply, status };
 }
 
-/** An endpoint of a frontend, as the maps of the kernel's table have it: by address, or with a number by node port. */
+/** An endpoint of a frontend as in the maps of the kernel's table: by address, or by number for a node port. */
 function element(key: readonly (string | number)[], target: string): Element {
   return { key, data: [Number(parseAddress(target)), 8080] };
 }
@@ -113,7 +113,7 @@ describe("services/stale_flows: connections that were never answered", () => {
     assert.deepEqual([state.entries.length, state.walks], [0, 1]);
   });
 
-  it("SVC-30: an endpoint that only moves within the maps costs no walk through the kernel's flows", async () => {
+  it("SVC-30: an endpoint that only moves within the maps causes no search of the kernel's flows", async () => {
     const { state, pass, commit } = setUp([connection([VIP, 80], [OTHER, 8080])]);
     commit(difference("service4_2", [byAddress(OTHER, 0)], [byAddress(OTHER, 1)]));
     await pass(10);
@@ -123,7 +123,7 @@ describe("services/stale_flows: connections that were never answered", () => {
   const direct = (address: string, port: number, status?: number): ConntrackEntry =>
     connection([address, port], [address, port], status);
 
-  it("SVC-30: after a start, connections that were begun before the rules are deleted at once, and no others", async () => {
+  it("SVC-30: after a start, only connections that began before the rules are deleted, at once", async () => {
     const left = [
       direct("10.96.0.11", 80),
       direct(VIP, 81),
@@ -141,7 +141,7 @@ describe("services/stale_flows: connections that were never answered", () => {
     assert.deepEqual(state.entries, left);
   });
 
-  it("SVC-30: after a start, connections to endpoints that had gone before it are deleted, and a server lost since has time", async () => {
+  it("SVC-30: after a start, connections to endpoints gone before are deleted, and those to later losses after three seconds", async () => {
     const lost = connection([VIP, 80], ["10.244.1.9", 8080]);
     const left = [connection([VIP, 80], [OTHER, 8080]), connection(["10.96.0.11", 80], [GONE, 8080])];
     const { unanswered, state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080]), lost, ...left]);
@@ -155,7 +155,7 @@ describe("services/stale_flows: connections that were never answered", () => {
     assert.deepEqual(state.entries, left);
   });
 
-  it("SVC-30: connections to a frontend are deleted at once when it gets its first endpoint, and with the next ones none", async () => {
+  it("SVC-30: a frontend's direct connections are deleted at once with its first endpoint, and not again with further ones", async () => {
     const { state, pass, commit } = setUp([direct(VIP, 80), direct("10.96.0.11", 80)]);
     commit(difference("service4_1", [], [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]));
     await pass(0.5);
@@ -168,7 +168,7 @@ describe("services/stale_flows: connections that were never answered", () => {
     assert.equal(state.walks, 1);
   });
 
-  it("SVC-30: any number of changes within three seconds costs one walk through the kernel's flows", async () => {
+  it("SVC-30: any number of changes within three seconds causes one search of the kernel's flows", async () => {
     const { state, pass, commit } = setUp([]);
     for (let i = 0; i < 24; i++) {
       commit(difference("service4_2", [byAddress(`10.244.9.${i}`, 0)]));
@@ -177,7 +177,7 @@ describe("services/stale_flows: connections that were never answered", () => {
     assert.ok(state.walks >= 2 && state.walks <= 4, String(state.walks));
   });
 
-  it("SVC-30: what the kernel refuses is reported, and repeated until it is done", async () => {
+  it("SVC-30: a deletion that the kernel refuses is reported and repeated until it succeeds", async () => {
     const { unanswered, state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080])]);
     state.refuses = true;
     commit(difference("service4_2", [byAddress(GONE, 0)]));
