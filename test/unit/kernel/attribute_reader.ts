@@ -1,5 +1,5 @@
 /**
- * A second, independent reading of one rtnetlink message, to compare ours with iproute2's byte for byte: every
+ * An independent second reading of one rtnetlink message, which compares our bytes with iproute2's: it lists every
  * attribute by its path of numbers ("18.2.1"), without the order, the padding and the "nested" bit.
  */
 export interface FlatMessage {
@@ -9,13 +9,13 @@ export interface FlatMessage {
   readonly attributes: Readonly<Record<string, string>>;
 }
 
-/** Which attributes hold attributes: the path, and how many bytes of a struct come before them. */
+/** Maps the path of each attribute that holds attributes to the number of bytes of a struct before them. */
 export type NestedPaths = Readonly<Record<string, number>>;
 
 /**
  * Reads one little-endian message.
  *
- * @param structSize bytes of the family's header behind the 16 of nlmsghdr
+ * @param structSize bytes of the family's header after the 16 of nlmsghdr
  */
 export function readMessage(message: Buffer, structSize: number, nested: NestedPaths): FlatMessage {
   const attributes: Record<string, string> = {};

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 
 describe("kernel/netlink on a big-endian machine", () => {
-  it("writes and reads every field in the machine's byte order, addresses in network order", async () => {
+  it("the codec writes and reads every field in the machine's byte order, and addresses in network order", async () => {
     const worker = new Worker(new URL("big_endian_worker.ts", import.meta.url));
     const seen: unknown[] = await once(worker, "message");
     assert.deepEqual(seen[0], {

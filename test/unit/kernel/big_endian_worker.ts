@@ -1,6 +1,6 @@
 import { parentPort } from "node:worker_threads";
 
-/** A machine that stores the high byte first, as far as the codec can tell: all it asks is how a 16-bit 1 is stored. */
+/** Simulates a machine that stores the high byte first: the codec only checks how a 16-bit 1 is stored. */
 Object.defineProperty(Uint16Array, "of", { value: () => ({ buffer: Uint8Array.of(0, 1).buffer }) });
 
 const { parseCidr } = await import("../../../kernel/ip/cidr.ts");

@@ -23,7 +23,9 @@ const anyCidr: fc.Arbitrary<Cidr> = fc.constantFrom<4 | 6>(4, 6).chain((family) 
     }),
 );
 
-/** The prefix as a string of binary digits: the slow second reading of every mask below. */
+/**
+ * Returns the prefix as a string of binary digits: a slow second computation, with which the masks below are compared.
+ */
 function binary(cidr: Cidr): string {
   return BigInt(cidr.address)
     .toString(2)
@@ -89,7 +91,7 @@ describe("kernel/ip/cidr", () => {
     fc.assert(fc.property(anyCidr, (cidr) => assert.deepEqual(parseCidr(formatCidr(cidr)), cidr)));
   });
 
-  it("masks like a string of binary digits", () => {
+  it("network, last address and host bits are those of a string of binary digits", () => {
     fc.assert(
       fc.property(anyCidr, (cidr) => {
         const digits = binary(cidr);
@@ -101,7 +103,7 @@ describe("kernel/ip/cidr", () => {
     );
   });
 
-  it("contains what shares the prefix, and never the other family", () => {
+  it("a CIDR contains the addresses that share its prefix, and none of the other family", () => {
     fc.assert(
       fc.property(anyCidr, anyCidr, (cidr, other) => {
         const sameFamily = cidrFamily(cidr) === cidrFamily(other);
@@ -114,7 +116,7 @@ describe("kernel/ip/cidr", () => {
     assert.equal(cidrContains(parseCidr("0.0.0.0/0"), parseAddress("::1")), false);
   });
 
-  it("makes the prefix of a single address", () => {
+  it("hostCidr makes the prefix of a single address", () => {
     assert.equal(formatCidr(hostCidr(parseAddress("10.0.0.1"))), "10.0.0.1/32");
     assert.equal(formatCidr(hostCidr(parseAddress("fd00::1"))), "fd00::1/128");
   });

@@ -34,7 +34,7 @@ const ping: ConntrackTuple = {
   icmp: { id: 0x0102, type: 128, code: 0 },
 };
 
-/** A tuple of TCP 10.9.1.2:4660 to 10.96.0.1:80, as the kernel and its other clients write it. */
+/** The attribute of the tuple TCP 10.9.1.2:4660 to 10.96.0.1:80, as the kernel and its other clients write it. */
 const TCP_TUPLE =
   "34000180" + // CTA_TUPLE_ORIG
   ("14000180" + "08000100" + "0a090102" + "08000200" + "0a600001") +
@@ -44,7 +44,7 @@ function hex(request: Request): string {
   return Buffer.from(request.body).toString("hex");
 }
 
-/** A message of the kernel, from its attributes in hex. */
+/** Makes a message of the kernel from its attributes in hex. */
 function message(attributes: string, more: Partial<ReceivedMessage> = {}, family = 2): ReceivedMessage {
   const body = Buffer.from(`${family === 2 ? "02" : "0a"}000000${attributes}`, "hex");
   return { type: ConntrackMessage.NEW, flags: 2, sequence: 1, body: new Uint8Array(body), ...more };
@@ -57,22 +57,22 @@ describe("kernel/conntrack messages", () => {
     if (endianness() !== "LE") skip(this, "the bytes are little-endian");
   });
 
-  it("clears label 100 as the bytes say that were measured on a kernel", () => {
+  it("the request to clear label 100 has the bytes that were measured on a kernel", () => {
     const zeros = "00".repeat(16);
     const mask = `${"00".repeat(12)}10${"00".repeat(3)}`;
     const request = changeLabels({ original: tcp }, { value: 0n, mask: labelBit(100) });
     assert.equal(hex(request), `02000000${TCP_TUPLE}14001600${zeros}14001700${mask}`);
     assert.equal(request.type, 0x100);
-    assert.equal(request.flags, 1, "without NLM_F_CREATE, so that no entry is made");
+    assert.equal(request.flags, 1, "without NLM_F_CREATE, the kernel makes no entry");
   });
 
-  it("sends no bit of a label's value outside of the mask, since the kernel would flip it", () => {
+  it("a label's value has no bit outside of the mask, since the kernel would flip it", () => {
     const request = changeLabels({ original: tcp }, { value: labelBit(3) | labelBit(100), mask: labelBit(100) });
     const word = `${"00".repeat(12)}10${"00".repeat(3)}`;
     assert.ok(hex(request).endsWith(`14001600${word}14001700${word}`));
   });
 
-  it("never deletes without a tuple, which would empty the table", () => {
+  it("a deletion always has a tuple, since one without would empty the table", () => {
     fc.assert(
       fc.property(fc.constantFrom(tcp, ping), fc.nat(0xffff), fc.option(fc.nat(0xffff_ffff)), (original, zone, id) => {
         const key: ConntrackKey = { original, zone, ...(id === null ? {} : { id }) };
@@ -84,7 +84,7 @@ describe("kernel/conntrack messages", () => {
     );
   });
 
-  it("names zone and ID where a key has them", () => {
+  it("a request has the zone and the ID that its key has", () => {
     const zoned = { original: tcp, zone: 5, id: 0x01020304 };
     assert.equal(hex(deleteEntry(zoned)), `02000000${TCP_TUPLE}08000c00010203040600120000050000`);
     assert.equal(hex(getEntry(zoned)), `02000000${TCP_TUPLE}0600120000050000`);
@@ -93,7 +93,7 @@ describe("kernel/conntrack messages", () => {
     assert.equal(hex(getEntry({ ...zoned, zoneDirection: "reply" })), `02000000${TCP_TUPLE}`);
   });
 
-  it("reads every field of an entry", () => {
+  it("every field of an entry is read", () => {
     const entry = parseEntry(
       message(
         [
@@ -128,7 +128,7 @@ describe("kernel/conntrack messages", () => {
     assert.deepEqual(entry, expected);
   });
 
-  it("reads its own tuples back, ICMPv6 among them", () => {
+  it("tuples are read as they were written, also of ICMPv6", () => {
     for (const original of [tcp, ping]) {
       const { body } = getEntry({ original });
       const family = original === tcp ? 2 : 10;
@@ -138,7 +138,7 @@ describe("kernel/conntrack messages", () => {
     }
   });
 
-  it("refuses an entry without tuples, of another family, or with addresses of the other", () => {
+  it("an entry without tuples, of another family, or with addresses of another family is refused", () => {
     const v6Tuple =
       "40000180" +
       "2c000180" +
@@ -158,7 +158,7 @@ describe("kernel/conntrack messages", () => {
     assert.throws(() => parseEntry(message("", { body })), { message: /family 7; expected 2 or 10/ });
   });
 
-  it("tells new, update and destroy apart, and other messages from them", () => {
+  it("new, update and destroy are distinguished, and another message gives no event", () => {
     const kinds: readonly (readonly [type: number, flags: number, kind: string | undefined])[] = [
       [ConntrackMessage.NEW, 0x600, "new"],
       [ConntrackMessage.NEW, 0, "update"],
@@ -173,7 +173,7 @@ describe("kernel/conntrack messages", () => {
     }
   });
 
-  it("FLOW-01: reads of new and ended connections what a ledger counts, as the reading of all fields has it", () => {
+  it("FLOW-01: the flow event of a new or ended connection has the same values as the entry with all fields", () => {
     const counters = (number: number, bytes: string) =>
       `1c00${number.toString(16).padStart(2, "0")}80` + "0c000100" + "0000000000000005" + `0c000200${bytes}`;
     const attributes = TCP_TUPLE + REPLY_TUPLE + "08000c0001020304";
@@ -205,12 +205,12 @@ describe("kernel/conntrack messages", () => {
     assert.throws(() => parseListedFlow(message(TCP_TUPLE)), { code: "ERR_NETLINK_MALFORMED" });
   });
 
-  it("keeps protocols in one form, by name where there is one", () => {
+  it("a protocol has one form: its name, or its number where it has no name", () => {
     for (let number = 0; number < 256; number++) assert.equal(protocolNumber(protocolFromNumber(number)), number);
     assert.deepEqual([6, 17, 132, 1, 58, 47].map(protocolFromNumber), ["tcp", "udp", "sctp", "icmp", "icmpv6", 47]);
   });
 
-  it("writes tuples for people", () => {
+  it("a tuple is printed as text, with brackets around IPv6 addresses that have ports", () => {
     assert.equal(formatTuple(tcp), "tcp 10.9.1.2:4660 > 10.96.0.1:80");
     assert.equal(formatTuple(ping), "icmpv6 fd00::1 > fd00::2");
     assert.equal(
@@ -225,7 +225,7 @@ describe("kernel/conntrack labels", () => {
     if (endianness() !== "LE") skip(this, "the bytes are little-endian");
   });
 
-  it("has bit n of the kernel's bitmap for label n", () => {
+  it("label n is bit n of the kernel's bitmap", () => {
     for (let label = 0; label < 128; label++) {
       const bitmap = new Uint8Array(16);
       bitmap[label >>> 3] = 1 << (label & 7);
@@ -234,7 +234,7 @@ describe("kernel/conntrack labels", () => {
     }
   });
 
-  it("refuses labels that are none and bitmaps of another size", () => {
+  it("an invalid label number and a bitmap of another size are refused", () => {
     for (const label of [-1, 128, 1.5, Number.NaN]) assert.throws(() => labelBit(label), RangeError);
     for (const length of [0, 4, 8, 15, 17, 32]) {
       assert.throws(() => labels.decode(new Uint8Array(length)), { code: "ERR_NETLINK_MALFORMED" });

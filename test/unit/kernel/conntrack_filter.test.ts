@@ -14,7 +14,10 @@ import { skip } from "../../support/privilege.ts";
 const client = parseAddress("10.9.1.2");
 const service = parseAddress("10.96.0.1");
 
-/** @param bits which of the tuple's parts the kernel is to compare: CTA_FILTER_F_* */
+/**
+ * Asserts that the request has the filter's value of every part that the kernel compares, and no others.
+ * @param bits the parts of the tuple that the kernel compares: CTA_FILTER_F_*
+ */
 function assertTellsOnlyWhatIsAsked(
   { protocol }: ConntrackFilter,
   asked: TupleFilter | undefined,
@@ -99,7 +102,7 @@ describe("kernel/conntrack filter", () => {
     { requiredKeys: [] },
   );
 
-  it("means an entry exactly when each field given agrees", () => {
+  it("a filter matches an entry exactly when each of its fields agrees", () => {
     fc.assert(
       fc.property(filter, entry, (wanted, actual) => {
         const bits = ({ value, mask } = { value: 0, mask: 0 }, held: number): boolean =>
@@ -119,7 +122,7 @@ describe("kernel/conntrack filter", () => {
     );
   });
 
-  it("has the kernel compare nothing that the filter does not ask, and no IPv6 address", () => {
+  it("the kernel compares only what the filter asks, and no IPv6 address", () => {
     fc.assert(
       fc.property(filter, (wanted) => {
         const { family, attributes } = kernelFilter(wanted);
@@ -130,7 +133,7 @@ describe("kernel/conntrack filter", () => {
         );
         assertTellsOnlyWhatIsAsked(wanted, wanted.original, attributes.original, flags.originalFlags ?? 0);
         assertTellsOnlyWhatIsAsked(wanted, wanted.reply, attributes.reply, flags.replyFlags ?? 0);
-        // The kernel refuses tuples without a family, and its addresses are to be of IPv4.
+        // The kernel refuses tuples without a family, and compares only IPv4 addresses here.
         if (attributes.filter !== undefined) assert.notEqual(family, undefined);
         if (attributes.original?.ip !== undefined || attributes.reply?.ip !== undefined) assert.equal(family, 4);
       }),
@@ -138,7 +141,7 @@ describe("kernel/conntrack filter", () => {
     );
   });
 
-  it("asks a kernel for IPv4 addresses, protocol, ports, status and mark", () => {
+  it("a dump request has the filter's IPv4 addresses, protocol, ports, status and mark", () => {
     const request = dumpEntries({
       protocol: "tcp",
       original: { destination: service, destinationPort: 80 },

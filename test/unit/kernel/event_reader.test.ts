@@ -14,21 +14,21 @@ const POLLIN = 1;
 const links: EventSource = { kind: "route", groups: ["link"] };
 const log: EventSource = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 };
 
-/** A datagram, its sender's port ID, or the errno of a receive. */
+/** A datagram with its sender's port ID, or the errno of a receive. */
 type Step = number | { readonly datagram: Uint8Array; readonly portId?: number };
 
-/** A kernel of event sockets: what each holds, what was done to them, and what to do in each round. */
+/** A fake kernel of event sockets. It records what is done to them, and runs an action in each round. */
 class FakeKernel {
   readonly done: string[] = [];
   readonly reports: Report[] = [];
   readonly queues = new Map<number, Step[]>();
-  /** What happens in each poll, by round; after the last the reader is told to stop. */
+  /** The action of each poll, by round; after the last one the reader stops. */
   readonly rounds: (() => readonly Command[] | void)[] = [];
   /** The descriptors of each poll. */
   readonly polled: (readonly number[])[] = [];
   /** Results of the next sockets, if they fail. */
   readonly refusals = new Map<number, number>();
-  /** The programs that were attached, by descriptor, and what the kernel answers. */
+  /** The attached programs, by descriptor; {@link filterResult} is the kernel's answer. */
   readonly filters = new Map<number, Uint8Array>();
   filterResult = 0;
   #commands: Command[] = [];
@@ -108,7 +108,7 @@ class FakeKernel {
   }
 }
 
-/** Reports in short: datagrams by their texts. */
+/** Prints reports in short, with datagrams by their texts. */
 function told(reports: readonly Report[]): readonly string[] {
   return reports.map((report) => {
     const what =
@@ -120,7 +120,7 @@ function told(reports: readonly Report[]): readonly string[] {
 }
 
 describe("kernel/events reader", () => {
-  it("opens inside the namespace, posts what comes in batches, and closes everything when it is told to stop", async () => {
+  it("the reader opens sources inside the namespace, posts datagrams in batches, and closes everything when it is stopped", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, "a", "b"),
@@ -141,7 +141,7 @@ describe("kernel/events reader", () => {
     ]);
   });
 
-  it("posts copies: the next read does not change what was posted", async () => {
+  it("posted datagrams are copies, which the next read does not change", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, "a"),
@@ -150,13 +150,13 @@ describe("kernel/events reader", () => {
     assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a", "1 b"]);
   });
 
-  it("drops what a process sent to the group", async () => {
+  it("a datagram that a process, not the kernel, sent to the group is dropped", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(() => kernel.put(10, { datagram: Uint8Array.of(120), portId: 77 }, "a"));
     assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
   });
 
-  it("DP-19: asks the kernel to drop what a socket commits, and drops it itself where the kernel refuses", async () => {
+  it("DP-19: the kernel filters out the changes of our own socket, and the reader does so itself where the kernel refuses", async () => {
     for (const filterResult of [0, -Errno.EPERM]) {
       const kernel = new FakeKernel();
       kernel.filterResult = filterResult;
@@ -177,7 +177,7 @@ describe("kernel/events reader", () => {
     assert.equal(plain.filters.size, 0);
   });
 
-  it("tells an overrun once, and of a state nothing that was queued before it", async () => {
+  it("an overrun of a state source is reported once, and what was queued before it is dropped", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, "a", Errno.ENOBUFS, "stale", "stale"),
@@ -190,10 +190,13 @@ describe("kernel/events reader", () => {
       "1 new",
     ]);
     const opened = kernel.done.indexOf("open 11");
-    assert.ok(opened > 0 && opened < kernel.done.indexOf("close 10"), "somebody listens all the time");
+    assert.ok(
+      opened > 0 && opened < kernel.done.indexOf("close 10"),
+      "the new socket is open before the old one is closed",
+    );
   });
 
-  it("goes on with the packets of a log after an overrun: each stands for itself", async () => {
+  it("a log continues with the queued packets after an overrun, since each stands for itself", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, Errno.ENOBUFS, "kept"),
@@ -202,7 +205,7 @@ describe("kernel/events reader", () => {
     assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: log })), ["1 opened", "1 overrun", "1 kept"]);
   });
 
-  it("reads a source in turns, so that others come in between", async () => {
+  it("one busy source is read in turns, with other sources in between", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => {
@@ -220,7 +223,7 @@ describe("kernel/events reader", () => {
     );
   });
 
-  it("reports a source that cannot be opened, and one that breaks, and goes on with the others", async () => {
+  it("a source that cannot be opened or that breaks is reported, and the others continue", async () => {
     const kernel = new FakeKernel();
     kernel.refusals.set(11, Errno.EPROTONOSUPPORT);
     kernel.rounds.push(
@@ -241,7 +244,7 @@ describe("kernel/events reader", () => {
     );
   });
 
-  it("closes one source when told, and others stay", async () => {
+  it("a close command closes one source, and the others stay open", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => [{ kind: "close", id: 1 }],

@@ -21,7 +21,7 @@ describe("kernel/events source", () => {
     [log, { protocol: 12, groups: [], requests: [bindLogGroup(log)], tellsState: false }],
   ];
   for (const [source, expected] of plans) {
-    it(`joins the groups of ${source.kind}`, () => {
+    it(`the plan of source ${source.kind} has its netlink groups and its receive buffer`, () => {
       const { receiveBufferBytes, ...plan } = planSource(source);
       assert.deepEqual(plan, expected);
       assert.equal(receiveBufferBytes, 8 * 1024 * 1024);
@@ -41,7 +41,7 @@ describe("kernel/events fake", () => {
     };
   }
 
-  it("tells the listeners of a kind, until they close, fail or all is stopped", async () => {
+  it("listeners of a kind get messages, overruns and failures until they close, fail or all is stopped", async () => {
     const [events, told] = [new FakeKernelEvents(), new Array<string>()];
     const links = await events.subscribe({ kind: "route", groups: ["link"] }, listener("links", told));
     await events.subscribe({ kind: "nftables" }, listener("rules", told));
@@ -62,7 +62,7 @@ describe("kernel/events fake", () => {
     await assert.rejects(events.subscribe(log, listener("late", told)), { code: "ERR_SYSCALL" });
   });
 
-  it("refuses the next subscription of a kind, as it is told", async () => {
+  it("refuseNext makes exactly the next subscription of a kind fail", async () => {
     const [events, told] = [new FakeKernelEvents(), new Array<string>()];
     events.refuseNext("nflog", new Error("busy"));
     await assert.rejects(events.subscribe(log, listener("log", told)), { message: "busy" });

@@ -21,7 +21,7 @@ describe("kernel/events thread", () => {
     for (const events of started.splice(0)) await events.stop();
   });
 
-  it("waits beside the event loop until something can be read", async () => {
+  it("pollInBackground waits in a thread until a descriptor is readable", async () => {
     const fds = [0, 0].map((initial) => calls.eventfd(initial, DescriptorFlag.CLOEXEC | DescriptorFlag.NONBLOCK));
     const entries = pollEntries([...fds, 9999]);
     const ready = (): readonly boolean[] => [0, 1, 2].map((index) => isReady(entries, index));
@@ -38,7 +38,7 @@ describe("kernel/events thread", () => {
     for (const fd of fds) calls.close(fd);
   });
 
-  it("does at once what it is told while it waits", async () => {
+  it("a command during a wait is carried out at once", async () => {
     const patient = (entries: Uint8Array): Promise<number> => calls.pollInBackground(entries, 2 * BOUND_MILLISECONDS);
     const events = start({ ...calls, pollInBackground: patient });
     const late = pause(BOUND_MILLISECONDS, "late", { ref: false });
@@ -46,18 +46,18 @@ describe("kernel/events thread", () => {
       subscription.close();
       return "done";
     });
-    assert.equal(await Promise.race([done, late]), "done", "a source is opened only when the wait is over by itself");
+    assert.equal(await Promise.race([done, late]), "done", "the source is opened before the wait ends by itself");
     await events.stop();
   });
 
-  it("lets the bug of a listener be seen, and reads on", async () => {
+  it("an exception of a listener is uncaught and visible, and the thread reads on", async () => {
     const seen: unknown[] = [];
     const others = process.listeners("uncaughtException");
     process.removeAllListeners("uncaughtException");
     process.on("uncaughtException", (error: Error) => seen.push(error.message));
     try {
       const datagrams = [datagram(), datagram()];
-      // The eventfd of the thread stands for the socket: it is readable as soon as there are commands.
+      // The thread's eventfd replaces the socket: it is readable as soon as there are commands.
       const events = start({
         ...calls,
         receiveFrom: (_fd, buffer) => {
@@ -100,7 +100,7 @@ function listener(over: Partial<EventListener>): EventListener {
   return { onMessages: () => {}, onOverrun: () => {}, onFailure: () => {}, ...over };
 }
 
-/** One message of rtnetlink without a body. */
+/** Returns one rtnetlink message without a body. */
 function datagram(): Uint8Array {
   const bytes = new Uint8Array(HEADER_SIZE);
   const view = new DataView(bytes.buffer);

@@ -25,7 +25,7 @@ describe("kernel/file", () => {
   });
   after(() => rmSync(directory, { recursive: true, force: true }));
 
-  it("reads texts of any length, up to the limit", () => {
+  it("readTextFile reads a text of any length up to the limit, and refuses a longer one with EFBIG", () => {
     for (const length of [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 100_000]) {
       const text = "é".repeat(Math.floor(length / 2)) + "x".repeat(length % 2);
       writeFileSync(inDirectory("text"), text);
@@ -38,7 +38,7 @@ describe("kernel/file", () => {
     }
   });
 
-  it("finds nothing where nothing is, and names the path of any other failure", () => {
+  it("a missing file or directory gives undefined, and any other failure names the path", () => {
     assert.equal(readTextFile(files, inDirectory("missing"), 10), undefined);
     assert.equal(listDirectory(files, inDirectory("missing")), undefined);
     assert.equal(isDirectory(files, inDirectory("missing/deeper")), false);
@@ -48,7 +48,7 @@ describe("kernel/file", () => {
     assert.throws(() => listDirectory(files, inDirectory("plain")), { message: /plain: ENOTDIR/ });
   });
 
-  it("SERVER-01: knows a directory of this user's alone from all else by its name", () => {
+  it("SERVER-01: isPrivateDirectory accepts only a directory that only this user can enter", () => {
     const user = process.geteuid?.() ?? 0;
     mkdirSync(inDirectory("private"), { mode: 0o700 });
     symlinkSync("private", inDirectory("link"));
@@ -64,7 +64,7 @@ describe("kernel/file", () => {
     assert.throws(() => isPrivateDirectory(files, inDirectory("missing"), user), { message: /ENOENT/ });
   });
 
-  it("lists a directory of more entries than one call returns", () => {
+  it("listDirectory lists more entries than one system call returns", () => {
     mkdirSync(inDirectory("many"));
     const names = Array.from({ length: 800 }, (_, i) => `${i}-é-${"n".repeat(i % 40)}`);
     for (const name of names) writeFileSync(inDirectory(`many/${name}`), "");
@@ -72,7 +72,7 @@ describe("kernel/file", () => {
     assert.equal(isDirectory(files, inDirectory("many")), true);
   });
 
-  it("identifies an open file by device and inode as stat does", () => {
+  it("identityOf gives an open file's inode as stat does", () => {
     writeFileSync(inDirectory("open"), "");
     const fd = files.open(inDirectory("open"), OpenFlag.RDONLY, 0);
     const { ino } = statSync(inDirectory("open"), { bigint: true });
@@ -80,7 +80,7 @@ describe("kernel/file", () => {
     files.close(fd);
   });
 
-  it("writes on after a part, and repeats what a signal interrupted", () => {
+  it("writeAll continues after a partial write, and calls that a signal interrupted are repeated", () => {
     const target = inDirectory("written");
     const fd = files.open(target, OpenFlag.WRONLY | OpenFlag.CREAT, 0o600);
     let calls = 0;

@@ -9,7 +9,7 @@ import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 
-/** A clock that only advances by the pauses. */
+/** A clock that advances only by the pauses. */
 class FakeWaiting {
   readonly pauses: number[] = [];
   #now = 1000;
@@ -24,7 +24,10 @@ class FakeWaiting {
   }
 }
 
-/** The real calls, but flock answers from a list and then succeeds; `closed` collects what is closed. */
+/**
+ * The real system calls, except that flock answers from a list and then succeeds; `closed` collects the closed
+ * descriptors.
+ */
 class LockCalls {
   readonly flockResults: number[] = [];
   readonly closed: number[] = [];
@@ -47,7 +50,7 @@ describe("kernel/file_lock", () => {
   });
   after(() => rmSync(directory, { recursive: true, force: true }));
 
-  it("creates the file and takes a free lock without a pause", () => {
+  it("a free lock is taken without a pause, and its file is created", () => {
     const syscalls = new LockCalls();
     const waiting = new FakeWaiting();
     const release = acquireFileLock(syscalls.calls, lock, waiting);
@@ -58,7 +61,7 @@ describe("kernel/file_lock", () => {
     assert.equal(statSync(lock).mode & 0o027, 0);
   });
 
-  it("waits in growing, short pauses while another holds it or a signal comes", () => {
+  it("a lock that another process holds is tried again after short, growing pauses, also after a signal", () => {
     const syscalls = new LockCalls();
     syscalls.flockResults.push(...Array.from({ length: 20 }, (_, i) => (i === 3 ? -Errno.EINTR : -Errno.EAGAIN)));
     const waiting = new FakeWaiting();
@@ -68,7 +71,7 @@ describe("kernel/file_lock", () => {
     assert.ok((waiting.pauses[0] ?? 1) <= 0.1);
   });
 
-  it("gives up after ten seconds, says how to find the holder, and closes the file", () => {
+  it("after ten seconds the error says how to find the holder, and the file is closed", () => {
     const syscalls = new LockCalls();
     syscalls.flockResults.push(...Array.from({ length: 20_000 }, () => -Errno.EAGAIN));
     const waiting = new FakeWaiting();
@@ -81,7 +84,7 @@ describe("kernel/file_lock", () => {
     assert.equal(syscalls.closed.length, 1);
   });
 
-  it("names the path it cannot create", () => {
+  it("the error names a path that cannot be created", () => {
     const missing = path.join(directory, "missing", "lock");
     assert.throws(() => acquireFileLock(new LockCalls().calls, missing), {
       code: "ERR_STORE",
@@ -89,7 +92,7 @@ describe("kernel/file_lock", () => {
     });
   });
 
-  it("refuses what is no regular file at once, without waiting for it, and closes it", () => {
+  it("a path that is not a regular file is refused at once, without a wait, and closed", () => {
     const pipe = path.join(directory, "pipe");
     execFileSync("mkfifo", [pipe]);
     const link = path.join(directory, "link");
@@ -109,7 +112,7 @@ describe("kernel/file_lock", () => {
     assert.throws(() => acquireFileLock(syscalls.calls, directory), { code: "ERR_STORE", message: /EISDIR/ });
   });
 
-  it("throws any other errno at once and closes the file", () => {
+  it("any other errno of flock is thrown at once, and the file is closed", () => {
     const syscalls = new LockCalls();
     syscalls.flockResults.push(-Errno.EBADF);
     assert.throws(() => acquireFileLock(syscalls.calls, lock, new FakeWaiting()), {

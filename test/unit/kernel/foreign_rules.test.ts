@@ -21,7 +21,7 @@ function to(kind: "jump" | "goto", chain: string): Step {
   return { kind: "end", end: { kind, chain } };
 }
 
-/** A table whose chain "base" hooks into forward; each rule is a list of steps. */
+/** Makes a table whose chain "base" hooks into forward; each rule is a list of steps. */
 function table(
   policy: "accept" | "drop",
   chains: Readonly<Record<string, readonly (readonly Step[])[]>>,
@@ -37,7 +37,7 @@ function table(
   return { family: "inet", name: "t", chains: new Map(made), sets: new Map() };
 }
 
-/** "passes", or what happens to the packet: for certain, or maybe. */
+/** Returns "passes", or how the packet is lost, with "maybe" where that is uncertain. */
 function verdict(...tables: readonly ForeignTable[]): string {
   const cuts = cutsOf(tables, POD_TO_POD);
   return cuts.length === 0
@@ -49,7 +49,7 @@ describe("kernel/nftables/foreign", () => {
   const byte = fc.option(fc.integer({ min: 0, max: 255 }), { nil: undefined });
   const FOUR = { minLength: 4, maxLength: 4 };
 
-  it("DOCTOR-14: an answer about bytes of which some are unknown holds for whatever these are", () => {
+  it("DOCTOR-14: an answer about partly unknown bytes holds for every value of the unknown ones", () => {
     const values = fc.array(fc.integer({ min: 0, max: 255 }), FOUR);
     fc.assert(
       fc.property(fc.array(byte, FOUR), values, values, values, (bytes, filling, a, b) => {
@@ -68,17 +68,17 @@ describe("kernel/nftables/foreign", () => {
     );
   });
 
-  it("DOCTOR-14: a rule that may match makes a drop doubtful, and one that certainly matches makes it certain", () => {
+  it("DOCTOR-14: a drop by a rule that may match is doubtful, and by one that certainly matches is certain", () => {
     assert.equal(verdict(table("accept", { base: [[UNKNOWN, end("drop")]] })), "maybe drop");
     assert.equal(verdict(table("accept", { base: [[end("drop")]] })), "drop");
     assert.equal(verdict(table("drop", { base: [[UNKNOWN, end("accept")]] })), "maybe drop");
     assert.equal(verdict(table("drop", { base: [[end("accept")]] })), "passes");
-    // Whether the rule matches or not, the packet is lost.
+    // The packet is lost whether or not the rule matches.
     assert.equal(verdict(table("drop", { base: [[UNKNOWN, end("reject")]] })), "reject, drop");
     assert.equal(verdict(table("accept", { base: [[UNKNOWN]] })), "passes");
   });
 
-  it("DOCTOR-14: jumps come back, a goto does not, and a base chain's end is its policy", () => {
+  it("DOCTOR-14: a jump returns, a goto does not, and the end of a base chain is its policy", () => {
     assert.equal(
       verdict(table("drop", { base: [[to("jump", "a")], [end("accept")]], a: [[end("return")], [end("drop")]] })),
       "passes",
@@ -90,7 +90,7 @@ describe("kernel/nftables/foreign", () => {
     );
   });
 
-  it("DOCTOR-14: an accept ends one base chain, and the next one judges the packet with the mark that was set", () => {
+  it("DOCTOR-14: an accept ends one base chain, and the next evaluates the packet with the mark that was set", () => {
     const marks = table("accept", { base: [[{ kind: "change mark", mask: 0, xor: 7 }, end("accept")]] });
     const drops = (mark: number): ForeignTable =>
       table("accept", {
@@ -108,7 +108,7 @@ describe("kernel/nftables/foreign", () => {
     assert.equal(verdict(maybe, others), "passes");
   });
 
-  it("DOCTOR-14: an expression or a target that is not known is a doubt that is named", () => {
+  it("DOCTOR-14: an unknown expression or target is a doubt with its name", () => {
     const name = "expression of tomorrow";
     const hands: ForeignEnd = { kind: "hand over", to: "queue" };
     assert.deepEqual(decodeSteps([{ name, data: new Uint8Array() }]), [{ kind: "doubt", name }]);
@@ -119,7 +119,7 @@ describe("kernel/nftables/foreign", () => {
 
   const element = (key: readonly number[], flags = 0) => ({ key: { value: Uint8Array.from(key) }, flags });
 
-  it("DOCTOR-14: a look-up finds ranges by their ends, and a set that is too large is not looked at", () => {
+  it("DOCTOR-14: a look-up finds ranges by their ends, and a set that is too large is not read", () => {
     const INTERVAL = 4;
     const END = 1;
     const ranges: ForeignSet = foreignSet({ name: "r", flags: INTERVAL, keyLength: 2 }, [
@@ -138,7 +138,7 @@ describe("kernel/nftables/foreign", () => {
     assert.equal(foreignSet({ name: "m", keyLength: 2 }, many.slice(1)).obstacle, undefined);
   });
 
-  it("DOCTOR-14: loops of jumps end, with what is left open named", () => {
+  it("DOCTOR-14: evaluation of jumps in a loop ends, and the doubt says that there are too many rules", () => {
     const rounds = table("accept", {
       base: [[to("jump", "a")]],
       a: [[to("jump", "b")], [to("jump", "b")]],

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 
-/** Ways bytes of the kernel, or of a packet, enter our code. */
+/** Functions by name through which bytes of the kernel, or of a packet, enter our code. */
 export type Decoders = Readonly<Record<string, (bytes: Uint8Array) => unknown>>;
 
-/** What a decoder makes of bytes: a value, or the message of ERR_NETLINK_MALFORMED. Any other error is a failure. */
+/** Returns a decoder's value, or the message of its ERR_NETLINK_MALFORMED; any other error is thrown. */
 export function outcome(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Array): unknown {
   try {
     return { value: decode(bytes) };
@@ -14,7 +14,10 @@ export function outcome(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Arra
   }
 }
 
-/** Decodes the bytes alone and inside two buffers of different surroundings: the outcome must be the same. */
+/**
+ * Asserts that decoding the bytes by themselves and inside two buffers with different surroundings has the same
+ * outcome.
+ */
 export function assertDecodersHold(decoders: Decoders, bytes: Uint8Array, surrounding = 0xa5): void {
   for (const [name, decode] of Object.entries(decoders)) {
     const alone = outcome(decode, bytes.slice());

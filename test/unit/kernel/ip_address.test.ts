@@ -17,7 +17,7 @@ import {
   tryParseIpv6,
 } from "../../../kernel/ip/address.ts";
 
-/** One octet as RFC 6943 section 3.1.1 calls strict: decimal, no leading zeros. */
+/** An octet in the form that RFC 6943 section 3.1.1 calls strict: decimal, no leading zeros. */
 const OCTET = "(0|[1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])";
 const STRICT_IPV4 = new RegExp(`^${OCTET}\\.${OCTET}\\.${OCTET}\\.${OCTET}$`);
 
@@ -43,7 +43,10 @@ function valueOf(groups: readonly number[]): bigint {
   return groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n);
 }
 
-/** RFC 5952 section 4 read a second time: the longest run of two or more zero groups, the first of equals. */
+/**
+ * Formats groups as RFC 5952 section 4 says, independently of our code: it shortens the longest run of two or more zero
+ * groups, the first of equals.
+ */
 function rfc5952(groups: readonly number[]): string {
   let best = { start: 0, length: 1 };
   for (let start = 0; start < 8; start++) {

@@ -7,7 +7,7 @@ import { addressKey } from "../../../kernel/ip/address_key.ts";
 const low = (key: number | bigint): bigint => BigInt.asUintN(64, BigInt(key));
 
 describe("the key of an address in a large table", () => {
-  it("differs where addresses do, and is the same where they are", () => {
+  it("keys are equal exactly where the addresses are equal", () => {
     const half = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n });
     const address6 = (high: bigint, host: bigint): Address =>
       addressFromValue(6, (high << 64n) | host) ?? assert.fail();
@@ -23,7 +23,7 @@ describe("the key of an address in a large table", () => {
     );
   });
 
-  it("has other low halves, which are what is hashed, for networks and for the first pods of nodes", () => {
+  it("the low halves of keys, which are hashed, differ for networks and for the first pods of nodes", () => {
     for (const host of ["::", "::2"]) {
       const keys = Array.from({ length: 5000 }, (_, n) =>
         addressKey(parseAddress(`fd00:244:${n.toString(16)}${host}`)),

@@ -28,7 +28,7 @@ const CHAIN = "2b01" + "00".repeat(14) + "3c00" + "00".repeat(6) + "3300" + "00"
 const packets: readonly (readonly [what: string, hex: string, expected: Partial<IpHeader>])[] = [
   ["TCP over IPv4", ipv4("06", PORTS), { protocol: "tcp", sourcePort: 0x1234, destinationPort: 80 }],
   [
-    "UDP behind IPv4 options",
+    "UDP after IPv4 options",
     ipv4("11", PORTS, { options: "0101010101010101" }),
     { protocol: "udp", destinationPort: 80 },
   ],
@@ -86,14 +86,14 @@ describe("kernel/nflog/ip_header", () => {
     });
   }
 
-  it("makes nothing of what is no IP packet", () => {
+  it("bytes that are not an IP packet give undefined", () => {
     const refused = ["", "45", "00".repeat(60), `5${ipv4("06", PORTS).slice(1)}`, `44${ipv4("06", PORTS).slice(2)}`];
     for (const hex of [...refused, ipv4("06", "").slice(0, -2), ipv6("06", "").slice(0, -2)]) {
       assert.equal(parse(hex), undefined);
     }
   });
 
-  it("holds on any bytes, at every truncation and behind any header", () => {
+  it("parsing any bytes, at every truncation and after any header, stays within the buffer", () => {
     const decoders = { header: parseIpHeader };
     for (const [, hex] of packets) {
       const bytes = new Uint8Array(Buffer.from(hex, "hex"));
@@ -108,7 +108,7 @@ describe("kernel/nflog/ip_header", () => {
     );
   });
 
-  it("walks the longest chain of extension headers there can be", () => {
+  it("the longest possible chain of extension headers is walked to its end", () => {
     const chain = "3c00000000000000".repeat(8000);
     assert.equal(parse(ipv6("3c", chain))?.protocol, undefined);
     assert.equal(parse(ipv6("3c", `${chain}0600000000000000${PORTS}`))?.destinationPort, 80);

@@ -18,7 +18,7 @@ const decoders: Decoders = {
   packet: (body) => parseLoggedPacket({ type: PACKET, flags: 0, sequence: 0, body }),
 };
 
-/** A message with both tuples, of which the reply's is the original's. */
+/** Returns a message in which the reply tuple repeats the original one. */
 function entryBody(v4: boolean): Uint8Array {
   const [source, destination] = (v4 ? ["10.9.1.2", "10.96.0.1"] : ["fd00::1", "fd00::2"]).map((text) =>
     parseAddress(text),
@@ -59,7 +59,7 @@ function packetBody(): Uint8Array {
 const bodies = [entryBody(true), entryBody(false), packetBody()];
 
 describe("kernel/conntrack and kernel/nflog decoders", () => {
-  it("reads what they are made for, so that the rest is near the mark", () => {
+  it("decode the well-formed messages that the hostile ones are derived from", () => {
     for (const [i, name] of ["entry", "event", "packet"].entries()) decoders[name]?.(bodies[i] ?? new Uint8Array(0));
   });
 

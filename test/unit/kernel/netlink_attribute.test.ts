@@ -53,7 +53,7 @@ const leaf: fc.Arbitrary<Field> = fc.oneof(
   fc.uint8Array({ minLength: 6, maxLength: 6 }).map((value): Field => [mac, macFromBytes(value)]),
 );
 
-/** Tables of up to three levels. */
+/** Generates tables of up to `depth` + 1 levels. */
 function sample(depth: number): fc.Arbitrary<Sample> {
   const inner = sampleField(depth);
   return fc
@@ -84,14 +84,14 @@ describe("kernel/netlink/attribute", () => {
     );
   });
 
-  it("writes numbers of network order with the high byte first", () => {
+  it("numbers in network order are written with the high byte first", () => {
     const table = { a: [1, be16], b: [2, be32], c: [3, be64] } as const;
     const encoded = attributeBytes(table, { a: 0x0102, b: 0x03040506, c: 0x0708090a0b0c0d0en });
     const payloads = eachAttribute(encoded).map(([, payload]) => Buffer.from(payload).toString("hex"));
     assert.deepEqual(payloads, ["0102", "03040506", "0708090a0b0c0d0e"]);
   });
 
-  it("skips attributes the table does not hold", () => {
+  it("attributes that the table does not have are skipped", () => {
     fc.assert(
       fc.property(sample(1), fc.nat(0x3fff), ({ table, values }, dropped) => {
         const names = Object.keys(table);
@@ -104,7 +104,7 @@ describe("kernel/netlink/attribute", () => {
     );
   });
 
-  it("takes the last of a repeated attribute and leaves absent ones out", () => {
+  it("the last of a repeated attribute counts, and absent ones are left out", () => {
     const table = { a: [1, u8], b: [2, u8] } as const;
     const twice = new Uint8Array([...attributeBytes(table, { a: 1 }), ...attributeBytes(table, { a: 2 })]);
     assert.deepEqual(decodeAttributes(table, twice), { a: 2 });
@@ -119,7 +119,7 @@ describe("kernel/netlink/attribute", () => {
     }
   });
 
-  it("writes the largest attribute a 16-bit length describes and refuses one byte more", () => {
+  it("the largest attribute that a 16-bit length can describe is written, and one byte more is refused", () => {
     const table = { a: [1, bytes] } as const;
     const largest = new Uint8Array(0xffff - 4).fill(1);
     assert.deepEqual(decodeAttributes(table, attributeBytes(table, { a: largest })).a, largest);
@@ -128,7 +128,7 @@ describe("kernel/netlink/attribute", () => {
     assert.throws(() => attributeBytes(outer, { n: { a: largest } }), { code: "ERR_NETLINK_MALFORMED" });
   });
 
-  it("refuses an attribute that says it is longer than what is left, or shorter than its header", () => {
+  it("an attribute whose length exceeds what is left, or is below its header's, is refused", () => {
     const encoded = attributeBytes({ a: [1, bytes] } as const, { a: Uint8Array.of(1, 2, 3, 4) });
     const view = new DataView(encoded.buffer, encoded.byteOffset);
     for (const length of [0, 1, 3, 9, 12, 0xffff]) {
@@ -146,7 +146,7 @@ describe("kernel/netlink/attribute", () => {
     });
   });
 
-  it("reads a string up to its NUL, and one without, keeping a byte order mark", () => {
+  it("a string is read up to its NUL or its end, and keeps a byte order mark", () => {
     const decode = (text: string): unknown => string.decode(new TextEncoder().encode(text));
     assert.equal(decode("eth0\0\0\0"), "eth0");
     assert.equal(decode("eth0"), "eth0");
@@ -154,7 +154,7 @@ describe("kernel/netlink/attribute", () => {
     assert.equal(decode(""), "");
   });
 
-  it("refuses payloads of the wrong length", () => {
+  it("a payload of the wrong length for its type is refused", () => {
     const types: readonly (readonly [AttributeType<unknown>, number])[] = [
       [u8, 1],
       [u16, 2],
@@ -178,7 +178,7 @@ describe("kernel/netlink/attribute", () => {
     }
   });
 
-  it("names the attribute at an offset, also inside a nested one", () => {
+  it("attributeNameAt names the attribute at an offset, also inside a nested one", () => {
     const table = { name: [3, string], info: [18, nested({ kind: [1, string], data: [2, bytes] } as const)] } as const;
     const encoded = attributeBytes(table, { name: "eth0", info: { kind: "veth", data: new Uint8Array(5) } });
     const offsets = [0, 12, 16, 28, 33].map((offset) => attributeNameAt(table, encoded, offset));
@@ -188,7 +188,7 @@ describe("kernel/netlink/attribute", () => {
     }
   });
 
-  it("walks in order and yields views of the buffer, padding excluded", () => {
+  it("eachAttribute walks in order and yields views of the buffer without padding", () => {
     const table = { a: [1, bytes], b: [2, bytes] } as const;
     const encoded = attributeBytes(table, { a: Uint8Array.of(1, 2, 3), b: Uint8Array.of(4) });
     const walked = [...eachAttribute(encoded)];

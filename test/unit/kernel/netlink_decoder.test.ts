@@ -38,7 +38,7 @@ const mac = parseMac("0a:58:0a:f4:01:07");
 const veth = createVeth({ host: { name: "dbv0", mac }, peer: { name: "eth0", mac, netnsFd: 5 }, mtu: 1400, master: 3 });
 const onLink = { destination: undefined, outputInterface: 2, onLink: true };
 
-/** Bodies the kernel might send: our own requests have the same layouts. */
+/** Bodies that the kernel might send, made from our own requests, which have the same layouts. */
 const wellFormed: readonly Request[] = [
   veth,
   createBridge({ name: "cni0", mac }),
@@ -60,7 +60,7 @@ function received(body: Uint8Array): ReceivedMessage {
   return { type: 16, flags: 0, sequence: 1, body };
 }
 
-/** Every way bytes enter the codec. */
+/** All functions through which bytes enter the codec. */
 const decoders: Decoders = {
   messages: (bytes) =>
     bounded(decodeMessages(bytes), bytes.length / 16).map(({ body, ...rest }) => ({ ...rest, body: [...body] })),
@@ -85,7 +85,7 @@ const decoders: Decoders = {
   "capped error": (bytes) => outcomeOf(veth, 0x300, bytes)?.message,
 };
 
-/** All that an iteration yields; fails when it takes more steps than the input has room for. */
+/** Returns all that an iteration yields; fails when it takes more steps than the input has room for. */
 function bounded<T>(iteration: Iterable<T>, steps: number): readonly T[] {
   const seen: T[] = [];
   for (const item of iteration) {
@@ -95,7 +95,7 @@ function bounded<T>(iteration: Iterable<T>, steps: number): readonly T[] {
   return seen;
 }
 
-/** The decoders hold: see {@link assertDecodersHold}. */
+/** Asserts that all decoders hold: see {@link assertDecodersHold}. */
 function assertHolds(bytes: Uint8Array, surrounding = 0xa5): void {
   assertDecodersHold(decoders, bytes, surrounding);
 }
@@ -106,7 +106,7 @@ function datagramOf(requests: readonly Request[]): Uint8Array {
   return writer.view();
 }
 
-/** An NLMSG_ERROR body: errno, echoed header, extended ACK attributes. */
+/** Returns an NLMSG_ERROR body: errno, echoed header, extended ACK attributes. */
 function errorBody(echoed: number, attributes: Uint8Array): Uint8Array {
   const body = new Uint8Array(20 + attributes.length);
   const view = new DataView(body.buffer);
@@ -158,7 +158,7 @@ describe("kernel/netlink decoder", () => {
     );
   });
 
-  it("holds on random attributes behind a right header", () => {
+  it("holds on random attributes after a valid header", () => {
     const attribute = fc.tuple(fc.nat(40), fc.nat(60), fc.uint8Array({ maxLength: 24 }));
     fc.assert(
       fc.property(anyBody, fc.array(attribute, { maxLength: 6 }), (body, attributes) => {
@@ -197,7 +197,7 @@ describe("kernel/netlink decoder", () => {
     assert.equal(outcomeOf(veth, 0x200, errorBody(16, new Uint8Array(0)))?.errnoName, "EINVAL");
   });
 
-  it("names no attribute for an offset outside of the request", () => {
+  it("the error names no attribute for an offset outside of the request", () => {
     fc.assert(
       fc.property(fc.nat(0xffff_ffff), (offset) => {
         const writer = new Writer();

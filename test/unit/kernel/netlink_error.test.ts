@@ -11,7 +11,10 @@ const CAPPED = 0x100;
 const ACK_TLVS = 0x200;
 const bridge = createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") });
 
-/** NLMSGERR_ATTR_*: the text, the offset of the bad attribute, a cookie nobody asked for. */
+/**
+ * Returns the extended attributes (NLMSGERR_ATTR_*): the text, the offset of the bad attribute, and an unrelated
+ * cookie.
+ */
 function extended(message: string, offset?: number): Uint8Array {
   const table = { message: [1, string], offset: [2, u32], cookie: [3, bytes] } as const;
   return attributeBytes(table, {
@@ -22,25 +25,25 @@ function extended(message: string, offset?: number): Uint8Array {
 }
 
 describe("kernel/netlink/error", () => {
-  it("takes errno zero for success, extended text or not", () => {
+  it("errno zero is success, with or without an extended text", () => {
     assert.equal(outcomeOf(bridge, CAPPED, errorBody(0, 16, new Uint8Array(0))), undefined);
     assert.equal(outcomeOf(bridge, CAPPED | ACK_TLVS, errorBody(0, 16, extended("a warning"))), undefined);
   });
 
-  it("says in words what the errno means when the kernel gives no text", () => {
+  it("the error explains the errno in words when the kernel gives no text", () => {
     const error = outcomeOf(bridge, CAPPED, errorBody(Errno.EEXIST, 16, new Uint8Array(0)));
     assert.equal(error?.message, "create bridge cni0: already exists (EEXIST)");
     assert.deepEqual([error?.code, error?.errno, error?.kernelMessage], ["ERR_NETLINK", 17, undefined]);
   });
 
-  it("prefers the kernel's own text and names the attribute it points at", () => {
+  it("the error has the kernel's own text and names the attribute that the offset points at", () => {
     const mtuOffset = 16 + 16 + 12;
     const error = outcomeOf(bridge, CAPPED | ACK_TLVS, errorBody(Errno.ERANGE, 16, extended("too long", mtuOffset)));
     assert.equal(error?.message, "create bridge cni0: too long (ERANGE, attribute name)");
     assert.equal(error?.kernelMessage, "too long");
   });
 
-  it("names an attribute inside a nested one", () => {
+  it("the error names an attribute inside a nested one", () => {
     const kindOffset = 16 + 16 + 12 + 12 + 4;
     const error = outcomeOf(
       bridge,
@@ -50,25 +53,25 @@ describe("kernel/netlink/error", () => {
     assert.match(error?.message ?? "", /attribute linkInfo\.kind\)$/);
   });
 
-  it("finds the text behind a request the kernel echoes whole, also one of odd length", () => {
+  it("the kernel's text is found after a request that is echoed whole, also one of odd length", () => {
     for (const echoed of [16 + bridge.body.length, 61]) {
       const error = outcomeOf(bridge, ACK_TLVS, errorBody(Errno.EINVAL, echoed, extended("mtu too large")));
       assert.equal(error?.message, "create bridge cni0: mtu too large (EINVAL)");
     }
   });
 
-  it("ignores what follows when the kernel does not announce attributes", () => {
+  it("bytes after the echo are ignored when the kernel does not announce attributes", () => {
     const error = outcomeOf(bridge, 0, errorBody(Errno.EINVAL, 16, extended("not to be read")));
     assert.equal(error?.message, "create bridge cni0: invalid argument (EINVAL)");
   });
 
-  it("refuses a body shorter than struct nlmsgerr", () => {
+  it("a body shorter than struct nlmsgerr is refused", () => {
     assert.throws(() => outcomeOf(bridge, 0, new Uint8Array(19)), { code: "ERR_NETLINK_MALFORMED" });
   });
 });
 
 describe("kernel/syscall/errno", () => {
-  it("has a text for every name, and numbers no two alike", () => {
+  it("every errno has a text and a number of its own", () => {
     const numbers = Object.values(Errno);
     assert.equal(new Set(numbers).size, numbers.length);
     for (const [name, errno] of Object.entries(Errno)) {
@@ -77,7 +80,7 @@ describe("kernel/syscall/errno", () => {
     }
   });
 
-  it("prints an errno it does not know by its number", () => {
+  it("an unknown errno is printed by its number", () => {
     assert.throws(() => check(-524, "ask"), { code: "ERR_SYSCALL", message: "ask: errno 524 (unknown error)" });
     assert.equal(check(3, "ask"), 3);
   });

@@ -15,20 +15,20 @@ import type { FlatMessage, NestedPaths } from "./attribute_reader.ts";
 import { readMessage } from "./attribute_reader.ts";
 
 interface Golden {
-  /** The iproute2 6.1 command whose message `strace -e write=all` showed on x64. */
+  /** An iproute2 6.1 command, whose message was recorded by `strace -e write=all` on x64. */
   readonly command: string;
   readonly hex: string;
   readonly structSize: number;
   readonly nested?: NestedPaths;
   readonly ours: Request;
-  /** How ours differs on purpose. */
+  /** Applies the intended differences to iproute2's message. */
   readonly difference?: (theirs: FlatMessage) => FlatMessage;
 }
 
 const host = { name: "dbv2", mac: parseMac("0a:58:0a:f4:01:07") };
 const peer = { name: "eth1", mac: parseMac("0a:58:0a:f4:01:08"), netnsFd: 4 };
 
-/** iproute2 sends the kind without its NUL; the kernel takes both. */
+/** Adds the NUL to the kind, which iproute2 leaves out; the kernel accepts both. */
 function withKind(theirs: FlatMessage): FlatMessage {
   return { ...theirs, attributes: { ...theirs.attributes, "18.1": `${theirs.attributes["18.1"]}00` } };
 }
@@ -134,7 +134,7 @@ describe("rtnetlink requests beside iproute2's", () => {
     });
   }
 
-  it("reads hairpin as the port attribute iproute2 sets with bridge_slave", () => {
+  it("changeLink sets hairpin with the port attribute that iproute2's bridge_slave sets", () => {
     const message = readMessage(encoded(changeLink({ index: 4 }, { bridgePort: { hairpin: true } })), 16, {
       18: 0,
       18.5: 0,

@@ -47,7 +47,7 @@ describe("kernel/netlink/struct", () => {
     );
   });
 
-  it("writes zero for a field left out", () => {
+  it("a field that is left out is written as zero", () => {
     const writer = new Writer();
     encodeStruct(writer, layout.struct, { index: 7 });
     assert.deepEqual(decodeStruct(layout.struct, writer.view()), { family: 0, pad: 0, index: 7, size: 0 });
@@ -55,7 +55,7 @@ describe("kernel/netlink/struct", () => {
 });
 
 describe("kernel/netlink/writer", () => {
-  it("grows from any capacity in the middle of any value", () => {
+  it("the writer grows from any capacity in the middle of any value", () => {
     for (let capacity = 0; capacity < 40; capacity++) {
       const writer = new Writer(capacity);
       writer.u8(1);
@@ -72,7 +72,7 @@ describe("kernel/netlink/writer", () => {
 });
 
 describe("kernel/netlink/message", () => {
-  it("reads the messages of a datagram as they were written", () => {
+  it("messages of a datagram are read as they were written", () => {
     const item = fc.record(
       { name: fc.string({ unit: "grapheme-ascii" }), index: fc.nat(0xffff), sequence: fc.nat(0xffff_ffff) },
       { noNullPrototype: true },
@@ -94,21 +94,21 @@ describe("kernel/netlink/message", () => {
     );
   });
 
-  it("starts the attributes on the alignment behind the struct, as the kernel reads them", () => {
+  it("attributes start at the aligned offset after the struct, where the kernel reads them", () => {
     const { body } = request("test", kind, {}, { mtu: 5 });
     assert.equal(structSize(layout.struct), 5);
     assert.deepEqual(decodeBody(layout, body).attributes, { mtu: 5 });
     assert.equal(body.length, 8 + 8);
   });
 
-  it("names a request's attribute by the offset the kernel counts from the message header", () => {
+  it("requestAttributeAt counts the offset from the message header, as the kernel does", () => {
     const message = request("test", kind, {}, { name: "eth0", mtu: 5 });
     assert.equal(requestAttributeAt(message, 16 + 8), "name");
     assert.equal(requestAttributeAt(message, 16 + 8 + 12), "mtu");
     assert.equal(requestAttributeAt(message, 16), undefined);
   });
 
-  it("refuses a message shorter than its header or longer than the datagram", () => {
+  it("a message shorter than its header or longer than the datagram is refused", () => {
     const writer = new Writer();
     encodeRequest(writer, request("test", kind, {}, {}), 0, 1);
     const datagram = writer.view();

@@ -28,7 +28,7 @@ function lastBytes(messages: readonly { readonly body: Uint8Array }[]): readonly
 }
 
 describe("kernel/netlink/socket", () => {
-  it("repeats a send and a receive that a signal interrupted", () => {
+  it("a send or receive that a signal interrupted is repeated", () => {
     const { syscalls, socket } = open(Errno.EINTR, Errno.EINTR, kernelAnswer(1));
     syscalls.sendResults.push(-Errno.EINTR, -Errno.EINTR);
     assert.deepEqual(socket.request(remove), []);
@@ -36,7 +36,7 @@ describe("kernel/netlink/socket", () => {
     assert.equal(syscalls.unread, 0);
   });
 
-  it("closes its descriptor where an option or the port is refused", () => {
+  it("the descriptor is closed where an option or the port is refused", () => {
     const refused = -Errno.EPERM;
     for (const [results, message] of [
       [{ setsockopt: [0, 0, 0, refused] }, /^netlink receive timeout: EPERM/],
@@ -51,7 +51,7 @@ describe("kernel/netlink/socket", () => {
     }
   });
 
-  it("closes nothing it did not open, and the first of two where the second is refused", () => {
+  it("a failed open closes no descriptor, and a second that fails closes the first", () => {
     const none = new ScriptedSyscalls();
     none.openingResults.socket = [-Errno.EMFILE];
     assert.throws(() => new NetlinkSocket(none, 0), /EMFILE/);
@@ -62,7 +62,7 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual(one.closedDescriptors, [7]);
   });
 
-  it("throws the errno of a send or receive that fails", () => {
+  it("the errno of a failed send or receive is thrown", () => {
     const sending = open();
     sending.syscalls.sendResults.push(-Errno.ENOBUFS);
     assert.throws(() => sending.socket.request(remove), { code: "ERR_SYSCALL", message: /^netlink send: ENOBUFS/ });
@@ -73,7 +73,7 @@ describe("kernel/netlink/socket", () => {
     });
   });
 
-  it("says so when the kernel does not answer in time", () => {
+  it("the error says so when the kernel does not answer in time", () => {
     const { socket } = open(Errno.EAGAIN);
     assert.throws(() => socket.request(remove), {
       code: "ERR_NETLINK",
@@ -81,20 +81,20 @@ describe("kernel/netlink/socket", () => {
     });
   });
 
-  it("drops late answers to an earlier request, and acknowledgements of it", () => {
+  it("late answers to an earlier request, and acknowledgements of it, are dropped", () => {
     const { socket } = open(Errno.EAGAIN, kernelAnswer(1, Errno.ENODEV), link(1, 9), link(2, 5), kernelAnswer(2));
     assert.throws(() => socket.request(remove), { code: "ERR_NETLINK" });
     assert.deepEqual(lastBytes(socket.request(getLink({ index: 5 }))), [5]);
   });
 
-  it("drops datagrams that are not the kernel's", () => {
+  it("datagrams that do not come from the kernel are dropped", () => {
     const forged = kernelAnswer(1, Errno.EPERM);
     const { socket, syscalls } = open({ datagram: forged, portId: 4321 }, kernelAnswer(1));
     assert.deepEqual(socket.request(remove), []);
     assert.equal(syscalls.unread, 0);
   });
 
-  it("refuses a datagram longer than its buffer", () => {
+  it("a datagram longer than the buffer is refused", () => {
     const { socket } = open({ datagram: kernelAnswer(1), length: 70_000 });
     assert.throws(() => socket.request(remove), {
       code: "ERR_NETLINK_MALFORMED",
@@ -102,7 +102,7 @@ describe("kernel/netlink/socket", () => {
     });
   });
 
-  it("pairs the answers of a batch by sequence number: a refusal in the middle, silence for what was done, the last acknowledged", () => {
+  it("answers of a batch are paired by sequence number, with a refusal in the middle and only the last acknowledged", () => {
     const { socket, syscalls } = open(kernelAnswer(2, Errno.EEXIST), link(3, 8), kernelAnswer(4));
     const requests = [remove, remove, getLink({ index: 8 }), remove];
     const replies = socket.batch(requests);
@@ -126,7 +126,7 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("asks for no acknowledgement behind the answer to a GET, and takes its refusal for its end, too", () => {
+  it("a GET asks for no acknowledgement, and its answer or its refusal ends it", () => {
     const { socket, syscalls } = open(kernelAnswer(1), link(2, 8), kernelAnswer(3, Errno.ENODEV));
     const [, described] = socket.batch([remove, getLink({ index: 8 })]);
     assert.equal(described?.messages.length, 1);
@@ -140,7 +140,7 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("reads on until the last request's outcome, whatever was answered before", () => {
+  it("a batch is read until the outcome of its last request, whatever was answered before", () => {
     const { socket } = open(kernelAnswer(1), kernelAnswer(1), kernelAnswer(2, Errno.EPERM));
     const replies = socket.batch([remove, remove]);
     assert.deepEqual(
@@ -149,14 +149,14 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("throws the first refusal of requests that must all succeed", () => {
+  it("requestAll throws the first refusal", () => {
     const { socket } = open(kernelAnswer(1), kernelAnswer(2, Errno.EEXIST), kernelAnswer(3, Errno.EPERM));
     assert.throws(() => socket.requestAll([remove, remove, remove]), {
       message: "delete link dbv0: already exists (EEXIST)",
     });
   });
 
-  it("sends a long batch in parts whose answers fit the receive buffer, and nothing for an empty one", () => {
+  it("a long batch is sent in parts whose answers fit the receive buffer, and an empty one sends nothing", () => {
     const answers = Array.from({ length: 100 }, (_, i) => kernelAnswer(i + 1, i === 70 ? Errno.EEXIST : 0));
     const { socket, syscalls } = open(...answers);
     assert.deepEqual(socket.batch([]), []);
@@ -172,12 +172,12 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("collects a dump of several datagrams, keeping the bytes when the buffer is used again", () => {
+  it("a dump of several datagrams is collected, and keeps its bytes when the buffer is used again", () => {
     const { socket } = open(joined(link(1, 1, MULTI), link(1, 2, MULTI)), link(1, 3, MULTI), dumpEnd(1));
     assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [1, 2, 3]);
   });
 
-  it("repeats an interrupted dump from the start and drops what it had", () => {
+  it("an interrupted dump is repeated from the start, and its first messages are dropped", () => {
     const { socket } = open(
       link(1, 1, MULTI),
       link(1, 2, MULTI | DUMP_INTR),
@@ -188,12 +188,12 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [3]);
   });
 
-  it("notices an interruption that only the end of the dump states", () => {
+  it("an interruption that only the end of the dump reports is noticed", () => {
     const { socket } = open(link(1, 1, MULTI), dumpEnd(1, 0, MULTI | DUMP_INTR), dumpEnd(2));
     assert.deepEqual(socket.dump(dumpLinks()), []);
   });
 
-  it("walks through a list as it comes, and says when it was interrupted", () => {
+  it("walk visits each message as it comes, and returns whether the list was consistent", () => {
     const walk = (
       ...steps: readonly Uint8Array[]
     ): { readonly isConsistent: boolean; readonly seen: readonly unknown[] } => {
@@ -206,7 +206,7 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual(walk(one, link(1, 2, MULTI | DUMP_INTR), dumpEnd(1)), { isConsistent: false, seen: [1, 2] });
   });
 
-  it("reads a list to its end before it throws what a visit threw", () => {
+  it("a list is read to its end before the exception of a visit is thrown", () => {
     const { socket, syscalls } = open(link(1, 1, MULTI), link(1, 2, MULTI), dumpEnd(1));
     const visited: unknown[] = [];
     const visit = ({ body }: { readonly body: Uint8Array }): void => {
@@ -217,14 +217,14 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual([visited, syscalls.unread], [[1], 0]);
   });
 
-  it("gives up after ten interrupted dumps", () => {
+  it("the error comes after ten interrupted dumps", () => {
     const interrupted = Array.from({ length: 11 }, (_, i) => dumpEnd(i + 1, 0, MULTI | DUMP_INTR));
     const { socket, syscalls } = open(...interrupted);
     assert.throws(() => socket.dump(dumpLinks()), { message: "list links: changed during each of 10 dumps (EINTR)" });
     assert.equal(syscalls.unread, 1);
   });
 
-  it("throws the errno a dump is refused with or ends with", () => {
+  it("the errno with which a dump is refused or ends is thrown", () => {
     const refused = open(kernelAnswer(1, Errno.EOPNOTSUPP));
     assert.throws(() => refused.socket.dump(dumpLinks()), {
       message: "list links: operation not supported (EOPNOTSUPP)",
@@ -233,7 +233,7 @@ describe("kernel/netlink/socket", () => {
     assert.throws(() => failed.socket.dump(dumpLinks()), { message: "list links: no such device (ENODEV)" });
   });
 
-  it("drops the rest of a dump that failed when the next request or dump is made", () => {
+  it("the rest of a failed dump is dropped when the next request or dump is made", () => {
     const rest = [{ datagram: Uint8Array.of(1, 2, 3) }, link(1, 1, MULTI), dumpEnd(1)];
     const requesting = open(...rest, kernelAnswer(2));
     assert.throws(() => requesting.socket.dump(dumpLinks()), { code: "ERR_NETLINK_MALFORMED" });
@@ -243,7 +243,7 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual(lastBytes(dumping.socket.dump(dumpLinks())), [5]);
   });
 
-  it("lets a list of elements be given up though the kernel fails to tell the rest", () => {
+  it("a list of elements can be abandoned, even when the kernel fails to send the rest", () => {
     const [table, set] = [{ family: "inet", name: "t" } as const, { name: "s", key: ["ipv4_addr"] } as const];
     const [told] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [1] }] }]);
     assert.ok(told !== undefined);

@@ -16,14 +16,14 @@ const home: NetworkNamespace = { path: "/proc/thread-self/ns/net", fd: 3, device
 const pod: NetworkNamespace = { path: "/run/netns/pod", fd: 5, device: "0:4", inode: 2n };
 
 describe("kernel/network_namespace", () => {
-  it("enters, acts and returns home", () => {
+  it("insideNamespace enters, runs the action and returns home", () => {
     const syscalls = new ScriptedSyscalls();
     const result = insideNamespace(syscalls, home, pod, () => [...syscalls.entered]);
     assert.deepEqual(result, [5]);
     assert.deepEqual(syscalls.entered, [5, 3]);
   });
 
-  it("returns home also when the action throws", () => {
+  it("insideNamespace returns home also when the action throws", () => {
     const syscalls = new ScriptedSyscalls();
     const failure = new Error("action");
     assert.throws(
@@ -36,7 +36,7 @@ describe("kernel/network_namespace", () => {
     assert.deepEqual(syscalls.entered, [5, 3]);
   });
 
-  it("does not act when the namespace cannot be entered, and names it", () => {
+  it("the action does not run when the namespace cannot be entered, and the error names it", () => {
     const syscalls = new ScriptedSyscalls();
     syscalls.setnsResults.push(-Errno.EINVAL);
     assert.throws(() => insideNamespace(syscalls, home, pod, () => assert.fail("acted")), {
@@ -46,7 +46,7 @@ describe("kernel/network_namespace", () => {
     assert.deepEqual(syscalls.entered, []);
   });
 
-  it("says so when it cannot return home", () => {
+  it("the error says when the thread cannot return home", () => {
     const syscalls = new ScriptedSyscalls();
     syscalls.setnsResults.push(0, -Errno.EPERM);
     assert.throws(() => insideNamespace(syscalls, home, pod, () => 1), {
@@ -54,7 +54,7 @@ describe("kernel/network_namespace", () => {
     });
   });
 
-  it("names the path it cannot open", () => {
+  it("the error names a path that cannot be opened", () => {
     const cases = [
       ["/run/netns/no-such-namespace", "ENOENT"],
       ["/proc/self/status/x", "ENOTDIR"],
@@ -72,7 +72,7 @@ describe("kernel/network_namespace", () => {
     }
   });
 
-  it("knows the thread's own namespace by device and inode", () => {
+  it("isSameNamespace recognizes the thread's own namespace by device and inode", () => {
     const [a, b] = [currentNamespace(files), openNamespace(files, "/proc/self/ns/net")];
     const other = openNamespace(files, "/proc/self/ns/uts");
     assert.ok(a.fd !== b.fd && isSameNamespace(a, b));

@@ -32,7 +32,7 @@ describe("kernel/nflog messages", () => {
     if (endianness() !== "LE") skip(this, "the bytes are little-endian");
   });
 
-  it("binds a group in one request, with its copy length, threshold and timeout", () => {
+  it("one request binds a group, with its copy length, threshold and timeout", () => {
     const { type, body } = bindLogGroup(group);
     assert.equal(type, 0x401);
     assert.equal(
@@ -41,14 +41,14 @@ describe("kernel/nflog messages", () => {
     );
   });
 
-  it("refuses groups and lengths of more than 16 bits", () => {
+  it("groups and lengths that do not fit in 16 bits are refused", () => {
     for (const wrong of [-1, 0x1_0000, 1.5, Number.NaN]) {
       assert.throws(() => bindLogGroup({ ...group, group: wrong }), /group: .*; expected 0 to 65535/);
       assert.throws(() => bindLogGroup({ ...group, copyBytes: wrong }), /copyBytes: .*; expected 0 to 65535/);
     }
   });
 
-  it("reads every field of a packet", () => {
+  it("every field of a packet is read", () => {
     const payload = "450000000001000040060000" + "0a090102" + "0a600001" + "12340050";
     const packet = logged([
       [1, "08000200"],
@@ -84,18 +84,18 @@ describe("kernel/nflog messages", () => {
     });
   });
 
-  it("reads a packet of which hardly anything is told", () => {
+  it("a packet with only its header is read, with empty defaults", () => {
     const packet = logged([[1, "08000900"]]);
     assert.deepEqual([packet?.hook, packet?.prefix, packet?.mark, packet?.ip], [9, "", 0, undefined]);
     assert.equal(packet?.payload.length, 0);
   });
 
-  it("takes no other message for a packet", () => {
+  it("a message of another type is not a packet", () => {
     assert.equal(logged([[1, "08000200"]], 0x401), undefined);
     assert.equal(logged([[1, "08000200"]], 0x100), undefined);
   });
 
-  it("lets nothing but printable ASCII through a prefix, cut at its NUL and at 127", () => {
+  it("a prefix has only printable ASCII, and is cut at its NUL and at 127 characters", () => {
     for (let byte = 1; byte < 256; byte++) {
       const isPrintable = byte >= 0x20 && byte <= 0x7e;
       assert.equal(prefixOf(Uint8Array.of(0x61, byte, 0)), `a${isPrintable ? String.fromCharCode(byte) : "?"}`);
@@ -104,7 +104,7 @@ describe("kernel/nflog messages", () => {
     assert.equal(prefixOf(new Uint8Array(5000).fill(0x61)), "a".repeat(127));
   });
 
-  it("refuses headers and timestamps that are too short", () => {
+  it("headers and timestamps that are too short are refused", () => {
     for (const attribute of [
       [1, "0800"],
       [3, "00".repeat(15)],

@@ -30,7 +30,7 @@ const definitions: readonly SetDefinition[] = [
   { name: "s", key: ["ipv4_addr", "inet_proto"], isInterval: true },
 ];
 
-/** Reads a set whose list is one message of these bytes. */
+/** Reads a set whose dump is one message of these bytes. */
 function elementsFrom(definition: SetDefinition, body: Uint8Array): unknown {
   const steps = [kernelMessage(messageType(Subsystem.NFTABLES, Message.NEW_ELEMENTS), 1, body, 2), dumpEnd(1)];
   const again = Array.from({ length: 20 }, (_, index) => [
@@ -46,7 +46,7 @@ function elementsFrom(definition: SetDefinition, body: Uint8Array): unknown {
   }
 }
 
-/** Reads a table whose every part is one message of these bytes. */
+/** Reads a table of which every part is one message of these bytes. */
 function tableFrom(body: Uint8Array): unknown {
   const message = (sequence: number): Uint8Array =>
     kernelMessage(messageType(Subsystem.NFTABLES, Message.NEW_TABLE), sequence, body, 2);
@@ -69,8 +69,8 @@ function notified(changes: readonly Change[]): readonly unknown[] {
   return requestsOf(changes).map(({ type, body }) => parseNotification({ type, body }));
 }
 
-describe("kernel/nftables: what the kernel tells", () => {
-  it("of every kind of change a notification names the table", () => {
+describe("kernel/nftables: messages of the kernel", () => {
+  it("a notification of every kind of change names its table", () => {
     const set = { name: "s", key: ["mark"] } as const;
     const told = notified([
       { kind: "add table", table },
@@ -89,7 +89,7 @@ describe("kernel/nftables: what the kernel tells", () => {
     ]);
   });
 
-  it("a new generation names who made it", () => {
+  it("a new generation has the ID and name of the process that made it", () => {
     const values = { id: 7, processId: 4711, processName: "nft" };
     const kind = { message: Message.NEW_GENERATION, family: undefined, layout: generationLayout };
     const { type, body } = nftablesRequest("generation", kind, values);
@@ -102,14 +102,14 @@ describe("kernel/nftables: what the kernel tells", () => {
     });
   });
 
-  it("what is none of nftables, of a trace or of another family is left out", () => {
+  it("a message that is not of nftables, of a trace or of another family is ignored", () => {
     const [{ type, body }] = requestsOf([{ kind: "delete table", table }]) as [ReturnType<typeof requestsOf>[number]];
     assert.equal(parseNotification({ type: 0x0102, body }), undefined);
     assert.equal(parseNotification({ type: messageType(Subsystem.NFTABLES, 17), body }), undefined);
     assert.equal(parseNotification({ type, body: Uint8Array.of(5, ...body.subarray(1)) }), undefined);
   });
 
-  it("a comment survives, and a user data cut anywhere gives a text or none", () => {
+  it("a comment is read as it was written, and user data that is cut anywhere gives its beginning or nothing", () => {
     const userdata = commentUserdata("pod/web 1");
     assert.equal(commentOf(userdata), "pod/web 1");
     for (let length = 0; length < userdata.length; length++) {
@@ -117,7 +117,7 @@ describe("kernel/nftables: what the kernel tells", () => {
     }
   });
 
-  it("a list in which elements come twice is read again", () => {
+  it("a list in which an element comes twice is read again", () => {
     const set: SetDefinition = { name: "s", key: ["inet_service"] };
     const bodyOf = (...ports: readonly number[]): Uint8Array => {
       const elements = ports.map((port) => ({ key: [port] }));
@@ -133,7 +133,7 @@ describe("kernel/nftables: what the kernel tells", () => {
     assert.deepEqual(elements, [{ key: [3] }, { key: [2] }, { key: [1] }]);
   });
 
-  it("a list that is given up leaves the socket to the next, and one of a set that goes meanwhile as well", () => {
+  it("the next list can be read after one that was abandoned, also one whose set was deleted meanwhile", () => {
     const set: SetDefinition = { name: "s", key: ["inet_service"] };
     const piece = (sequence: number, port: number): Uint8Array => {
       const [request] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [port] }] }]);
@@ -154,7 +154,7 @@ describe("kernel/nftables: what the kernel tells", () => {
     }
   });
 
-  it("an element is what was written", () => {
+  it("elements are read as they were written", () => {
     let count = 0;
     for (const set of everythingTable.sets) {
       if (set.isInterval === true && set.key.length === 1) continue;
@@ -167,7 +167,7 @@ describe("kernel/nftables: what the kernel tells", () => {
     assert.ok(count > 8, `${count} sets`);
   });
 
-  it("random bytes, and messages of our own cut or changed, end in a value or a DrawbridgeError", function () {
+  it("random bytes, and our own messages cut or changed, end in a value or a DrawbridgeError", function () {
     this.timeout(60_000);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => assertDecodersHold(decoders, bytes)),
@@ -191,7 +191,7 @@ describe("kernel/nftables: what the kernel tells", () => {
 });
 
 describe("kernel/nftables: the bytes of requests", () => {
-  it("of an element are those nft 1.0.6 sends, but for the order and the number of its set", function () {
+  it("the request for an element has the bytes of nft 1.0.6, except for the order and the number of its set", function () {
     if (!littleEndian) skip(this, "the bytes are those of a little-endian machine");
     const [one] = requestsOf([
       {

@@ -34,7 +34,7 @@ function isName(name: string): name is InstructionName {
   return Object.hasOwn(instructions, name);
 }
 
-/** An instruction as one line: its name and its attributes, bytes in hexadecimal. */
+/** Prints an instruction as one line: its name and its attributes, with bytes in hexadecimal. */
 function shown({ name, data }: Instruction): string {
   if (!isName(name)) return name;
   const text = JSON.stringify(decodeAttributes(instructions[name], data), (_key, value: unknown) => {
@@ -63,7 +63,7 @@ function host32(value: number): string {
 }
 
 describe("kernel/nftables: rules as instructions", () => {
-  it("the protocols of a field are tested before its first use, the network's first, and once", () => {
+  it("a field's protocols are tested once before its first use, the network protocol first", () => {
     const key = concatenation("ip saddr", "tcp dport");
     assert.deepEqual(lowered("inet", inSet(key, "s"), equals("tcp sport", 80)), [
       "meta {target:1,key:15}",
@@ -80,7 +80,7 @@ describe("kernel/nftables: rules as instructions", () => {
     assert.equal(lowered("bridge", equals("ip saddr", address))[0], "meta {target:1,key:1}");
   });
 
-  it("fields of a key take whole registers, and a hash's operands stand behind its result", () => {
+  it("each field of a key takes whole registers, and a hash's operands come after its result", () => {
     const hash = { kind: "jhash", of: ["ip saddr", "ip daddr"], modulus: 3, seed: 1 } as const;
     assert.deepEqual(lowered("ip", inSet(concatenation("ip daddr", "meta l4proto", hash), "s")), [
       "payload {target:1,base:1,offset:16,length:4}",
@@ -92,7 +92,7 @@ describe("kernel/nftables: rules as instructions", () => {
     ]);
   });
 
-  it("a mark's bit leaves by the mask before it is set, in the machine's byte order", () => {
+  it("a mark's bit is cleared by the mask before it is set, in the machine's byte order", () => {
     assert.deepEqual(lowered("inet", setMarkBit(0x4000)), [
       "meta {target:1,key:3}",
       `bitwise {source:1,target:1,length:4,mask:{value:${host32(0xffffbfff)}},xor:{value:${host32(0x4000)}}}`,
@@ -100,7 +100,7 @@ describe("kernel/nftables: rules as instructions", () => {
     ]);
   });
 
-  it("the address and the port of a map stand side by side", () => {
+  it("address and port of a map's data are in adjacent registers", () => {
     const target = { kind: "map", family: "ip6", hasPort: true, lookup: lookup("tcp dport", "m") } as const;
     assert.deepEqual(lowered("inet", { kind: "dnat", target }).slice(-2), [
       "lookup {set:m,source:1,target:1,flags:0}",
@@ -108,7 +108,7 @@ describe("kernel/nftables: rules as instructions", () => {
     ]);
   });
 
-  it("a set of one value, a range of one, and a prefix of full length are that value", () => {
+  it("a set of one value, a range of one value and a prefix of full length are compared as that value", () => {
     const value = lowered("ip", equals("ip saddr", address));
     assert.deepEqual(lowered("ip", oneOf("ip saddr", [address])), value);
     assert.deepEqual(lowered("ip", inPrefix("ip saddr", parseCidr("10.0.0.1/32"))), value);
@@ -164,7 +164,7 @@ describe("kernel/nftables: rules as instructions", () => {
     ["a port beyond 65535", "inet", [equals("tcp dport", 65_536)], /65536/],
     ["an unknown flag", "inet", [anyFlag("ct state", "fresh")], /"fresh"/],
     ["flags of what has none", "inet", [anyFlag("meta l4proto", "tcp")], /inet_proto/],
-    ["an asterisk behind what is no name", "inet", [startsWith("iifname", "a b")], /"a b"/],
+    ["an asterisk after a text that is not a name", "inet", [startsWith("iifname", "a b")], /"a b"/],
     [
       "what nft would load as another comparison",
       "ip",
@@ -198,7 +198,7 @@ describe("kernel/nftables: sets and elements", () => {
   const plain: SetDefinition = { name: "s", key: ["ipv4_addr"] };
   const range = { first: address, last: parseAddress("10.0.0.9") };
 
-  it("refuses ranges where there are none, reversed ones, and types that are not ordered by their bytes", () => {
+  it("ranges outside of interval sets, reversed ones, and ranges of types without byte order are refused", () => {
     const add =
       (set: SetDefinition, key: Parameters<typeof equals>[1] | typeof range): (() => unknown) =>
       () =>
@@ -212,7 +212,7 @@ describe("kernel/nftables: sets and elements", () => {
     assertRefused(() => requestsOf([{ kind: "add elements", table, set: two, elements }]), /from 90 to 80/);
   });
 
-  it("refuses definitions the kernel or nft cannot take", () => {
+  it("set definitions that the kernel or nft cannot take are refused", () => {
     const define =
       (set: Partial<SetDefinition>): (() => unknown) =>
       () =>
@@ -230,7 +230,7 @@ describe("kernel/nftables: sets and elements", () => {
     assertRefused(define({ name: "table" }), /"table" is not a valid name/);
   });
 
-  it("refuses data of the wrong kind", () => {
+  it("data of the wrong kind are refused", () => {
     const add =
       (data: SetDefinition["data"], given: readonly number[] | typeof accept): (() => unknown) =>
       () =>
@@ -248,18 +248,18 @@ describe("kernel/nftables: sets and elements", () => {
     assertRefused(add(["mark"], [1, 2]), /2 fields; expected 1/);
   });
 
-  it("elements of 100,000 take several messages, none beyond 64 KiB", () => {
+  it("100,000 elements take several messages, none longer than 64 KiB", () => {
     const elements = Array.from({ length: 100_000 }, (_, index) => ({ key: [index] }));
     const requests = requestsOf([{ kind: "add elements", table, set: plain, elements }]);
     assert.ok(requests.length > 20 && requests.every(({ body }) => body.length < 65_536));
   });
 
-  it("durations as nft writes them, from days to milliseconds", () => {
+  it("durations are printed as nft prints them, from days to milliseconds", () => {
     const texts = [0, 1, 999, 1000, 90_000, 3_600_000, 90_061_001].map((one) => formatDuration(one));
     assert.deepEqual(texts, ["0s", "1ms", "999ms", "1s", "1m30s", "1h", "1d1h1m1s1ms"]);
   });
 
-  it("an owned table says so in its text", () => {
+  it("the text of an owned table has its owner flags", () => {
     const owned = { ...table, isOwned: true, sets: [], chains: [] };
     assert.equal(formatTable(owned, new Map()), "table inet t {\n\tflags owner,persist\n}\n");
     assert.equal(formatChanges([{ kind: "add table", table: owned }]), "add table inet t { flags owner,persist; }\n");

@@ -14,7 +14,7 @@ const PROGRAM = {
 };
 
 describe("kernel/program", () => {
-  it("returns the output and the exit code of a program that ends", () => {
+  it("runProgram returns the output and the exit code of a program that ends", () => {
     assert.deepEqual(runProgram(new FakePrograms({ ips: [] }, () => undefined), PROGRAM), {
       kind: "exited",
       code: 0,
@@ -22,7 +22,7 @@ describe("kernel/program", () => {
     });
   });
 
-  it("throws for a program that cannot be started, and not for one of which the kernel keeps no exit code", () => {
+  it('runProgram throws for a program that cannot be started, and returns "unknown" when its exit code is lost', () => {
     const refused = new FakePrograms({}, () => -Errno.EACCES);
     assert.throws(() => runProgram(refused, PROGRAM), SyscallError);
     // ECHILD (10) of wait4(2).

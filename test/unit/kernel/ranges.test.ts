@@ -7,7 +7,7 @@ import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { isInRanges, joinedRanges, rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
 
-/** The first 64 addresses of a family, the last 64, or some in the middle. */
+/** The starts of three blocks of 64 addresses in each family: the first, one in the middle, and the last. */
 const STARTS = { 4: [0n, 0x0a00_0000n, 0xffff_ffc0n], 6: [0n, 1n << 64n, (1n << 128n) - 64n] } as const;
 
 function address(family: Family, value: bigint): Address {
@@ -38,12 +38,12 @@ function assertInOrder(ranges: readonly AddressRange[]): void {
     assert.ok(first <= last);
     const before = ranges[index - 1];
     if (before === undefined || typeof before.last !== typeof first) continue;
-    assert.ok(BigInt(first) > BigInt(before.last) + 1n, "apart");
+    assert.ok(BigInt(first) > BigInt(before.last) + 1n, "adjacent ranges");
   }
 }
 
 describe("kernel/ip: ranges of addresses", () => {
-  it("united and without others they hold what they should, in order and apart", () => {
+  it("united ranges without the excluded ones contain exactly the expected addresses, sorted and not adjacent", () => {
     fc.assert(
       fc.property(fc.array(cidr, { maxLength: 6 }), fc.array(cidr, { maxLength: 4 }), (cidrs, holes) => {
         const ranges = withoutRanges(unitedRanges(cidrs.map(rangeOf)), holes.map(rangeOf));
@@ -56,7 +56,7 @@ describe("kernel/ip: ranges of addresses", () => {
     );
   });
 
-  it("those of one family are joined alone", () => {
+  it("joinedRanges returns only the united ranges of one family", () => {
     fc.assert(
       fc.property(fc.array(cidr, { maxLength: 6 }), (cidrs) => {
         const [four, six] = [joinedRanges(cidrs, 4), joinedRanges(cidrs, 6)];

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
 
-/** A datagram and who sent it, or the errno of a receive that failed. */
+/** A datagram with its sender's port ID, or the errno of a receive that failed. */
 export type ReceiveStep =
   | number
   | { readonly datagram: Uint8Array; readonly portId?: number; readonly length?: number };
 
-/** System calls that answer from a script and record what they were asked. */
+/** System calls that answer from a script and record their arguments. */
 export class ScriptedSyscalls implements Syscalls {
   readonly sent: Uint8Array[] = [];
   /** Results of the next sends; those after them succeed. */
@@ -17,7 +17,7 @@ export class ScriptedSyscalls implements Syscalls {
   readonly entered: number[] = [];
   /** Results of the next calls that open and prepare a socket, by name; those after them succeed. */
   readonly openingResults: Partial<Record<"socket" | "bind" | "setsockopt", number[]>> = {};
-  /** Descriptors, in the order they were closed. */
+  /** The descriptors in the order in which they were closed. */
   readonly closedDescriptors: number[] = [];
   #lastFd = 6;
   readonly #received: ReceiveStep[];
@@ -80,7 +80,7 @@ export class ScriptedSyscalls implements Syscalls {
   }
 }
 
-/** One netlink message as the kernel builds it. */
+/** Builds one netlink message as the kernel does. */
 export function kernelMessage(type: number, sequence: number, body: Uint8Array, flags = 0): Uint8Array {
   const writer = new Writer();
   writer.u32(16 + body.length);
@@ -93,19 +93,22 @@ export function kernelMessage(type: number, sequence: number, body: Uint8Array, 
   return writer.view();
 }
 
-/** An acknowledgement, or with an errno a refusal, capped as NETLINK_CAP_ACK asks. */
+/** Builds an acknowledgement, or with an errno a refusal, capped as NETLINK_CAP_ACK asks. */
 export function kernelAnswer(sequence: number, errno = 0): Uint8Array {
   return kernelMessage(2, sequence, errorBody(errno, 16, new Uint8Array(0)), 0x100);
 }
 
-/** NLMSG_DONE with the result of the dump. */
+/** Builds NLMSG_DONE with the result of the dump. */
 export function dumpEnd(sequence: number, result = 0, flags = 2): Uint8Array {
   const writer = new Writer();
   writer.i32(result);
   return kernelMessage(3, sequence, writer.view(), flags);
 }
 
-/** struct nlmsgerr: the errno, `echoed` bytes of the request of which only the length field is filled, attributes. */
+/**
+ * Builds struct nlmsgerr: the errno, `echoed` bytes of the request of which only the length field is filled, and
+ * attributes.
+ */
 export function errorBody(errno: number, echoed: number, attributes: Uint8Array): Uint8Array {
   const writer = new Writer();
   writer.i32(-errno);
@@ -116,7 +119,7 @@ export function errorBody(errno: number, echoed: number, attributes: Uint8Array)
   return writer.view();
 }
 
-/** Datagrams put together, as the kernel sends several messages in one. */
+/** Joins messages to one datagram, as the kernel sends several messages in one. */
 export function joined(...messages: readonly Uint8Array[]): Uint8Array {
   return Uint8Array.from(messages.flatMap((message) => [...message]));
 }

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { controlSize, descriptorsIn, isCut, messageHeader, MSGHDR_SIZE } from "../../../kernel/syscall/server_calls.ts";
 
-/** One control message as the kernel writes it (put_cmsg, scm_detach_fds). */
+/** Builds one control message as the kernel does (put_cmsg, scm_detach_fds). */
 function control(fds: readonly number[], { size = controlSize(fds.length), level = 1, type = 1 } = {}): Uint8Array {
   const bytes = new Uint8Array(size);
   const view = new DataView(bytes.buffer);
@@ -19,7 +19,7 @@ describe("kernel/server_calls", () => {
     assert.deepEqual([0, 1, 2, 3, 4, 5].map(controlSize), [16, 24, 24, 32, 32, 40]);
   });
 
-  it("reads the descriptors that came, and none of what is no SCM_RIGHTS of SOL_SOCKET", () => {
+  it("descriptorsIn returns the descriptors of an SCM_RIGHTS message of SOL_SOCKET, and none of another", () => {
     assert.deepEqual(descriptorsIn(control([5, 6, 7])), [5, 6, 7]);
     assert.deepEqual(descriptorsIn(control([5, 6, 7, 8])), [5, 6, 7, 8]);
     assert.deepEqual(descriptorsIn(control([5], { size: 32 })), [5]);
@@ -28,7 +28,7 @@ describe("kernel/server_calls", () => {
     assert.deepEqual(descriptorsIn(control([5], { type: 2 })), []);
   });
 
-  it("reads no bytes beyond the buffer, whatever they say of their length", () => {
+  it("descriptorsIn reads nothing beyond the buffer, whatever length the bytes claim", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), fc.boolean(), (bytes, isRights) => {
         if (isRights && bytes.length >= 16) bytes.set(control([]).subarray(8, 16), 8);
@@ -37,7 +37,7 @@ describe("kernel/server_calls", () => {
     );
   });
 
-  it("a message header has its parts where struct msghdr has them, and says what was cut", () => {
+  it("messageHeader puts its parts where struct msghdr has them, and the flags show what was cut", () => {
     const header = new DataView(new ArrayBuffer(MSGHDR_SIZE));
     const vector = new DataView(new ArrayBuffer(16));
     header.setInt32(48, -1, littleEndian);
@@ -49,7 +49,7 @@ describe("kernel/server_calls", () => {
       header.setInt32(48, flags, littleEndian);
       return isCut(header);
     };
-    // MSG_CMSG_CLOEXEC alone; MSG_TRUNC; MSG_CTRUNC.
+    // MSG_CMSG_CLOEXEC only; MSG_TRUNC; MSG_CTRUNC.
     assert.deepEqual([0, 0x40000000, 0x20, 0x40000008].map(cutBy), [false, false, true, true]);
   });
 });

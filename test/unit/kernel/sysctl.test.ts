@@ -7,7 +7,7 @@ import { fakeSysctl, procSysctl } from "../../../kernel/sysctl.ts";
 
 const sysctl = procSysctl(nodeSyscalls());
 
-/** Whether the gate takes the key: only the gate throws ERR_CONFIGURATION. */
+/** Returns whether the gate accepts the key: only the gate throws ERR_CONFIGURATION. */
 function isKey(key: string): boolean {
   try {
     sysctl.read(key);
@@ -44,13 +44,13 @@ describe("kernel/sysctl", () => {
     });
   }
 
-  it("takes any interface name the kernel takes as a part", () => {
+  it("any interface name that the kernel accepts is accepted as a part of a key", () => {
     for (const name of ["eth0", "eth0.100", "br-1a2b", "a+b", "é", "veth@x", "...", "#"]) {
       assert.equal(sysctl.read(`net/ipv4/conf/${name}/no_such_setting`), undefined);
     }
   });
 
-  it("never lets a key leave /proc/sys", () => {
+  it("no key leads out of /proc/sys", () => {
     const part = fc.constantFrom("..", ".", "", "net", "kernel", "a", " ", "\0");
     fc.assert(
       fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
@@ -60,20 +60,20 @@ describe("kernel/sysctl", () => {
     );
   });
 
-  it("reads a setting without its newline and nothing for one the kernel lacks", () => {
+  it("a setting is read without its newline, and one that the kernel lacks is undefined", () => {
     assert.equal(sysctl.read("kernel/ostype"), "Linux");
     assert.equal(sysctl.read("net/ipv4/no_such_setting"), undefined);
     assert.equal(sysctl.write("net/ipv4/no_such_setting", "1"), false);
   });
 
-  it("names the key when it cannot be read", () => {
+  it("the error names the key that cannot be read", () => {
     assert.throws(() => sysctl.read("net/ipv4"), {
       code: "ERR_SYSCALL",
       message: /^read \/proc\/sys\/net\/ipv4: EISDIR/,
     });
   });
 
-  it("has a fake that lacks what it was not given", () => {
+  it("the fake has only the settings that it was given", () => {
     const fake = fakeSysctl(new Map([["net/ipv4/ip_forward", "0"]]));
     assert.equal(fake.write("net/ipv4/ip_forward", "1"), true);
     assert.equal(fake.read("net/ipv4/ip_forward"), "1");
@@ -81,7 +81,7 @@ describe("kernel/sysctl", () => {
     assert.equal(fake.read("net/ipv6/conf/all/forwarding"), undefined);
   });
 
-  it("DEPLOY-10: where /proc/sys is read-only, settings are written to the node's, which manifests/ mount", () => {
+  it("DEPLOY-10: where /proc/sys is read-only, settings are written to the node's, which the manifests mount", () => {
     const opened: string[] = [];
     const sysctlOfContainer = (mounted: number): ReturnType<typeof procSysctl> => {
       const open = (path: string): number => {

@@ -6,7 +6,7 @@ import { ScriptedSyscalls } from "./scripted_syscalls.ts";
 
 const PATH = "/run/drawbridge/policyd.sock";
 
-/** A clock that the pauses and the scripted calls move on. */
+/** A clock that the pauses and the scripted calls advance. */
 class ScriptedTime implements Waiting {
   at = 0;
 
@@ -43,7 +43,7 @@ class Calls extends ScriptedSyscalls {
 }
 
 describe("kernel/unix_stream", () => {
-  it("connects by path, again after a signal, with the time that is left", () => {
+  it("the stream connects by path, and repeats after a signal with the time that is left", () => {
     const [calls, time] = [new Calls(), new ScriptedTime()];
     calls.connects.push(-Errno.EINTR, -Errno.EAGAIN);
     const stream = new UnixStream(calls, "/x", 1500, time);
@@ -57,7 +57,7 @@ describe("kernel/unix_stream", () => {
     assert.equal(calls.closed, 1);
   });
 
-  it("says who is away, and leaves no descriptor", () => {
+  it("the error of a refused connection names the daemon, and no descriptor is left", () => {
     const calls = new Calls();
     calls.connects.push(-Errno.ECONNREFUSED);
     assert.throws(() => new UnixStream(calls, PATH, 1000, new ScriptedTime()), {
@@ -67,7 +67,7 @@ describe("kernel/unix_stream", () => {
     assert.equal(calls.closed, 1);
   });
 
-  it("sends in parts and without a SIGPIPE", () => {
+  it("send continues after a part, without a SIGPIPE", () => {
     const calls = new Calls();
     const flags: number[] = [];
     calls.send = (_fd: number, data: Uint8Array, flag?: number): number => {
@@ -80,7 +80,7 @@ describe("kernel/unix_stream", () => {
     assert.deepEqual(flags, [0x4000, 0x4000]);
   });
 
-  it("gives up at its deadline, whatever was received before", () => {
+  it("receive fails at the deadline, whatever was received before", () => {
     const time = new ScriptedTime();
     const calls = new Calls([{ datagram: Uint8Array.of(7) }, Errno.EAGAIN, { datagram: Uint8Array.of(8) }]);
     const stream = new UnixStream(calls, PATH, 100, time);
@@ -90,7 +90,7 @@ describe("kernel/unix_stream", () => {
     assert.equal(calls.unread, 1);
   });
 
-  it("takes what came in time after its deadline, once", () => {
+  it("data that came in time is received once after the deadline", () => {
     const time = new ScriptedTime();
     const calls = new Calls([{ datagram: Uint8Array.of(7) }, { datagram: Uint8Array.of(8) }]);
     const stream = new UnixStream(calls, PATH, 100, time);
@@ -100,7 +100,7 @@ describe("kernel/unix_stream", () => {
     assert.throws(() => stream.send(Uint8Array.of(1)), { code: "ERR_UNAVAILABLE" });
   });
 
-  it("refuses a path no socket can have", () => {
+  it("a path that no socket can have is refused", () => {
     for (const path of ["", "/".repeat(108), "/a\0b"]) {
       assert.throws(() => new UnixStream(new Calls(), path, 1000, new ScriptedTime()), { code: "ERR_CONFIGURATION" });
     }

@@ -10,7 +10,7 @@ describe("kernel/waiting", () => {
     pauses.length = 0;
   });
 
-  it("carryOut pauses where there is no descriptor; where there is one, the work blocks by itself", () => {
+  it("carryOut pauses only where the work has no descriptor, since with one the work blocks by itself", () => {
     function* work(): Work<string> {
       yield { fd: undefined, milliseconds: 20 };
       yield { fd: 0, milliseconds: 1000 };

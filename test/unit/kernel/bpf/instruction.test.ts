@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import type { BpfInstruction } from "../../../../kernel/bpf/instruction.ts";
 import { assembleBpf } from "../../../../kernel/bpf/instruction.ts";
 
-/** As bpftool prints it: eight bytes a line. */
+/** Prints eight bytes per line, as bpftool does. */
 function hex(instructions: readonly BpfInstruction[]): readonly string[] {
   const bytes = Buffer.from(assembleBpf(instructions));
   return Array.from({ length: bytes.length / 8 }, (_, line) => bytes.toString("hex", line * 8, line * 8 + 8));
 }
 
 describe("kernel/bpf/instruction", () => {
-  // Bytes by hand, by the tables of the instruction set; the kernel reads those of a whole program (test/kernel).
+  // These bytes were computed by hand from the tables of the instruction set; in test/kernel the kernel reads a whole
+  // program.
   const CASES: readonly (readonly [BpfInstruction, string])[] = [
     [{ do: "set", to: 0, value: -1 }, "b7000000ffffffff"], // r0 = -1
     [{ do: "copy", to: 4, from: 2 }, "bf24000000000000"], // r4 = r2
@@ -27,11 +28,11 @@ describe("kernel/bpf/instruction", () => {
     it(`writes ${JSON.stringify(instruction)}`, () => assert.deepEqual(hex([instruction]), [bytes]));
   }
 
-  it("gives a map two places, of which the second is empty", () => {
+  it("loading a map takes two instructions, the second of them empty", () => {
     assert.deepEqual(hex([{ do: "load map", to: 1, fd: 7 }]), ["1811000007000000", "0000000000000000"]);
   });
 
-  it("counts jumps from the next place, over those of a map, forwards and backwards", () => {
+  it("a jump counts from the next instruction, forwards and backwards, and a map load counts as two", () => {
     assert.deepEqual(
       hex([
         { do: "label", name: "begin" },
@@ -53,7 +54,7 @@ describe("kernel/bpf/instruction", () => {
     );
   });
 
-  it("refuses a jump to nowhere", () => {
+  it("a jump to a missing label is refused", () => {
     assert.throws(() => hex([{ do: "jump if zero", register: 0, label: "end" }]), RangeError);
   });
 });

@@ -9,22 +9,22 @@ const MAP_UPDATE_ELEM = 2;
 const PROG_ATTACH = 8;
 const PROG_GET_FD_BY_ID = 13;
 const PROG_QUERY = 16;
-/** Of union bpf_attr, query.count. */
+/** The index of query.count in union bpf_attr. */
 const COUNT = 24;
 const MAC = parseMac("0a:58:0a:f4:01:07");
 
-/** A kernel that answers commands by what `answers` says, in turn, and else with a new descriptor or 0. */
+/** A kernel that answers commands from the lists in `answers` in turn, and otherwise with a new descriptor or 0. */
 class FakeBpf {
   readonly asked: number[] = [];
   readonly open = new Set<number>();
-  /** Map and value of each update. */
+  /** The map and the value of each update. */
   readonly updates: (readonly [map: number, value: readonly number[]])[] = [];
   readonly #answers: Map<number, number[]>;
   #next = 10;
 
   readonly #attached: number;
 
-  /** @param attached how many programs the link has */
+  /** @param attached the number of programs at the link */
   constructor(answers: Readonly<Record<number, readonly number[]>>, attached = 0) {
     this.#attached = attached;
     this.#answers = new Map(Object.entries(answers).map(([command, list]) => [Number(command), [...list]]));
@@ -33,7 +33,7 @@ class FakeBpf {
   readonly bpf: BpfCall = (command, attributes, arrays) => {
     this.asked.push(command);
     if (command === MAP_UPDATE_ELEM) this.updates.push([attributes[0] ?? 0, [...(arrays[1]?.array ?? [])]]);
-    // How many there is room for becomes how many there are.
+    // The kernel replaces the room for programs by their number.
     if (command === PROG_QUERY) attributes[COUNT] = this.#attached;
     return this.#answers.get(command)?.shift() ?? 0;
   };
@@ -52,7 +52,7 @@ class FakeBpf {
 describe("kernel/bpf/port_table", () => {
   const REFUSALS = { 0: "ENOSYS", 5: "EPERM", 8: "EINVAL", 16: "EINVAL" } as const;
   for (const [command, errno] of Object.entries(REFUSALS)) {
-    it(`BYPASS-02: has no table where the kernel answers ${errno} to command ${command}, and leaves nothing open`, () => {
+    it(`BYPASS-02: there is no table where the kernel answers ${errno} to command ${command}, and nothing stays open`, () => {
       const kernel = new FakeBpf({ [Number(command)]: [-Errno[errno]] });
       assert.equal(putPort(kernel, 3, MAC, 7), false);
       assert.deepEqual([...kernel.open], []);
@@ -60,7 +60,7 @@ describe("kernel/bpf/port_table", () => {
     });
   }
 
-  it("BYPASS-02: looks again when another's program was attached meanwhile, and gives up after some times", () => {
+  it("BYPASS-02: putPort tries again when another program was attached meanwhile, and returns false after several tries", () => {
     const once = new FakeBpf({ [PROG_ATTACH]: [-Errno.ESTALE] });
     assert.equal(putPort(once, 3, MAC, 7), true);
     assert.equal(once.asked.filter((command) => command === PROG_QUERY).length, 2);
@@ -70,7 +70,7 @@ describe("kernel/bpf/port_table", () => {
     assert.deepEqual([...always.open], []);
   });
 
-  it("BYPASS-03: writes a place so that no frame to its former address gets its new port", () => {
+  it("BYPASS-03: an entry is changed so that no frame to its former address gets its new port", () => {
     const kernel = new FakeBpf({});
     assert.equal(putPort(kernel, 3, MAC, 7), true);
     const [[macs, none] = [], [ports, port] = [], [again, mac] = []] = kernel.updates;
@@ -80,7 +80,7 @@ describe("kernel/bpf/port_table", () => {
     assert.notEqual(macs, ports);
   });
 
-  it("BYPASS-02: attaches no second program where it may not see whose the first one is", () => {
+  it("BYPASS-02: no second program is attached where the owner of the first cannot be read", () => {
     const kernel = new FakeBpf({ [PROG_GET_FD_BY_ID]: [-Errno.EPERM] }, 1);
     assert.equal(putPort(kernel, 3, MAC, 7), false);
     assert.ok(!kernel.asked.includes(PROG_ATTACH));
@@ -89,7 +89,7 @@ describe("kernel/bpf/port_table", () => {
     assert.ok(gone.asked.includes(PROG_ATTACH));
   });
 
-  it("BYPASS-03: a table that cannot be changed is an error, as it may lead to a port that has gone", () => {
+  it("BYPASS-03: a table that cannot be changed is an error, since it may lead to a removed port", () => {
     const kernel = new FakeBpf({ [MAP_UPDATE_ELEM]: [-Errno.EPERM] });
     assert.throws(
       () => putPort(kernel, 3, MAC, 7),
@@ -98,7 +98,7 @@ describe("kernel/bpf/port_table", () => {
     assert.deepEqual([...kernel.open], []);
   });
 
-  it("BYPASS-03: makes no table to look into it", () => {
+  it("BYPASS-03: findPort creates no table", () => {
     const kernel = new FakeBpf({});
     assert.equal(findPort(kernel, 3, MAC), undefined);
     assert.deepEqual(kernel.asked, [PROG_QUERY]);
