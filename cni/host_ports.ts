@@ -2,7 +2,8 @@ import type { PortMapping } from "../ipam/attachment.ts";
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
+import { cidrFamily } from "../kernel/ip/cidr.ts";
+import { LINK_LOCAL } from "../kernel/ip/special.ts";
 import { concatenation, lookup } from "../kernel/nftables/expression.ts";
 import { familyWords } from "../kernel/nftables/family_words.ts";
 import type { Chain, Element, SetDefinition } from "../kernel/nftables/object.ts";
@@ -73,7 +74,7 @@ export const hostPortChains: readonly Chain[] = [
     name: PUBLISHED,
     rules: [
       // Sources of packets to link-local addresses are not forwarded: programs that listen there stay reachable.
-      rule(inPrefix("ip6 daddr", parseCidr("fe80::/10")), returnToCaller),
+      rule(inPrefix("ip6 daddr", LINK_LOCAL[6]), returnToCaller),
       ...([4, 6] as const).flatMap((family) => [
         ...protocols.map((protocol) => translation(family, protocol, true)),
         ...protocols.map((protocol) =>

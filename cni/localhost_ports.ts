@@ -1,6 +1,6 @@
 import type { Family } from "../kernel/ip/address.ts";
 import { parseAddress } from "../kernel/ip/address.ts";
-import { LOOPBACK } from "../kernel/ip/loopback.ts";
+import { LOOPBACK } from "../kernel/ip/special.ts";
 import type { Chain } from "../kernel/nftables/object.ts";
 import type { Match, Rule, Statement } from "../kernel/nftables/statement.ts";
 import { anyFlag, equals, inPrefix, jumpTo, returnToCaller, rule, setAddress } from "../kernel/nftables/statement.ts";

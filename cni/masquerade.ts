@@ -1,7 +1,8 @@
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
+import { cidrFamily } from "../kernel/ip/cidr.ts";
+import { MULTICAST } from "../kernel/ip/special.ts";
 import { concatenation } from "../kernel/nftables/expression.ts";
 import { familyWords } from "../kernel/nftables/family_words.ts";
 import type { SetDefinition } from "../kernel/nftables/object.ts";
@@ -26,7 +27,6 @@ function familySets(family: Family): FamilySets {
 }
 
 const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
-const multicast = { 4: parseCidr("224.0.0.0/4"), 6: parseCidr("ff00::/8") } as const;
 
 /** The sets that the rules of this file use. */
 export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
@@ -59,7 +59,7 @@ export function masqueradeConditions(family: Family): readonly Statement[] {
   const { source, destination } = familyWords[family];
   return [
     inSet(source, sets[family].masqueraded.name),
-    not(inPrefix(destination, multicast[family])),
+    not(inPrefix(destination, MULTICAST[family])),
     not(inSet(concatenation(source, destination), sets[family].unmasqueraded.name)),
   ];
 }

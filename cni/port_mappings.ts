@@ -1,7 +1,8 @@
 import type { PortMapping } from "../ipam/attachment.ts";
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../kernel/ip/address.ts";
-import { cidrContains, parseCidr } from "../kernel/ip/cidr.ts";
+import { cidrContains, IPV4_MAPPED } from "../kernel/ip/cidr.ts";
+import { BROADCAST, LINK_LOCAL, MULTICAST } from "../kernel/ip/special.ts";
 import { ClaimIndex } from "./claim_index.ts";
 import { invalidField } from "./error.ts";
 import { claimsOf } from "./host_port_claim.ts";
@@ -9,11 +10,11 @@ import type { NetworkInput } from "./network_input.ts";
 
 /** The prefixes of addresses at which a port cannot be published, and the reasons. */
 const unpublishable = [
-  ["fe80::/10", "not link-local, since the node forwards nothing from there"],
-  ["224.0.0.0/4", "not multicast"],
-  ["ff00::/8", "not multicast"],
-  ["::ffff:0.0.0.0/96", "an IPv4 address in its own form"],
-  ["255.255.255.255/32", "not broadcast"],
+  [LINK_LOCAL[6], "not link-local, since the node forwards nothing from there"],
+  [MULTICAST[4], "not multicast"],
+  [MULTICAST[6], "not multicast"],
+  [IPV4_MAPPED, "an IPv4 address in its own form"],
+  [BROADCAST, "not broadcast"],
 ] as const;
 
 /** About the number that an attachment record has room for. Each mapping takes elements of sets that all pods share. */
@@ -80,8 +81,7 @@ function portOf(port: number | undefined, field: string): number {
 function hostIpOf(text: string, field: string, families: readonly Family[]): Address {
   const address = parseAddress(text, field);
   for (const [cidr, expectation] of unpublishable) {
-    if (cidrContains(parseCidr(cidr), address))
-      throw invalidField(field, text, `an address of the node, ${expectation}`);
+    if (cidrContains(cidr, address)) throw invalidField(field, text, `an address of the node, ${expectation}`);
   }
   if (families.includes(familyOf(address))) return address;
   throw invalidField(field, text, `an IPv${families.join(" or IPv")} address: the pod gets no other`);

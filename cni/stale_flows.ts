@@ -11,7 +11,7 @@ import { deleteEntries, openConntrackSocket } from "../kernel/conntrack/table.ts
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import { cidrContains } from "../kernel/ip/cidr.ts";
-import { isLoopback } from "../kernel/ip/loopback.ts";
+import { isLoopback } from "../kernel/ip/special.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../kernel/route/interface_address.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";

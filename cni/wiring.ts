@@ -4,6 +4,7 @@ import { cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../ke
 import type { Address } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
+import { isLinkLocal } from "../kernel/ip/special.ts";
 import type { Request } from "../kernel/netlink/message.ts";
 import { newAddress } from "../kernel/route/interface_address.ts";
 import { changeLink, createVeth, getLink } from "../kernel/route/link.ts";
@@ -12,7 +13,6 @@ import type { RouteSpec } from "../kernel/route/route.ts";
 import { MAIN_TABLE, newRoute } from "../kernel/route/route.ts";
 import type { Bridge } from "./bridge.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
-import { isLinkLocal } from "./delegation/ipam_answer.ts";
 import type { Attachment } from "./environment.ts";
 import type { Sha256 } from "./names.ts";
 import { hostInterfaceName, hostMac, podMac } from "./names.ts";

@@ -2,10 +2,10 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
+import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import type { Route } from "../../kernel/route/route.ts";
-import { isLinkLocal } from "../delegation/ipam_answer.ts";
 import type { Expectation, ExpectedRoute } from "./expectation.ts";
 
 /** An attachment as the kernel describes it. */
@@ -17,7 +17,7 @@ export interface Observation {
   /** The pod's interface. */
   readonly pod: Link | undefined;
   readonly podAddresses: readonly InterfaceAddress[];
-  /** Of all routing tables of the pod's namespace. */
+  /** The routes of all routing tables in the pod's namespace. */
   readonly podRoutes: readonly Route[];
 }
 
@@ -40,7 +40,7 @@ function bridgeDifferences(
     ...(bridge.up ? [] : [`bridge ${name} is down`]),
     ...gateways
       // A link-local gateway need not exist: the pod's neighbour entry leads to the node
-      // (cni/delegation/ipam_answer.ts).
+      // (../delegation/ipam_answer.ts).
       .filter((gateway) => !bridgeAddresses.includes(gateway) && !isLinkLocal(gateway))
       .map((gateway) => `address ${formatAddress(gateway)}, the pod's gateway, is missing on bridge ${name}`),
   ];
@@ -90,10 +90,7 @@ function addressDifference(ifname: string, expected: Cidr, present: readonly Int
   return found.tentative ? [`address ${text} in the pod does not answer yet: it is tentative`] : [];
 }
 
-/**
- * Whether a found route is the expected one. If no table is named, any counts: a chained `sbr` moves routes and does
- * not change the result.
- */
+/** Whether a found route is the expected one, in any table if none is named: a chained `sbr` moves routes. */
 function isRoute(expected: ExpectedRoute, found: Route, podIndex: number): boolean {
   const { destination, gateway, table, priority, mayBeOthers } = expected;
   const isDefault = destination.prefixLength === 0;

@@ -11,6 +11,15 @@ import {
   networkAddress,
   parseCidr,
 } from "../../kernel/ip/cidr.ts";
+import {
+  bothFamilies,
+  isLinkLocal,
+  LINK_LOCAL,
+  LOOPBACK,
+  MULTICAST,
+  RESERVED_IPV4,
+  UNSPECIFIED,
+} from "../../kernel/ip/special.ts";
 import { configuredRoutes } from "../configured_routes.ts";
 import { CniError, CniErrorCode, invalidField } from "../error.ts";
 import type { Decoded } from "../json.ts";
@@ -53,28 +62,17 @@ type DnsInput = Decoded<typeof dnsShape>;
 
 /** Addresses that a single pod cannot have: "this" network, loopback, multicast and reserved; unspecified, loopback, mapped, link-local, multicast. */
 const FORBIDDEN: readonly Cidr[] = [
-  ...["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8"].map((text) => parseCidr(text)),
+  ...bothFamilies(UNSPECIFIED, LOOPBACK, MULTICAST),
+  RESERVED_IPV4,
+  LINK_LOCAL[6],
   IPV4_MAPPED,
 ];
 
-/**
- * The shortest prefixes: the bridge gets an address of the subnet, so a shorter one would capture many other routes of
- * the node.
- */
+/** The shortest prefixes: with a shorter one, the bridge's address would capture many routes of the node. */
 const SHORTEST_PREFIX = { 4: 8, 6: 16 } as const;
-
-/**
- * Gateways in these prefixes need no address on the bridge: the pod sends to their MAC address, which is the node's.
- */
-const LINK_LOCAL: readonly Cidr[] = ["169.254.0.0/16", "fe80::/10"].map((text) => parseCidr(text));
 
 /** The next hops of a pod whose IPAM plugin names no gateway and whose subnet has no room for one. */
 const NEXT_HOPS = { 4: parseAddress("169.254.1.1"), 6: parseAddress("fe80::1") } as const;
-
-/** Whether an address is valid only on its link. */
-export function isLinkLocal(address: Address): boolean {
-  return LINK_LOCAL.some((prefix) => cidrContains(prefix, address));
-}
 
 /**
  * Reads an IPAM plugin's output: a result without interfaces (CNI specification, "Delegated plugins"), in any version.
@@ -188,10 +186,7 @@ function judgeAddress({ address: text, gateway: gatewayText }: IpInput, field: s
   );
 }
 
-/**
- * Returns the subnet's first address that is not the pod's, as the reference bridge does; without one, a link-local
- * address.
- */
+/** Returns the subnet's first address that is not the pod's, as the reference bridge does; else a link-local one. */
 function ownGateway(address: Cidr): Address {
   const family = cidrFamily(address);
   if (address.prefixLength > bitsOf(family) - 2) return NEXT_HOPS[family];

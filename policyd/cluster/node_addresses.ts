@@ -1,7 +1,8 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { addressPlus, bitsOf } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily, lastAddress, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { cidrFamily, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import { bothFamilies, BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
 import type { Node } from "./model.ts";
 
 /**
@@ -27,6 +28,4 @@ function addressesOfBridge(cidr: Cidr): readonly Address[] {
  * Destinations whose packets a node takes although it does not have the addresses: what a pod sends there arrives at
  * the pod's own node and nowhere else. No object states that, and the node depends on the sender.
  */
-export const LINK_DESTINATIONS: readonly Cidr[] = Object.freeze(
-  ["224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8"].map((text) => parseCidr(text)),
-);
+export const LINK_DESTINATIONS: readonly Cidr[] = Object.freeze([...bothFamilies(MULTICAST), BROADCAST, LINK_LOCAL[6]]);

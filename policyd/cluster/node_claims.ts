@@ -1,15 +1,11 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, IPV4_MAPPED, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, IPV4_MAPPED, networkAddress } from "../../kernel/ip/cidr.ts";
+import { bothFamilies, LINK_LOCAL, LOOPBACK, MULTICAST, RESERVED_IPV4, UNSPECIFIED } from "../../kernel/ip/special.ts";
 import type { Node } from "./model.ts";
 
 /** Prefixes that no node and no pod can have, since the node itself needs their addresses. */
-const RESERVED = [
-  ...["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8"].map((text) =>
-    parseCidr(text),
-  ),
-  IPV4_MAPPED,
-];
+const RESERVED = [...bothFamilies(UNSPECIFIED, LOOPBACK, LINK_LOCAL, MULTICAST), RESERVED_IPV4, IPV4_MAPPED];
 
 /** The shortest allowed prefix length: the pods of a whole cluster need less, so those of a node do. */
 const SHORTEST_PREFIX = { 4: 8, 6: 16 } as const;

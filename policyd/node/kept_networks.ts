@@ -1,12 +1,13 @@
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import { bothFamilies, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
 import type { RangeDifference } from "../cluster/joined_networks.ts";
 import { JoinedNetworks } from "../cluster/joined_networks.ts";
 import type { JudgedNode } from "../cluster/node_verdict.ts";
 
 const EVERYTHING = { 4: parseCidr("0.0.0.0/0"), 6: parseCidr("::/0") } as const;
 /** Link-local addresses, which are on the link itself, and multicast. */
-const NEVER_HIDDEN = ["169.254.0.0/16", "224.0.0.0/4", "fe80::/10", "ff00::/8"].map((text) => parseCidr(text));
+const NEVER_HIDDEN = bothFamilies(LINK_LOCAL, MULTICAST);
 
 /**
  * The networks where pods keep their own address: the cluster, link-local addresses and multicast. In a family without

@@ -1,4 +1,5 @@
-import { cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../kernel/ip/cidr.ts";
+import { LINK_LOCAL } from "../../kernel/ip/special.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { linkIdentity, parseLink } from "../../kernel/route/link.ts";
@@ -15,7 +16,6 @@ import { routeKey } from "./surroundings.ts";
 
 const SCOPE_LINK = 253;
 /** Every link has a route to this prefix. */
-const LINK_LOCAL = parseCidr("fe80::/10");
 
 /**
  * Whether a notification may mean that routes differ from the desired state. Most notifications are about pods that
@@ -122,5 +122,5 @@ function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addre
 function isRelevantRoute(message: ReceivedMessage): boolean {
   const route = parseRouteOrDiscard(message)?.route;
   if (route === undefined || (route.table !== MAIN_TABLE && route.table !== PODS_TABLE)) return false;
-  return route.destination === undefined || !cidrContains(LINK_LOCAL, route.destination.address);
+  return route.destination === undefined || !cidrContains(LINK_LOCAL[6], route.destination.address);
 }

@@ -1,8 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import { cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../kernel/ip/cidr.ts";
+import { isLoopback } from "../../kernel/ip/special.ts";
 import type { NodePortAddresses } from "./compile/context.ts";
-
-const LOOPBACK = ["127.0.0.0/8", "::1/128"].map((text) => parseCidr(text));
 
 /**
  * Returns whether an address of the node serves NodePorts (NODE-04, NODE-05).
@@ -11,7 +10,7 @@ const LOOPBACK = ["127.0.0.0/8", "::1/128"].map((text) => parseCidr(text));
  * @param primary the addresses that "primary" stands for
  */
 export function servesNodePorts(address: Address, configured: NodePortAddresses, primary: readonly Address[]): boolean {
-  if (LOOPBACK.some((cidr) => cidrContains(cidr, address))) return false;
+  if (isLoopback(address)) return false;
   if (configured.length === 0) return true;
   return configured.some((entry) => (entry === "primary" ? primary.includes(address) : cidrContains(entry, address)));
 }

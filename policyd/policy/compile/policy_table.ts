@@ -15,7 +15,7 @@ import {
   oneOf,
   rule,
 } from "../../../kernel/nftables/statement.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import { brakeHooks, crowdingChains, CrowdingReason, crowdingSets, limitHooks } from "./crowding.ts";
 import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/family_words.ts";
@@ -57,7 +57,6 @@ export const PolicyDropReason = {
   ...CrowdingReason,
 } as const satisfies Readonly<Record<string, string>>;
 
-const LINK_LOCAL = parseCidr("fe80::/10");
 /** A packet with any other hop limit has passed a router (RFC 4861 section 7.1). */
 const ND_HOP_LIMIT = 255;
 
@@ -156,7 +155,7 @@ const neighbours: readonly Rule[] = [
   ),
 ];
 
-const linkLocal = dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LINK_LOCAL));
+const linkLocal = dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LINK_LOCAL[6]));
 
 /** After connection tracking (-200) and before destination NAT (-100). */
 const RESET_PRIORITY = -150;

@@ -2,7 +2,7 @@ import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { isLoopback } from "../../../kernel/ip/loopback.ts";
+import { isLoopback } from "../../../kernel/ip/special.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { NoticeSink } from "../../events/notice.ts";

@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { isLoopback } from "../../../kernel/ip/loopback.ts";
+import { isLoopback } from "../../../kernel/ip/special.ts";
 import { groupHasNode, groupHasPod } from "../compile/groups.ts";
 import type { FlowView, JudgedFlow } from "../compile/judge.ts";
 import { judgeProfile } from "../compile/judge.ts";

@@ -1,5 +1,5 @@
 import type { Chain } from "../../../kernel/nftables/object.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { LOOPBACK } from "../../../kernel/ip/special.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
 import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import {
@@ -114,7 +114,7 @@ function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
 }
 
 function outside(field: "ip saddr" | "ip daddr" | "ct original ip daddr"): readonly Match[] {
-  return [inPrefix(field, parseCidr("127.0.0.0/8")), not(equals("iifname", "lo"))];
+  return [inPrefix(field, LOOPBACK[4]), not(equals("iifname", "lo"))];
 }
 
 function toUnserved(hook: "input" | "forward" | "output"): readonly Rule[] {

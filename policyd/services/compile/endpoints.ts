@@ -1,7 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
 import type { Endpoint, EndpointSlice, Protocol, Service, ServicePort } from "../../cluster/model.ts";
 import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
@@ -35,22 +36,10 @@ export interface PortEndpoints {
   readonly ignored: readonly Address[];
 }
 
-/** Addresses that no host on a network has: loopback, link-local, multicast, unspecified (RFC 6890). */
-const SPECIAL: readonly Cidr[] = [
-  "127.0.0.0/8",
-  "169.254.0.0/16",
-  "224.0.0.0/4",
-  "0.0.0.0/8",
-  "255.255.255.255/32",
-  "::/128",
-  "::1/128",
-  "fe80::/10",
-  "ff00::/8",
-].map((text) => parseCidr(text));
-
+/** Addresses that no host on a network has. */
 const SPECIAL_OF: Readonly<Record<RuleFamily, readonly Cidr[]>> = {
-  4: SPECIAL.filter((cidr) => cidrFamily(cidr) === 4),
-  6: SPECIAL.filter((cidr) => cidrFamily(cidr) === 6),
+  4: [LOOPBACK[4], LINK_LOCAL[4], MULTICAST[4], UNSPECIFIED[4], BROADCAST],
+  6: [LOOPBACK[6], LINK_LOCAL[6], MULTICAST[6], UNSPECIFIED[6]],
 };
 
 /** Returns whether an address can be neither an endpoint's nor a frontend's. */

@@ -10,9 +10,9 @@ import { ADDRESS_SETS, PROTECTED_SOCKETS } from "./frontend_sets.ts";
 import { FAMILIES } from "./frontend_space.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
+import { LOOPBACK } from "../../../kernel/ip/special.ts";
 
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
-const LOOPBACK = { 4: rangeOf(parseCidr("127.0.0.0/8")), 6: rangeOf(parseCidr("::1/128")) } as const;
 
 /** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
 export function localPodElements(addresses: readonly Address[]): readonly Claim[] {
@@ -50,8 +50,8 @@ export function nodePortElements(configured: NodePortAddresses, primary: readonl
     entry === "primary" ? primary.map((address) => hostCidr(address)) : [entry],
   );
   return FAMILIES.flatMap((family) =>
-    withoutRanges(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), [LOOPBACK[family]]).map((range) =>
-      claim(`${ADDRESS_SETS.nodePorts}${family}`, [range]),
+    withoutRanges(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), [rangeOf(LOOPBACK[family])]).map(
+      (range) => claim(`${ADDRESS_SETS.nodePorts}${family}`, [range]),
     ),
   );
 }

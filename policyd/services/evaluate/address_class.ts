@@ -1,20 +1,25 @@
+import ipaddr from "ipaddr.js";
 import type { Address } from "../../../kernel/ip/address.ts";
-import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { addressToBytes } from "../../../kernel/ip/address.ts";
 
 /** Kinds of addresses that no single machine of the network has. */
 export type AddressClass = "loopback" | "link-local" | "multicast" | "unspecified" | "broadcast";
 
-const CLASSES = (
-  [
-    ["loopback", "127.0.0.0/8", "::1/128"],
-    ["link-local", "169.254.0.0/16", "fe80::/10"],
-    ["multicast", "224.0.0.0/4", "ff00::/8"],
-    ["unspecified", "0.0.0.0/8", "::/128"],
-    ["broadcast", "255.255.255.255/32"],
-  ] as const
-).map(([name, ...networks]) => ({ name, networks: networks.map((network) => parseCidr(network)) }));
+/** Our names for the ranges of ipaddr.js. All its other ranges are addresses that a machine may have. */
+const CLASSES: Readonly<Partial<Record<string, AddressClass>>> = {
+  loopback: "loopback",
+  linkLocal: "link-local",
+  multicast: "multicast",
+  unspecified: "unspecified",
+  broadcast: "broadcast",
+};
 
-/** Returns the kind of a special address; undefined for all others (RFC 6890). */
+/**
+ * Returns the kind of a special address; undefined for all others (RFC 6890).
+ *
+ * The classification is ipaddr.js's, so that it is independent of the prefixes in kernel/ip/special.ts, from which the
+ * compiler makes rules. Its parser is not used: it accepts more texts than Kubernetes does.
+ */
 export function specialClass(address: Address): AddressClass | undefined {
-  return CLASSES.find(({ networks }) => networks.some((network) => cidrContains(network, address)))?.name;
+  return CLASSES[ipaddr.fromByteArray([...addressToBytes(address)]).range()];
 }

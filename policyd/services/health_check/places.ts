@@ -1,6 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { NodePortAddresses } from "../compile/context.ts";
 import type { RuleFamily } from "../compile/frontend_space.ts";
 import { servesNodePorts } from "../node_port_addresses.ts";
@@ -14,8 +15,6 @@ export interface Place {
 }
 
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
-/** Listening at these addresses needs the name of the link as well. */
-const LINK_LOCAL = parseCidr("fe80::/10");
 
 /**
  * Returns the addresses at which the node answers health checks: all, or those of its own that serve NodePorts.
@@ -31,7 +30,8 @@ export function answeringAddresses(
 ): readonly Address[] {
   if (configured.length === 0) return ANY;
   return [...new Set(present)].filter(
-    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL, address),
+    // Listening at a link-local address of IPv6 needs the name of the link as well.
+    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL[6], address),
   );
 }
 

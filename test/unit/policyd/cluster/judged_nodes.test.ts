@@ -127,7 +127,7 @@ describe("policyd/cluster/judged_nodes", () => {
     ["fc00::/15", /larger than a \/16/],
     ["127.0.1.0/24", /overlaps 127\.0\.0\.0\/8/],
     ["169.0.0.0/8", /overlaps 169\.254\.0\.0\/16/],
-    ["224.1.0.0/24", /overlaps 224\.0\.0\.0\/3/],
+    ["224.1.0.0/24", /overlaps 224\.0\.0\.0\/4/],
     ["fe80::/64", /overlaps fe80::\/10/],
     ["::/64", /overlaps/],
     ["192.0.2.0/28", /has the address 192\.0\.2\.1 of Node a/],

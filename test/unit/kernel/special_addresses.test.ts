@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { addressFromBytes, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { bothFamilies, BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
+import { specialClass } from "../../../policyd/services/evaluate/address_class.ts";
+
+const PREFIXES: readonly (readonly [string, readonly Cidr[]])[] = [
+  ["loopback", bothFamilies(LOOPBACK)],
+  ["link-local", bothFamilies(LINK_LOCAL)],
+  ["multicast", bothFamilies(MULTICAST)],
+  ["unspecified", bothFamilies(UNSPECIFIED)],
+  ["broadcast", [BROADCAST]],
+];
+
+function classByPrefixes(address: Address): string | undefined {
+  return PREFIXES.find(([, cidrs]) => cidrs.some((cidr) => cidrContains(cidr, address)))?.[0];
+}
+
+describe("kernel/ip/special: the special addresses of RFC 6890", () => {
+  for (const [name, cidrs] of PREFIXES) {
+    for (const cidr of cidrs) {
+      it(`${formatCidr(cidr)} ends where ipaddr.js ends ${name} addresses`, () => {
+        const [first, last] = [networkAddress(cidr), lastAddress(cidr)];
+        const around = [addressPlus(first, -1n), first, last, addressPlus(last, 1n)];
+        for (const address of around) {
+          if (address !== undefined)
+            assert.equal(specialClass(address), classByPrefixes(address), formatAddress(address));
+        }
+        assert.deepEqual([specialClass(first), specialClass(last)], [name, name]);
+      });
+    }
+  }
+
+  it("random addresses of both families have the class that ipaddr.js gives them", () => {
+    const bytes = fc.oneof(
+      fc.uint8Array({ minLength: 4, maxLength: 4 }),
+      fc.uint8Array({ minLength: 16, maxLength: 16 }),
+    );
+    fc.assert(
+      fc.property(bytes, (some) => {
+        const address = addressFromBytes(some);
+        assert.equal(specialClass(address), classByPrefixes(address), formatAddress(address));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
