@@ -109,8 +109,8 @@ function run(node: LabNamespace, face: Face, { verb, environment, stdin }: Mutat
 }
 
 /**
- * Attaches and detaches a pod once. That leaves what all pods share and no DEL takes back, such as settings of the node,
- * so the test does not attribute it to a later call.
+ * Attaches and detaches a pod once. That leaves what all pods share and no DEL takes back, such as settings of the
+ * node, so the test does not attribute it to a later call.
  */
 function attachOnce(wired: WiredNode, pod: LabPod, { links }: State): void {
   const environment = { CNI_CONTAINERID: "first", CNI_IFNAME: "eth0", CNI_NETNS: pod.path };

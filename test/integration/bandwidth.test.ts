@@ -99,9 +99,9 @@ describe("bandwidth of pods", function () {
    * Measures which share of the rate arrives at the receiver of a limited stream.
    *
    * The function asserts throughout that the rate is not exceeded, because that holds whatever the machine does. The
-   * rate is reached only while the sender keeps the bucket busy and the kernel has a processor to empty it: a guest that
-   * stood still for longer than the burst has lost what it could have sent. So the function repeats a measurement in
-   * which less arrived.
+   * rate is reached only while the sender keeps the bucket busy and the kernel has a processor to empty it: a guest
+   * that stood still for longer than the burst has lost what it could have sent. So the function repeats a measurement
+   * in which less arrived.
    */
   async function measure(
     rate: number,

@@ -60,11 +60,11 @@ describe("DEL", function () {
       ["a range of another type", 7, ipam({ ranges: { subnet: "10.244.1.0/24" } })],
       ["a plugin type that is a path", 7, just({ type: "../drawbridge" })],
       ["dns of another type", 7, just({ dns: [] })],
-      ["CNI_ARGS that are none", 4, just({}), { arguments: "garbage" }],
-      ["an address of no range", 103, just({}), { arguments: "IP=10.99.0.1" }],
+      ["malformed CNI_ARGS", 4, just({}), { arguments: "garbage" }],
+      ["an address outside the ranges", 103, just({}), { arguments: "IP=10.99.0.1" }],
     ];
     for (const [name, code, overrides, options] of refused) {
-      it(`over ${name} succeeds, and takes away what an earlier configuration made`, () => {
+      it(`DEL with ${name} succeeds, and removes what an ADD with an earlier configuration made`, () => {
         const pod = lab.pod("a");
         const outcome = add(wired, pod, overrides(), options);
         assert.deepEqual([outcome.exitCode, outcome.error?.code], [1, code], outcome.stdout);
@@ -76,7 +76,7 @@ describe("DEL", function () {
       });
     }
 
-    it("as drawbridge-ipam succeeds too, and gives the addresses back", () => {
+    it("DEL as drawbridge-ipam succeeds too, and releases the addresses", () => {
       const pod = lab.pod("a");
       const executable = pluginAs("drawbridge-ipam", lab.scratch);
       const bad = { ...ipam({ routes: "10.0.0.0/8" })(), mtu: "x" };
@@ -89,7 +89,7 @@ describe("DEL", function () {
       assert.deepEqual(nodeState(wired.node), nothingHeld);
     });
 
-    it("B5: over an existing eth0 leaves that eth0, however often it is called", () => {
+    it("B5: DEL leaves the foreign eth0 over which the ADD was refused, however often it is called", () => {
       const pod = lab.pod("a");
       podResult(add(wired, lab.pod("other")));
       const held = nodeState(wired.node);
@@ -102,7 +102,7 @@ describe("DEL", function () {
     });
   });
 
-  it("releases the addresses where the ADD took them when dataDir has changed since", () => {
+  it("DEL releases the addresses in the dataDir of the ADD when dataDir has changed since", () => {
     const pod = lab.pod("a");
     podResult(add(wired, pod));
     assert.equal(nodeState(wired.node).reservations.length, 2);
@@ -112,7 +112,7 @@ describe("DEL", function () {
     assert.equal(existsSync(elsewhere), false);
   });
 
-  it("forgets the neighbour entries on the bridge of the ADD when bridge has changed since", () => {
+  it("DEL removes the neighbour entries on the bridge of the ADD when bridge has changed since", () => {
     const [pod, other] = [lab.pod("a"), lab.pod("b")];
     podResult(add(wired, pod, { bridge: "br-old" }));
     // Without a daemon no packet would reach a pod on a second bridge with the same addresses.
@@ -125,7 +125,7 @@ describe("DEL", function () {
     assert.deepEqual(nodeState(wired.node, "br-new").neighbours, before);
   });
 
-  it("forgets the neighbour entries also when the record is lost", () => {
+  it("DEL removes the neighbour entries also when the attachment record is lost", () => {
     const pod = lab.pod("a");
     podResult(add(wired, pod));
     assert.equal(nodeState(wired.node).neighbours.length, 2);
@@ -135,7 +135,7 @@ describe("DEL", function () {
     assert.deepEqual(linksOf(pod), ["lo"]);
   });
 
-  it("of an old record leaves the entries of the pod that has its addresses by now", () => {
+  it("DEL by an old record leaves the entries of the pod that has the record's addresses by now", () => {
     const [pod, heir] = [lab.pod("a"), lab.pod("b")];
     podResult(add(wired, pod));
     const records = `${wired.node.runDir}/attachments/drawbridge`;
@@ -153,7 +153,7 @@ describe("DEL", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("removes the interface another plugin made for a reservation, and forgets its neighbour entry", () => {
+  it("DEL removes the interface that another plugin made for a reservation, and its neighbour entry", () => {
     const pod = lab.pod("a");
     podResult(add(wired, lab.pod("other")));
     const held = nodeState(wired.node);

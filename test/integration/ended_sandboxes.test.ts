@@ -21,7 +21,7 @@ import { nodeState } from "./kernel_state.ts";
 const HOST_PORT = 7000;
 const QUARTER = 900;
 
-/** The keepers of the rules, and whether a plugin server carries out the calls. */
+/** The modes: the plugin or the daemon keeps the rules, and a plugin server carries out the calls or not. */
 const modes = [
   { title: "the plugin by itself", hasDaemon: false, isServed: false },
   { title: "the plugin server by itself", hasDaemon: false, isServed: true },
@@ -78,8 +78,8 @@ for (const { title, hasDaemon, isServed } of modes) {
     const isThere = (link: string): boolean => wired.node.links().some(({ name }) => name === link);
 
     /**
-     * The network namespace ends, and with it the link, as when a node's pods are killed and no DEL comes. A pod that listens would keep its
-     * namespace.
+     * Ends the pod's network namespace, and with it the link, as when a node's pods are killed and no DEL comes. A pod
+     * that listens would keep its namespace.
      */
     const end = async (pod: LabPod): Promise<void> => {
       const [link = ""] = nodeState(wired.node).podLinks;
@@ -92,7 +92,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       assert.ok(error?.msg.includes(`held by default/${by}`), error?.msg);
     };
 
-    /** Sets the marks of ended sandboxes back by a quarter of an hour. */
+    /** Sets the marks of ended sandboxes back by a quarter of an hour. @returns the number of marks */
     const passTime = (): number => {
       const directory = `${wired.node.runDir}/ended/drawbridge`;
       const names = readdirSync(directory);
@@ -103,7 +103,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       return names.length;
     };
 
-    it("ENDED-01: its host port is refused while the link is there, and the next pod has it when the namespace has ended", async () => {
+    it("ENDED-01: a sandbox's host port is refused while its link is there, and the next pod gets it once the namespace has ended", async () => {
       const [gone, next] = [lab.pod("gone"), lab.pod("next")];
       podResult(attach(gone));
       assertHeld(attach(next), "gone");
@@ -115,13 +115,13 @@ for (const { title, hasDaemon, isServed } of modes) {
       await policyd?.kill();
       await policyd?.start();
       assert.deepEqual(await reached(), ["next", "next"]);
-      // A DEL that comes late takes nothing of the next.
+      // A late DEL takes nothing from the next pod.
       assert.equal(del(wired, gone, policyd?.overrides, { netns: "", ...executable }).exitCode, 0);
       assert.deepEqual(await reached(), ["next", "next"]);
       assert.equal(nodeState(wired.node).records.length, 1);
     });
 
-    it("ENDED-02: a Pod's second sandbox has its host ports, though the first one's link is still there", async () => {
+    it("ENDED-02: a Pod's second sandbox gets the Pod's host ports, though the first sandbox's link is still there", async () => {
       const [first, second] = [lab.pod("first"), lab.pod("second")];
       const asFirst = { arguments: "K8S_POD_NAME=first;K8S_POD_UID=uid-first" };
       serve(first);
@@ -136,7 +136,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       assert.deepEqual(await reached(), ["second", "second"]);
     });
 
-    it("ENDED-02: a Pod of the same name has the host ports of an earlier one whose link is gone", async () => {
+    it("ENDED-02: a Pod gets the host ports of an earlier Pod of the same name whose link is gone", async () => {
       const [old, heir] = [lab.pod("old"), lab.pod("heir")];
       serve(old);
       const [link = ""] = nodeState(wired.node).podLinks;
@@ -147,7 +147,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       assert.deepEqual(await reached(), ["heir", "heir"]);
     });
 
-    it("ENDED-03: after a quarter of an hour the next ADD releases its addresses and removes its record, and not before", async () => {
+    it("ENDED-03: an ADD removes an ended sandbox's addresses and record a quarter of an hour after its end, and not before", async () => {
       const [gone, next] = [lab.pod("gone"), lab.pod("next")];
       podResult(attach(gone));
       await end(gone);
@@ -165,7 +165,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       assert.deepEqual(await reached(), ["next", "next"]);
     });
 
-    it("ENDED-03: a marked pod whose link is there again, or was never gone, keeps all it has", async () => {
+    it("ENDED-03: a marked pod whose link is there again, or was never gone, keeps its record and addresses", async () => {
       const [first, second] = [lab.pod("first"), lab.pod("second")];
       serve(first);
       serve(second, everything, { arguments: "K8S_POD_NAME=first;K8S_POD_UID=uid-first" });
@@ -200,7 +200,7 @@ for (const { title, hasDaemon, isServed } of modes) {
         assert.doesNotMatch(wired.node.exec("nft", ["list", "ruleset"]), /default\/gone/);
       });
 
-      it("ENDED-03: after a quarter of an hour the daemon forgets it, also without an ADD", async () => {
+      it("ENDED-03: the daemon removes an ended sandbox's elements after a quarter of an hour, also without an ADD", async () => {
         const gone = lab.pod("gone");
         const [address] = addressesIn(attach(gone));
         assert.ok(address !== undefined);

@@ -42,7 +42,7 @@ describe("a /24 filled to the last address", () => {
     assert.equal(nodeState(wired.node).podLinks.length, 253);
   });
 
-  it("the 254th fails within 100 ms, names the range and leaves nothing", () => {
+  it("the 254th ADD fails within 100 ms, names the range and leaves nothing", () => {
     const held = nodeState(wired.node);
     const extra = lab.pod("extra");
     const outcomes = Array.from({ length: 5 }, () => add(wired, extra));
@@ -56,7 +56,7 @@ describe("a /24 filled to the last address", () => {
     assert.deepEqual(nodeState(wired.node), held);
   });
 
-  it("a released address is the one the next ADD gets", () => {
+  it("the next ADD gets the address that a DEL has released", () => {
     const gone = pods[100];
     assert.ok(gone !== undefined);
     assert.equal(del(wired, gone).exitCode, 0);
@@ -68,7 +68,7 @@ describe("a /24 filled to the last address", () => {
     assert.equal(nodeState(wired.node).reservations.filter((name) => name.startsWith("10.")).length, 253);
   });
 
-  it("I5: in a range with room, a released address is the last to come back", () => {
+  it("I5: in a range with free addresses, a released address is given out again after all others", () => {
     const ipam = { type: "host-local", dataDir: wired.node.dataDir, ranges: [[{ subnet: "10.9.0.0/28" }]] };
     const pod = lab.pod("rr");
     const overrides = { name: "round-robin", bridge: "cni1", ipam };

@@ -53,7 +53,7 @@ describe("the ledger of flows, with packets", function () {
     ];
   }
 
-  /** Begins connections: a datagram from a socket of its own for each. */
+  /** Begins connections: sends a datagram for each, from a socket of its own. */
   function begin(from: LabNamespace, to: Address, port: number, count: number): void {
     for (let i = 0; i < count; i++) {
       const socket = ProbeSocket.open(from, familyOf(to), SocketType.DATAGRAM);
@@ -74,7 +74,7 @@ describe("the ledger of flows, with packets", function () {
     return policyd.socket;
   }
 
-  /** Waits until the rows at one port are so, and returns them. */
+  /** Waits until the rows at one port satisfy a condition, and returns them. */
   async function rowsWhen(port: number, isSo: (rows: readonly FlowRow[]) => boolean): Promise<readonly FlowRow[]> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
     for (;;) {
@@ -102,21 +102,21 @@ describe("the ledger of flows, with packets", function () {
   const textOf = ({ from, to, observedAt, verdict }: FlowRow): string =>
     `${endText(from)} > ${endText(to)} ${verdict} at ${observedAt}`;
 
-  it("FLOW-01: every connection of a node's pods counts once on each of their nodes, in both families, with its bytes when it ends", async () => {
+  it("FLOW-01: the node of each end counts a connection between pods once, in both families, with its bytes when it ends", async () => {
     const [a, far] = [lab.place("x/a"), lab.place("y/far")];
     for (const family of [4, 6] as const) begin(a.namespace, far.addresses[family], 5001, 5);
     const rows = await rowsWhen(5001, (found) => found.length === 2 && found.every(({ count }) => count === 10));
     assert.deepEqual(rows.map(textOf).toSorted(), ["x/a > y/far allowed at from", "x/a > y/far allowed at to"]);
     for (const name of NODE_NAMES) deleteAll(name, 5001);
     const ended = await rowsWhen(5001, (found) => found.every(({ open }) => open === 0));
-    // Header, datagram and, where it comes, the error of a port at which nobody listens.
+    // A flow has at least header and datagram. An error from the port, at which nobody listens, may be added.
     const least = 5 * (20 + 8 + PAYLOAD.length) + 5 * (40 + 8 + PAYLOAD.length);
     for (const { bytes } of ended) assert.ok(bytes >= least && bytes % 2 === 0, `${bytes} of ${least}`);
     const [merged, ...more] = mergedRows(ended);
     assert.deepEqual([merged?.count, more.length], [10, 0]);
   });
 
-  it("FLOW-07: addresses outside are one end, as the smallest prefix that holds them", async () => {
+  it("FLOW-07: addresses outside the cluster are one end of a row, as the smallest prefix that contains them", async () => {
     const [db, outside, stranger] = [lab.place("x/db"), lab.place("outside"), lab.place("stranger")];
     begin(db.namespace, outside.addresses[4], 5002, 1);
     begin(db.namespace, stranger.addresses[4], 5002, 2);
@@ -124,7 +124,7 @@ describe("the ledger of flows, with packets", function () {
     assert.equal(row && textOf(row), "x/db > 203.0.113.0/28 allowed at from");
   });
 
-  it("FLOW-05: what policies drop, or would drop, is a row with the policy and the nearest rule", async () => {
+  it("FLOW-05: a flow that policies drop, or would drop, is a row with the policy and the nearest rule", async () => {
     const policy = (name: string, annotations: object): object => ({
       apiVersion: "networking.k8s.io/v1",
       kind: "NetworkPolicy",
@@ -185,7 +185,7 @@ describe("the ledger of flows, with packets", function () {
     assert.deepEqual(await rowsWhen(5007, () => true), []);
   });
 
-  it("FLOW-04: a daemon that is killed and started goes on counting, and a torn file costs only its rows", async () => {
+  it("FLOW-04: a daemon that is killed and started again continues to count, and a torn file loses only its own rows", async () => {
     const [a, db] = [lab.place("x/a"), lab.place("x/db")];
     begin(a.namespace, db.addresses[4], 5005, 3);
     await rowsWhen(5005, (found) => found[0]?.count === 3);
@@ -202,12 +202,12 @@ describe("the ledger of flows, with packets", function () {
     begin(a.namespace, db.addresses[4], 5005, 2);
     const [row, ...more] = await rowsWhen(5005, (found) => found[0]?.count === 5);
     assert.deepEqual([row && textOf(row), row?.open, more], ["x/a > x/db allowed at from", 5, []]);
-    // It exists, so it is a row again.
+    // The connection still exists, so it is a row again.
     const [found] = await rowsWhen(5006, (rows) => rows.length > 0);
     assert.deepEqual([found?.count, found?.open], [1, 1]);
   });
 
-  it("FLOW-06: without flowLedger nothing is counted or written, a request says so, and accounting is as it was before", async () => {
+  it("FLOW-06: without flowLedger the answer to a request says that it is off, and the daemon sets accounting back", async () => {
     const { node } = lab.wired("node1");
     assert.equal(node.readSysctl(ACCOUNTING), "1");
     await lab.restart("node1", () => {}, { dropLog: true, flowLedger: false });

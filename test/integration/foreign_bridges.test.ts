@@ -24,7 +24,7 @@ const NODE = JSON.stringify({
   spec: { podCIDRs: ["10.244.1.0/24", "fd00:244:1::/64"] },
 });
 
-/** The kernel waits for up to 0.8 s before it answers for another (proxy_delay). */
+/** How long a probe waits: the kernel delays its answers as a proxy by up to 0.8 s (proxy_delay). */
 const PATIENCE = 3000;
 
 describe("a node with pods of another network plugin", function () {
@@ -51,7 +51,7 @@ describe("a node with pods of another network plugin", function () {
     lab?.destroy();
   });
 
-  /** Attaches a pod by the plugin that was there before. */
+  /** Attaches a pod with the plugin that was on the node before ours. */
   function old(plugin: FormerPlugin, name: string, number: number): LabPod {
     const pod = lab.pod(name);
     plugin.attach(wired, pod, number);
@@ -65,7 +65,7 @@ describe("a node with pods of another network plugin", function () {
     return pod;
   }
 
-  /** Which of the ways do not get through, in both families and both directions, as `old-new 4`. */
+  /** Returns the ways on which no packet gets through, in both families, as `old to ours, IPv4`. */
   async function broken(
     ways: readonly (readonly [from: LabNamespace, to: LabNamespace | readonly Address[]])[],
     timeoutMilliseconds = PATIENCE,
@@ -83,7 +83,7 @@ describe("a node with pods of another network plugin", function () {
     return results.filter(({ reached }) => !reached).map(({ flow }) => flow.name);
   }
 
-  /** Every way between pods of both plugins, their node, another node and the outside. */
+  /** Returns the broken ways between pods of both plugins, their node, another node and the outside. */
   async function brokenWays(before: LabPod, ours: LabPod): Promise<readonly string[]> {
     const { node2, router } = nodes;
     return await broken([
@@ -111,7 +111,7 @@ describe("a node with pods of another network plugin", function () {
         setBridgeNetfilter(wired.node, isFiltered);
         const [before, after] = [old(plugin, "old", 2), old(plugin, "old2", 3)];
         if (plugin.bridge !== undefined) {
-          // Without the daemon the older route to the pod CIDR leads to the other bridge, and the ADD sees it.
+          // Without the daemon the older route to the pod CIDR leads to the other bridge, and the ADD reports it.
           const { error } = add(wired, lab.pod("lost"), { bridge: OURS });
           assert.match(error?.msg ?? "", /sends packets for 2 pod addresses/);
         }
@@ -158,7 +158,7 @@ describe("a node with pods of another network plugin", function () {
       });
     }
 
-    it(`FOREIGN-04: no pod of ours gets an address that a pod of ${name} has`, async () => {
+    it(`FOREIGN-04: our pods do not get addresses that pods of ${name} have`, async () => {
       const plugin = formerPlugins(peers)[index] ?? assert.fail();
       const olds = [2, 3, 4].map((number) => old(plugin, `old${number}`, number));
       const taken = new Set(olds.flatMap(addressesIn));
@@ -175,7 +175,7 @@ describe("a node with pods of another network plugin", function () {
     });
   }
 
-  it("FOREIGN-05: a node reaches a former plugin's pod by a Service once its Pod says the address, and was cut off before", async () => {
+  it("FOREIGN-05: a node reaches a former plugin's pod by a Service once the Pod object has the address, and not before", async () => {
     const plugin = formerPlugins(peers)[0] ?? assert.fail();
     const before = old(plugin, "old", 2);
     const [backend] = addressesIn(before);
@@ -224,7 +224,7 @@ describe("a node with pods of another network plugin", function () {
     for (let left = 20; !(await isReached()); left--) assert.ok(left > 0, "with its Pod");
   });
 
-  it("FOREIGN-02: a bridge with pods of another plugin is not taken over until they are gone, and their network stays", async () => {
+  it("FOREIGN-02: the daemon takes over a bridge with pods of another plugin only when they are gone, and leaves their network until then", async () => {
     const plugin = formerPlugins(peers)[0] ?? assert.fail();
     const before = old(plugin, "old", 2);
     const ways = [
@@ -243,7 +243,7 @@ describe("a node with pods of another network plugin", function () {
     assert.match(body, /^\[-\]bridge: /m);
     assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
     assert.deepEqual(await broken(ways), []);
-    // The plugin that the bridge belongs to may have set it so.
+    // The plugin that owns the bridge may have set this.
     wired.node.writeSysctl("net/ipv6/conf/cni0/accept_ra", "2");
     const refused = add(wired, lab.pod("refused"), policyd.overridesWith({ wait: "2s" }));
     assert.match(refused.error?.msg ?? "", /not of Drawbridge/);
@@ -263,11 +263,11 @@ describe("a node with pods of another network plugin", function () {
     );
   });
 
-  it("FOREIGN-02: on a bridge under our rules a port of others is reported only, after a restart too, where it would be cut off", async () => {
+  it("FOREIGN-02: on a bridge under our rules, which cut off a foreign port, the daemon only reports the port, also after a restart", async () => {
     await policyd.start();
     const plugin = formerPlugins(peers)[0] ?? assert.fail();
     const late = old(plugin, "late", 2);
-    assert.notDeepEqual(await broken([[wired.node, late]], 400), [], "our rules do cut off what they do not know");
+    assert.notDeepEqual(await broken([[wired.node, late]], 400), [], "our rules cut off a port that they do not know");
     await policyd.kill();
     for (const withPods of [false, true]) {
       if (withPods) attach("ours", "cni0");
@@ -286,7 +286,7 @@ function isList(to: LabNamespace | readonly Address[]): to is readonly Address[]
   return Array.isArray(to);
 }
 
-/** The global addresses of a pod's interface. */
+/** Returns the global addresses of a pod's interface. */
 function addressesIn(pod: LabNamespace): readonly Address[] {
   const text = pod.exec("ip", ["-o", "address", "show", "dev", "eth0", "scope", "global"]);
   return [...text.matchAll(/inet6? (\S+)\//g)].map(([, address = ""]) => parseAddress(address));
@@ -298,7 +298,7 @@ function textOf(address: Address): string {
     : `::${(address & 0xffffn).toString(16)}`;
 }
 
-/** Our routes to single pods, and our proxies. */
+/** Returns our routes to single pods, and our proxy entries. */
 function entriesOf(node: LabNamespace): readonly string[] {
   return [
     ["-4", "route", "show"],

@@ -30,9 +30,9 @@ describe("an IPAM plugin of others", function () {
   });
   afterEach(() => lab?.destroy());
 
-  it("P16: is called with exactly the environment and the text of the call, for ADD, CHECK and DEL, and gives the pod its addresses", () => {
+  it("P16: the IPAM plugin gets exactly the environment and the text of each ADD, CHECK and DEL, and gives the pod its addresses", () => {
     const pod = lab.pod("exact");
-    // No JSON of ours would be written like this: spaces, a number beyond 2^53, a key that nobody knows.
+    // We do not write JSON like this: with spaces, a number beyond 2^53 and an unknown key.
     const text = JSON.stringify(configurationOf(wired, node.changes())).replace(
       /}$/,
       ', "x-unknown" : {"id": 12345678901234567890123, "f": 1.0e2 } }',
@@ -79,7 +79,7 @@ describe("an IPAM plugin of others", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("P16: through the plugin server it gets the caller's environment, not the server's, and no descriptor of its", () => {
+  it("P16: through the plugin server the IPAM plugin gets the caller's environment, and no descriptor of the server", () => {
     const served = new ServedPlugin(lab);
     served.warm();
     const { pid } = served.server;
@@ -131,7 +131,7 @@ describe("an IPAM plugin of others", function () {
     ],
   ];
   for (const [what, ips, routes, bridge] of reachable) {
-    it(`IPAM-01: a pod with ${what} reaches the node and another pod, and they it`, async () => {
+    it(`IPAM-01: a pod with ${what} reaches the node and another pod, and both reach the pod`, async () => {
       const [pod, other] = [lab.pod("given"), lab.pod("other")];
       ipam.gives({ cniVersion: "1.0.0", ips });
       const { exitCode, stdout } = node.attach(pod);
@@ -139,7 +139,7 @@ describe("an IPAM plugin of others", function () {
       assert.deepEqual([...node.hostRoutes].sort(), [...routes].sort());
       const global = addressesOf(wired.node, "cni0");
       assert.deepEqual([...global].sort(), [...bridge].sort());
-      // A pod of another network on the same bridge, with addresses of host-local.
+      // The other pod is in another network on the same bridge, with addresses of host-local.
       assert.equal(add(wired, other, { name: "other" }).exitCode, 0);
       const [four, six] = wired.addresses.map(formatAddress);
       await node.assertReached([
@@ -161,7 +161,7 @@ describe("an IPAM plugin of others", function () {
     });
   }
 
-  it("P16: an ADD that fails after the plugin's ADD has its DEL called; one that fails before does not call it", () => {
+  it("P16: an ADD that fails after the IPAM plugin's ADD calls the plugin's DEL, and one that fails before does not", () => {
     const pod = lab.pod("fails");
     const late: readonly (readonly [Configuration, unknown, string])[] = [
       [{ mtu: 1000 }, BOTH, "IPv6 needs 1280"],

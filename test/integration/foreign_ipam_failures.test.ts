@@ -16,10 +16,10 @@ import { ServedPlugin } from "../support/served_plugin.ts";
 import { addressesOf, nodeState, nothingHeld } from "./kernel_state.ts";
 import { rawCall } from "./raw_call.ts";
 
-/** Has the fake leave a process that outlives it, with all its descriptors but standard error. */
+/** A script with which the fake leaves a process that outlives it, with all its descriptors except standard error. */
 const BACKGROUND = "sleep 60 2>/dev/null &\n echo $! > $d/background.new; mv $d/background.new $d/background";
 
-/** Makes the fake last, without holding our standard error open. */
+/** A script with which the fake takes a second, without holding our standard error open. */
 const SLOW = "exec 2>/dev/null; sleep 1";
 
 describe("an IPAM plugin of others that fails", function () {
@@ -39,7 +39,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
   afterEach(() => lab?.destroy());
 
-  it("P16: its error is passed on with code, message and details, and its DEL called", () => {
+  it("P16: ADD passes on the IPAM plugin's error with code, message and details, and calls the plugin's DEL", () => {
     const pod = lab.pod("refused");
     ipam.fails("ADD", { cniVersion: "1.0.0", code: 110, msg: "no address left in pool", details: "pool b" });
     const { exitCode, error } = node.attach(pod);
@@ -50,7 +50,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   const broken: readonly (readonly [what: string, code: number, words: RegExp, arrange: (ipam: FakeIpam) => void])[] = [
-    ["exits without a word", 999, /exited with 1 and printed no error/, (it) => it.fails("ADD", "")],
+    ["exits without output", 999, /exited with 1 and printed no error/, (it) => it.fails("ADD", "")],
     ["prints no JSON and fails", 999, /exited with 1 and printed no error/, (it) => it.fails("ADD", "panic: x")],
     ["is killed", 999, /ended by signal 9/, (it) => it.does("ADD", "kill -9 $$")],
     ["prints without end", 6, /more than 262144 bytes/, (it) => it.does("ADD", "yes")],
@@ -66,14 +66,14 @@ describe("an IPAM plugin of others that fails", function () {
     ["gives a loopback address", 6, /a unicast address/, (it) => it.gives({ ips: [{ address: "127.0.0.5/24" }] })],
     ["gives half of the Internet", 6, /of \/8 or longer/, (it) => it.gives({ ips: [{ address: "10.0.0.5/1" }] })],
     [
-      "speaks a version nobody knows",
+      "answers with an unknown version",
       6,
       /incompatible CNI versions/,
       (it) => it.gives({ ...BOTH, cniVersion: "9.9.9" }),
     ],
   ];
   for (const [what, code, words, arrange] of broken) {
-    it(`IPAM-02: one that ${what} is error ${code}, its DEL is called and nothing is left`, () => {
+    it(`IPAM-02: an IPAM plugin that ${what} is error ${code}, its DEL is called and nothing is left`, () => {
       const pod = lab.pod("broken");
       arrange(ipam);
       const { exitCode, error } = node.attach(pod);
@@ -85,7 +85,7 @@ describe("an IPAM plugin of others that fails", function () {
     });
   }
 
-  it("IPAM-03: one that cannot be executed is a clear error of ADD", () => {
+  it("IPAM-03: ADD reports an IPAM plugin that cannot be executed with a clear error", () => {
     const pod = lab.pod("missing");
     const missing = node.attach(pod, { ipam: { type: "not-there" } });
     assert.equal(missing.error?.code, 7);
@@ -103,7 +103,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("IPAM-04: an ADD that executes nothing forgets no earlier ADD of the attachment, whose DEL is called", () => {
+  it("IPAM-04: after an ADD that executes no IPAM plugin, DEL still calls the plugin of the attachment's earlier ADD", () => {
     const pod = lab.pod("again");
     ipam.fails("DEL", { cniVersion: "1.0.0", code: 110, msg: "database is locked" });
     ipam.fails("ADD", "");
@@ -117,7 +117,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("IPAM-03: our own executable by another name does not execute itself without end", () => {
+  it("IPAM-03: our own executable under another name does not execute itself without end", () => {
     const pod = lab.pod("alias");
     const alias = path.join(ipam.directory, "alias");
     writeFileSync(alias, `#!/bin/sh\nexec -a alias ${executable}\n`.replace("#!/bin/sh", "#!/bin/bash"), {
@@ -128,15 +128,14 @@ describe("an IPAM plugin of others that fails", function () {
     assert.match(error?.details ?? "", /from the IPAM plugin/);
   });
 
-  it("IPAM-04: a DEL that it refuses, or for which it is missing, fails, has removed all of ours, and is repeated", () => {
+  it("IPAM-04: a DEL that the IPAM plugin refuses fails, but removes everything of ours, and can be repeated", () => {
     const pod = lab.pod("stuck");
     for (const hide of [false, true]) {
       assert.equal(node.attach(pod).exitCode, 0);
       if (!hide) ipam.fails("DEL", { code: 11, msg: "database is away" });
       const wrong = hide ? node.changes({ ipam: { type: "not-there" } }) : node.changes();
       const stuck = del(wired, pod, wrong, { executable });
-      if (hide)
-        assert.equal(stuck.exitCode, 0, "the plugin of the ADD is known, whatever the configuration says since");
+      if (hide) assert.equal(stuck.exitCode, 0, "DEL calls the plugin of the ADD, whatever the configuration now says");
       else assert.deepEqual([stuck.exitCode, stuck.error?.code, stuck.error?.msg], [1, 11, "database is away"]);
       assert.deepEqual(nodeState(wired.node), nothingHeld);
       assert.equal(ipam.held.length, hide ? 0 : 1);
@@ -150,7 +149,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.match(never.error?.msg ?? "", /failed to find plugin "not-there"/);
   });
 
-  it("IPAM-04: after a change to host-local a DEL calls the plugin of the ADD, by the configuration of the ADD", () => {
+  it("IPAM-04: after a change to host-local a DEL calls the plugin of the ADD, with the configuration of the ADD", () => {
     const pod = lab.pod("changed");
     assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
     for (const served of [false, true]) {
@@ -171,7 +170,7 @@ describe("an IPAM plugin of others that fails", function () {
     }
   });
 
-  it("P16: keys below ipam that host-local has with other types are the plugin's to judge", () => {
+  it("P16: keys below ipam whose types differ from host-local's are passed to the IPAM plugin unchecked", () => {
     const pod = lab.pod("types");
     const others = {
       ipam: { type: ipam.type, ranges: { a: "10.0.0.0/8" }, subnet: ["x"], routes: "default", dataDir: "/x" },
@@ -184,10 +183,10 @@ describe("an IPAM plugin of others that fails", function () {
     assert.equal(node.detach(pod, others).exitCode, 0);
     node.assertNothingLeft(pod);
     const ours = node.attach(pod, { ipam: { ...others.ipam, type: "host-local" } });
-    assert.equal(ours.error?.code, 7, "of ours the types are judged");
+    assert.equal(ours.error?.code, 7, "for host-local the types are checked");
   });
 
-  it("P16: CHECK passes on what it says of the addresses", () => {
+  it("P16: CHECK passes on the IPAM plugin's error about the addresses", () => {
     const pod = lab.pod("checked");
     const added = node.attach(pod);
     assert.equal(added.exitCode, 0, added.stdout);
@@ -199,7 +198,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("IPAM-05: an address that another pod of the network has is refused, and given back", async () => {
+  it("IPAM-05: ADD refuses an address that another pod of the network has, and gives it back to the IPAM plugin", async () => {
     const [first, second] = [lab.pod("first"), lab.pod("second")];
     assert.equal(node.attach(first).exitCode, 0);
     const { error } = node.attach(second);
@@ -217,7 +216,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(first);
   });
 
-  it("IPAM-05: an address that the bridge has is refused", () => {
+  it("IPAM-05: ADD refuses an address that the bridge has", () => {
     const [first, second] = [lab.pod("holds"), lab.pod("wants")];
     assert.equal(node.attach(first).exitCode, 0);
     ipam.gives({ ips: [{ address: "10.99.0.1/24", gateway: "10.99.0.7" }] });
@@ -227,7 +226,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.equal(node.detach(first).exitCode, 0);
   });
 
-  it("P18: a DEL after an ADD that was killed while the plugin ran waits for it, and then takes back what it gave", async () => {
+  it("P18: a DEL after an ADD that was killed while the IPAM plugin ran waits for the plugin, and then releases what it gave", async () => {
     const pod = lab.pod("killed");
     ipam.does("ADD", SLOW);
     const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
@@ -238,13 +237,13 @@ describe("an IPAM plugin of others that fails", function () {
     assert.deepEqual(ipam.held, [], "the plugin still runs");
     const { exitCode, stdout } = node.detach(pod);
     assert.equal(exitCode, 0, stdout);
-    // Without the wait its DEL would have come first, and what it gives then would be nobody's.
+    // Without the wait the plugin's DEL would come first, and no DEL would release what its ADD gives then.
     await pause(1500);
     assert.deepEqual([ipam.verbs, ipam.held], [["ADD", "DEL"], []]);
     node.assertNothingLeft(pod);
   });
 
-  it("P16: STATUS is passed on, with its error, and never answered without it", () => {
+  it("P16: each STATUS is passed on to the IPAM plugin, and fails with the plugin's error", () => {
     const stdin = JSON.stringify(configurationOf(wired, node.changes()));
     const status = (): ReturnType<typeof rawCall> =>
       rawCall(wired.node, { CNI_COMMAND: "STATUS", CNI_PATH: ipam.directory }, stdin, executable);
@@ -259,7 +258,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.partialDeepStrictEqual(JSON.parse(stdout), { code: 50, msg: "the database is away" });
   });
 
-  it("P16: GC is passed on with a list and without one, with its error beside those of our own part", () => {
+  it("P16: GC is passed on to the IPAM plugin with and without a list, and fails with the plugin's error", () => {
     const collect = (list: Configuration): ReturnType<typeof rawCall> => {
       const stdin = JSON.stringify(configurationOf(wired, { ...node.changes(), ...list }));
       return rawCall(wired.node, { CNI_COMMAND: "GC", CNI_PATH: ipam.directory }, stdin, executable);
@@ -275,7 +274,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.partialDeepStrictEqual(JSON.parse(stdout), { code: 130, msg: "the database is away" });
   });
 
-  it("P16: GC has it take back the addresses of an attachment that has ended, by a DEL that names the attachment", () => {
+  it("P16: GC calls the IPAM plugin's DEL for an attachment that has ended, which releases its addresses", () => {
     const [ended, alive] = [lab.pod("ended"), lab.pod("alive")];
     assert.equal(node.attach(ended).exitCode, 0);
     ipam.gives({ ips: [{ address: "10.99.0.6/24" }] });
@@ -292,14 +291,14 @@ describe("an IPAM plugin of others that fails", function () {
     assert.equal(exitCode, 0, stdout);
     assert.deepEqual(ipam.verbs, ["ADD", "ADD", "DEL", "GC"]);
     assert.deepEqual(ipam.held, [`${alive.containerId}:eth0`]);
-    assert.equal(ipam.calls[3]?.environment["CNI_CONTAINERID"], "", "GC itself is about no attachment");
+    assert.equal(ipam.calls[3]?.environment["CNI_CONTAINERID"], "", "GC itself names no attachment");
     assert.equal(node.detach(alive).exitCode, 0);
     for (const pod of [ended, alive]) lab.remove(pod);
     assert.deepEqual(readdirSync(`${wired.node.runDir}/delegations/drawbridge`), []);
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P16: GC repeats the DEL of an ADD without a record, once that ADD is long over, until the plugin does it", async () => {
+  it("P16: GC repeats the DEL of an ADD without a record until the IPAM plugin succeeds, once that ADD is long over", async () => {
     const pod = lab.pod("killed");
     ipam.does("ADD", SLOW);
     const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
@@ -309,7 +308,7 @@ describe("an IPAM plugin of others that fails", function () {
     await running.outcome;
     await pause(1500);
     const held = [`${pod.containerId}:eth0`];
-    assert.deepEqual(ipam.held, held, "it gave the address after the kill");
+    assert.deepEqual(ipam.held, held, "the plugin gave the address after the kill");
     const collect = (...list: Configuration[]): ReturnType<typeof rawCall> => {
       const stdin = JSON.stringify(configurationOf(wired, { ...node.changes(), "cni.dev/valid-attachments": list }));
       return rawCall(wired.node, { CNI_COMMAND: "GC", CNI_PATH: ipam.directory }, stdin, executable);
@@ -318,7 +317,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.deepEqual(ipam.held, held, "the ADD may be under way");
     utimesSync(`${wired.node.runDir}/delegations/drawbridge/${held.join()}`, 1000, 1000);
     assert.equal(collect({ containerID: pod.containerId, ifname: "eth0" }).exitCode, 0);
-    assert.deepEqual(ipam.held, held, "the runtime knows it");
+    assert.deepEqual(ipam.held, held, "the runtime lists the attachment");
     ipam.fails("DEL", { code: 11, msg: "database is away" });
     assert.partialDeepStrictEqual(JSON.parse(collect().stdout), { code: 11, msg: "database is away" });
     ipam.fails("DEL", undefined);
@@ -327,7 +326,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("P18: ADDs killed at any moment, then one DEL each: the plugin holds nothing, and nothing of ours is left", async () => {
+  it("P18: after ADDs killed at any moment and one DEL each, the IPAM plugin holds no address and nothing of ours is left", async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     const random = randomFrom(seed);
     const pod = lab.pod("storm");
@@ -354,7 +353,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.ok(counts.early + counts.given > 10, JSON.stringify(counts));
   });
 
-  it("IPAM-06: a process that its ADD leaves in the background delays neither that ADD nor the DEL", () => {
+  it("IPAM-06: a background process of the IPAM plugin's ADD delays neither that ADD nor the DEL", () => {
     const pod = lab.pod("daemon");
     ipam.does("ADD", BACKGROUND);
     try {
@@ -370,7 +369,7 @@ describe("an IPAM plugin of others that fails", function () {
     }
   });
 
-  it("IPAM-06: when that ADD was killed, DEL waits for the process at first, and goes on without it later", async () => {
+  it("IPAM-06: after a killed ADD, DEL first waits for the IPAM plugin's background process, and later goes on without it", async () => {
     const pod = lab.pod("orphan");
     ipam.does("ADD", `${BACKGROUND}\n ${SLOW}`);
     const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));

@@ -24,7 +24,7 @@ describe("IPAM plugins of the Go reference, and its bridge with ours", function 
     lab = createLab("ipampeer");
     node = new ForeignIpamNode(lab);
     for (const name of ["static", "dhcp", "bridge"]) copyFileSync(`${peers}/${name}`, `${node.ipam.directory}/${name}`);
-    // Our plugin serves the name host-local itself, so Go's stands for others by a name that is its own.
+    // Our plugin serves the name host-local itself, so Go's host-local gets another name.
     copyFileSync(`${peers}/host-local`, `${node.ipam.directory}/go-local`);
   });
   afterEach(() => lab?.destroy());
@@ -42,7 +42,7 @@ describe("IPAM plugins of the Go reference, and its bridge with ours", function 
     return added;
   }
 
-  it("P16: static gives its addresses, CHECK passes and DEL leaves nothing, in each version", async () => {
+  it("P16: Go's static gives the pod its addresses, CHECK passes and DEL leaves nothing, in each CNI version", async () => {
     for (const version of ["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
       const pod = lab.pod(`static-${version.replaceAll(".", "")}`);
       const ipam = {
@@ -68,7 +68,7 @@ describe("IPAM plugins of the Go reference, and its bridge with ours", function 
     }
   });
 
-  it("P16: host-local as a program of its own gives, checks and takes back", () => {
+  it("P16: Go's host-local under another name gives, checks and releases addresses", () => {
     const pod = lab.pod("golocal");
     const ipam = {
       type: "go-local",
@@ -94,7 +94,7 @@ describe("IPAM plugins of the Go reference, and its bridge with ours", function 
     assert.match(full.error?.details ?? "", /from the IPAM plugin .*\/go-local/);
   });
 
-  it("P16: dhcp without its daemon refuses the ADD in its own words, and nothing is left", () => {
+  it("P16: Go's dhcp without its daemon refuses the ADD with its own message, and nothing is left", () => {
     const pod = lab.pod("dhcp");
     const ipam = { type: "dhcp", daemonSocketPath: `${lab.scratch}/none.sock` };
     const { exitCode, error } = add(node.wired, pod, { ipam }, options());
@@ -103,7 +103,7 @@ describe("IPAM plugins of the Go reference, and its bridge with ours", function 
     assert.deepEqual(nodeState(node.wired.node), nothingHeld);
   });
 
-  it("P16: Go's bridge gets addresses from drawbridge-ipam, for each verb that it passes on", () => {
+  it("P16: Go's bridge gets, checks and releases its addresses with drawbridge-ipam", () => {
     const pod = lab.pod("gobridge");
     pluginAs("drawbridge-ipam", node.ipam.directory);
     const { ipam } = configurationOf(node.wired);

@@ -15,11 +15,11 @@ import type { RoutedNode } from "../support/routes/route_lab.ts";
 import { FAMILIES, flow, RouteLab } from "../support/routes/route_lab.ts";
 import { mkdirSync, writeFileSync } from "node:fs";
 
-/** Routes of others by which packets for pods are lost, with those whose packets they are. */
+/** Routes of other programs by which packets for pods are lost, each with the node whose pods it cuts off. */
 const OBSTACLES: readonly {
   readonly name: string;
   readonly family: 4 | 6;
-  /** Of which node the pods are cut off: by its place in the lab. */
+  /** The node whose pods are cut off, by its place in the lab. */
   readonly of: 0 | 1 | 2;
   readonly destination: string;
   readonly way: readonly string[];
@@ -39,7 +39,7 @@ const OBSTACLES: readonly {
 ];
 const TYPES = ["blackhole", "unreachable", "prohibit", "blackhole", "unicast", "unicast"] as const;
 
-describe("routes of others inside of pod CIDRs", function () {
+describe("routes of other programs inside of pod CIDRs", function () {
   this.timeout(60_000);
   let on: RouteLab;
   let node: RoutedNode;
@@ -60,7 +60,7 @@ describe("routes of others inside of pod CIDRs", function () {
     on?.[Symbol.dispose]();
   });
 
-  /** The findings of the doctor about routes, on the first node. */
+  /** Returns the doctor's findings about routes on the first node. */
   function findings(checks: readonly Check[] = [podNetworks]): readonly string[] {
     const { wired, policyd } = node;
     const place = {
@@ -96,7 +96,7 @@ describe("routes of others inside of pod CIDRs", function () {
       await on.untilReached(flows);
       namespace.exec("ip", route);
       const [result] = await on.prober.run(flows, { timeoutMilliseconds: 500 });
-      assert.equal(result?.reached, false, "the route is one that cuts off");
+      assert.equal(result?.reached, false, "the route cuts off the pods");
       const cidr = cut.wired.podCidrs[family === 4 ? 0 : 1];
       const isNamed = (problem: string): boolean =>
         problem.includes(destination.replace("/128", "")) && problem.includes(`pod CIDR ${formatCidr(cidr)}`);
@@ -113,7 +113,7 @@ describe("routes of others inside of pod CIDRs", function () {
     });
   }
 
-  it("WAY-01: a discarding route to the whole cluster loses nothing, and nobody reports it", async () => {
+  it("WAY-01: a blackhole route to the whole cluster loses no packet, and neither status nor doctor reports it", async () => {
     const namespace = node.wired.node;
     namespace.exec("ip", ["route", "add", "blackhole", "10.244.0.0/16"]);
     namespace.exec("ip", ["-6", "route", "add", "blackhole", "fd00:244::/32"]);
@@ -128,11 +128,11 @@ describe("routes of others inside of pod CIDRs", function () {
     namespace.exec("ip", ["-6", "route", "del", "blackhole", "fd00:244::/32"]);
   });
 
-  it("WAY-03: a network that drops pods' addresses is reported as not known by the probe over direct routes, one that carries them is not", async () => {
+  it("WAY-03: the doctor's probe over direct routes reports a network that drops pods' addresses, and not one that carries them", async () => {
     const [, second] = on.nodes;
     const flows = FAMILIES.map((family) => flow(node.pod, second.podAddresses[family]));
     await on.untilReached(flows);
-    // Looked at ten times: an answer of which a kernel sends only some in a row would be missing.
+    // The test asks ten times: answers of which a kernel sends only some in a row would be missing.
     for (let looks = 0; looks < 10; looks++) assert.deepEqual(findings([directRoutes]), []);
     on.router.exec("nft", ["-f", "-"], ANTI_SPOOFING);
     const lost = await on.prober.run(flows, { timeoutMilliseconds: 500 });
@@ -152,7 +152,7 @@ describe("routes of others inside of pod CIDRs", function () {
   });
 });
 
-/** As a cloud's switch: only addresses that it has given out pass between the nodes. */
+/** Rules of a network like a cloud's switch, which passes only addresses that the cloud has given out. */
 const ANTI_SPOOFING = `table bridge antispoofing {
   chain forward {
     type filter hook forward priority 0

@@ -23,7 +23,7 @@ for (const way of WAYS) {
         .split("\n")
         .filter((line) => line.startsWith("02:aa:")).length;
 
-    /** Frames from as many MAC addresses, none of them the pod's. */
+    /** Sends a frame from each of many MAC addresses, none of which is the pod's. */
     const flood = (): void => {
       const { attacker, bridge } = on;
       const packet = encodeIp(encodeUdp(attacker.addresses[4], bridge.addresses[4], PORT, new Uint8Array(16)));
@@ -33,7 +33,7 @@ for (const way of WAYS) {
       }
     };
 
-    it("SHARE-05: a pod that sends from many MAC addresses adds none of them", async () => {
+    it("SHARE-05: a pod that sends from many MAC addresses adds none of them to the bridge's forwarding table", async () => {
       flood();
       assert.ok(await eventually(() => entries() === SOURCES), `${entries()} without the guard`);
       on.wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", "fdb_flush"]);

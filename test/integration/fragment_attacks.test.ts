@@ -14,21 +14,24 @@ import { WAYS } from "../support/guard/ways.ts";
 import { encodeFragment, encodeFragmentAfterOptions } from "../support/policy/attacks/fragments.ts";
 
 const PORT = 7001;
-/** The node's memory for fragments by default, 4 MiB (net.ipv4.ipfrag_high_thresh), has room for about four thousand of these. */
+/**
+ * The number of fragments in a flood. The node's memory for fragments, by default 4 MiB (net.ipv4.ipfrag_high_thresh),
+ * has room for about four thousand.
+ */
 const FLOOD = 6000;
 const FIRST_BYTES = 8;
 const MEBIBYTES = 512;
 const DATAGRAMS = 20;
-/** So little that three pods can use it up, and how many answers the share of a pod is then. */
+/** A memory so small that three pods can use it up, and the number of answers that fit into a pod's share of it. */
 const LITTLE_MEBIBYTES = 64;
 const OWN_ANSWERS = 9;
-/** An answer of DNS in two fragments, and what NFS writes by default over UDP. */
+/** The sizes of a DNS answer in two fragments, and of a default write of NFS over UDP. */
 const ANSWER = 2000;
 const NFS_WRITE = 32 * 1024;
 
-/** Each takes 62 KB of the 4 MiB. */
+/** The number of uncut frames, each of which takes 62 KB of the 4 MiB. */
 const UNCUT = 80;
-/** A segment of TCP with its header, of which the kernel is to cut pieces of 1400 bytes. */
+/** A TCP segment with its header, which the kernel is to cut into pieces of 1400 bytes. */
 const UNCUT_SEGMENT = Uint8Array.of(
   0,
   1,
@@ -52,7 +55,7 @@ const UNCUT_SEGMENT = Uint8Array.of(
   0,
   ...new Uint8Array(60_000),
 );
-/** Checksum to be filled in, TCP over IPv4, and where the headers and the checksum are (struct virtio_net_hdr). */
+/** A struct virtio_net_hdr: fill in the checksum, TCP over IPv4, and the places of the headers and the checksum. */
 const UNCUT_HEADER = new Uint8Array([1, 1, ...new Uint8Array(Uint16Array.of(54, 1400, 34, 16).buffer)]);
 
 interface End {
@@ -65,7 +68,7 @@ for (const way of WAYS) {
   describe(`fragments that are never completed, ${state}`, function () {
     this.timeout(60_000);
     let on: GuardedNode;
-    /** A fragment of a datagram that is known already would take no room. */
+    /** The ID of the next datagram: a fragment of a datagram that is already known would take no memory. */
     let nextId = 0;
 
     useGuardedNode("fragments", way, (made) => void (on = made));
@@ -84,9 +87,9 @@ for (const way of WAYS) {
       for (const frame of frames) from.link.send(frame);
     };
 
-    /** How many datagrams of a size arrive. */
+    /** Returns how many datagrams of a size arrive. */
     const arrived = async (family: Family, from: End, to: End, size: number, sent = DATAGRAMS): Promise<number> => {
-      // A busy machine has packets of the flood queued still, and drops others beside them.
+      // A busy machine still has packets of the flood in its queues, and drops other packets beside them.
       await pause(50);
       const receiver = ProbeSocket.open(to.namespace, family, SocketType.DATAGRAM);
       const sender = ProbeSocket.open(from.namespace, family, SocketType.DATAGRAM);
@@ -95,7 +98,7 @@ for (const way of WAYS) {
         let count = 0;
         for (let i = 0; i < sent; i++) {
           sender.sendTo(new Uint8Array(size), { address: to.address, port: PORT });
-          // One that nobody reads has room for a few of the large ones.
+          // A socket that nobody reads has room for only a few of the large datagrams.
           count += [...receiver.drain()].filter(({ kind }) => kind === "data").length;
         }
         await eventuallyWithin(500, () => {
@@ -122,7 +125,7 @@ for (const way of WAYS) {
       address: on.wired.addresses[family === 4 ? 0 : 1] ?? assert.fail("a node"),
     });
 
-    /** Gives the kernel the settings that the tables need, or its own. */
+    /** Gives the kernel the settings that the tables need, or its default ones. */
     const settings = (isDefended: boolean): void => {
       for (const { key, value, isMost = false } of fragmentSettings(MEBIBYTES)) {
         on.wired.node.writeSysctl(key, String(isDefended ? value : isMost ? 30 : 4 * 1024 * 1024));
@@ -130,7 +133,7 @@ for (const way of WAYS) {
     };
     const untilGone = (): Promise<void> => pause(REASSEMBLY_SECONDS * 1000 + 500);
 
-    it("SHARE-01: frames that no link would take, and of which few fill the memory, are dropped", async () => {
+    it("SHARE-01: frames that are too large for any link, a few of which fill the memory for fragments, are dropped", async () => {
       using socket = new FrameSocket(on.attacker.namespace, "eth0");
       socket.setUncut();
       const { mac, gatewayMac, addresses } = on.attacker;
@@ -159,7 +162,7 @@ for (const way of WAYS) {
     });
 
     for (const family of [4, 6] as const) {
-      it(`SHARE-01: first fragments of one pod keep no other datagram from being put together, IPv${family}`, async () => {
+      it(`SHARE-01: first fragments from one pod do not keep other datagrams from being reassembled, IPv${family}`, async () => {
         const pairs = (): readonly (readonly [string, End, End])[] => [
           ["pod to pod", pod(on.victim, family), pod(on.third, family)],
           ["pod to outside", pod(on.victim, family), outside(family)],
@@ -174,7 +177,7 @@ for (const way of WAYS) {
           assert.equal(await arrived(family, from, to, ANSWER), 0, `without the share, ${what}`);
         }
 
-        // The fragments of the attack are there still.
+        // The fragments of the attack are still there.
         on.load({ fragmentMemory: MEBIBYTES });
         settings(true);
         for (const afterOptions of family === 6 ? [false, true] : [false]) {
@@ -185,14 +188,14 @@ for (const way of WAYS) {
           assert.equal(
             await arrived(family, pod(on.third, family), pod(on.victim, family), NFS_WRITE),
             DATAGRAMS,
-            "as NFS writes",
+            "a write of NFS",
           );
-          assert.ok(on.dropped(DropReason.FRAGMENT) > 0, "what is beyond the share is counted");
+          assert.ok(on.dropped(DropReason.FRAGMENT) > 0, "fragments beyond the share are counted");
           await untilGone();
         }
       });
 
-      it(`SHARE-01: while three pods use up what is for all, each other pod still has its own share, IPv${family}`, async () => {
+      it(`SHARE-01: while three pods use up the common memory for fragments, each other pod still has its own share, IPv${family}`, async () => {
         on.load({ fragmentMemory: LITTLE_MEBIBYTES });
         settings(true);
         for (const from of [on.attacker, on.third, on.fourth]) flood(from, family, FLOOD);
@@ -200,7 +203,7 @@ for (const way of WAYS) {
         const router = outside(family);
         assert.equal(await arrived(family, victim, router, ANSWER, OWN_ANSWERS), OWN_ANSWERS);
         flood(on.third, family, FLOOD);
-        assert.ok((await arrived(family, third, router, NFS_WRITE)) < DATAGRAMS, "the third has none left");
+        assert.ok((await arrived(family, third, router, NFS_WRITE)) < DATAGRAMS, "the third pod has no share left");
         await untilGone();
         assert.equal(await arrived(family, third, router, ANSWER, OWN_ANSWERS), OWN_ANSWERS, "some seconds later");
       });

@@ -15,7 +15,7 @@ import { addressesOf } from "./kernel_state.ts";
 
 const AT_ONCE = 16;
 const NODES = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 3;
-/** Time enough for all of them to have come to the lock. */
+/** A time after which all calls wait at the lock. */
 const LOCKED_MILLISECONDS = 300;
 
 describe("a fresh node, as after a reboot", function () {
@@ -25,7 +25,7 @@ describe("a fresh node, as after a reboot", function () {
     requireKernel(this);
   });
 
-  it(`B1 B18: ${AT_ONCE} ADDs at once, on each of ${NODES} nodes: all succeed with one bridge, addresses of their own and none tentative`, async () => {
+  it(`B1 B18: ${AT_ONCE} ADDs at once on each of ${NODES} nodes succeed with one bridge and distinct addresses, none of them tentative`, async () => {
     for (let round = 0; round < NODES; round++) {
       using lab = createLab(`fresh${round}`);
       const { node1: wired } = twoNodes(lab);
@@ -54,10 +54,10 @@ describe("a fresh node, as after a reboot", function () {
 });
 
 /**
- * Lets plugins that wait for a lock go at the same moment. One after the other, as processes are made, the first would
- * have made the bridge before the second looks for it.
+ * Starts plugins that wait for a lock, and releases them at the same moment. Started one after the other, the first
+ * plugin would make the bridge before the second looks for it.
  *
- * @param start gets the command line that waits
+ * @param start starts the plugins with the command line that waits
  */
 async function atOnce(
   lab: Lab,
@@ -71,7 +71,7 @@ async function atOnce(
   return Promise.all(running.map(({ outcome }) => outcome));
 }
 
-/** The addresses whose duplicate detection is under way or has failed. */
+/** Returns the addresses whose duplicate detection is under way or has failed. */
 function notAnswering(namespace: LabNamespace): readonly unknown[] {
   const addresses = namespace.route.dump(dumpAddresses()).map(parseInterfaceAddress);
   assert.ok(addresses.length > 0);
