@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Family } from "../../kernel/ip/address.ts";
-import type { NftablesCounters } from "../../kernel/nftables/counters.ts";
-import { nftablesCounters } from "../../kernel/nftables/counters.ts";
+import type { NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
+import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import type { Configuration } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -28,15 +28,15 @@ import { Siege } from "../support/policy/first_packet/siege.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** Pods of each kind that are added at once. */
+/** The number of pods of each kind that are added at once. */
 const TOGETHER = 10;
 const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
-/** The port of what nobody may receive, and those of what must arrive, below the ones the kernel chooses. */
+/** The port of forbidden packets, and the ports of those that must arrive, below the ones the kernel chooses. */
 const FORBIDDEN = 7001;
 const FIRST_PORT = 10_000;
 const LAST_PORT = 30_000;
 const COUNTER = { family: "inet", name: "count" } as const;
-/** What comes from the node's pods, and in a pod itself all there is. */
+/** Matches of packets from the node's pods, which are counted outside of pods, and of all packets, counted in a pod. */
 const FROM_PODS = ["ip saddr 10.244.1.0/24", "ip6 saddr fd00:244:1::/64"];
 const FROM_ANYBODY = ["meta l4proto udp"];
 const RESIDENT = "resident";
@@ -90,7 +90,7 @@ for (const [bridgeNetfilter, rounds] of [
       namespace.exec("nft", ["-f", "-"], ["table inet count {", ...chain, "}", ""].join("\n"));
     };
 
-    /** How many forbidden packets namespaces have received. */
+    /** Returns how many forbidden packets the namespaces have received. */
     const received = (...namespaces: readonly LabNamespace[]): number =>
       namespaces
         .flatMap((namespace) => namespace.inside(() => [...counters.rules(COUNTER, "c")].flat()))
@@ -118,7 +118,7 @@ for (const [bridgeNetfilter, rounds] of [
       await detachAll();
     });
 
-    /** Two kinds of pods, of which each gets the addresses that the other kind had before. */
+    /** Makes two kinds of pods. Each kind gets the addresses that the other kind had before. */
     const twoKinds = (): { readonly denied: readonly ComingPod[]; readonly allowed: readonly ComingPod[] } => {
       const round = number++;
       const kind = (name: string, first: number): readonly ComingPod[] =>
@@ -131,7 +131,7 @@ for (const [bridgeNetfilter, rounds] of [
       return kinds;
     };
 
-    /** One datagram each way between a pod and others, in both families, sent once; settles when all have arrived. */
+    /** Sends one datagram each way between a pod and others, in both families; settles when all have arrived. */
     const exchange = async (pod: ComingPod, others: readonly Neighbour[]): Promise<void> => {
       const sockets: ProbeSocket[] = [];
       const missing = new Map<string, { readonly at: ProbeSocket; readonly token: Uint8Array }>();
@@ -142,7 +142,7 @@ for (const [bridgeNetfilter, rounds] of [
         return socket;
       };
       const sendOnce = (from: Neighbour, to: Neighbour, family: Family): void => {
-        // Those of one test are open at the same time, and of one namespace.
+        // The sockets of one test are open at the same time, some in the same namespace.
         port = port === LAST_PORT ? FIRST_PORT : port + 1;
         const token = newToken();
         missing.set(`${from.namespace.name} to ${to.namespace.name}, IPv${family}`, {
@@ -165,13 +165,13 @@ for (const [bridgeNetfilter, rounds] of [
           }
           return missing.size === 0;
         });
-        assert.deepEqual([...missing.keys()], [], "does not arrive, sent once");
+        assert.deepEqual([...missing.keys()], [], "datagrams sent once that do not arrive");
       } finally {
         for (const socket of sockets) socket.close();
       }
     };
 
-    it("the senders and counters of this test see what is allowed", async () => {
+    it("the senders of this test reach an open pod, and the counters see all their packets", async () => {
       const pod = comingPod(lab, "control", 9);
       policyd.put("control.json", listOf([podObject("open", "control")]));
       count(pod.namespace, FROM_ANYBODY);
@@ -206,7 +206,7 @@ for (const [bridgeNetfilter, rounds] of [
       }
     });
 
-    it("POL-09 REG-06: with onUnavailable closed nothing passes before the daemon is there, then what the policies allow", async () => {
+    it("POL-09 REG-06: with onUnavailable closed nothing passes until the daemon starts, then only packets that policies allow", async () => {
       await policyd.kill();
       const closed = policyd.overridesWith({ wait: "1ms", onUnavailable: "closed" });
       const places = neighbours().map(({ namespace }) => namespace);
@@ -241,7 +241,7 @@ for (const [bridgeNetfilter, rounds] of [
       await policyd.start();
     });
 
-    /** The daemon says when it has read all; what follows from that is in force some milliseconds later. */
+    /** Exchanges with a pod until it works: its rules are in force some milliseconds after the daemon has read all. */
     const untilReached = async (pod: ComingPod): Promise<void> => {
       for (let left = 50; ; left--) {
         try {

@@ -22,7 +22,7 @@ const PODS: NamedPods = {
 };
 const PORTS = [80, 81] as const;
 const TRAFFIC: readonly Traffic[] = ["80/TCP", "80/UDP", "80/SCTP", "ICMP"];
-/** What the router's link to node2 carries, and what is sent. */
+/** The MTU of the router's link to node2, and the size of the datagrams that are sent. */
 const SMALL_MTU = 1280;
 const LARGE_BYTES = 1400;
 
@@ -33,7 +33,7 @@ const onlyFrom = (namespace: string): object =>
     ingress: [{ from: [{ namespaceSelector: labelled({ project: namespace }) }] }],
   });
 
-describe("policies and what comes after a first packet", function () {
+describe("policies and packets after the first one of a flow", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -44,7 +44,7 @@ describe("policies and what comes after a first packet", function () {
   });
   after(() => lab?.close());
 
-  it("POL-08: answers need no rule of the other direction, and allow no connection there", async () => {
+  it("POL-08: answers need no rule for their direction, and allow no connection in it", async () => {
     await expectOf(lab, [...namedPods(lab, PODS), onlyFrom("y")], {
       allowed: [...inBoth("y/a", "x/a", ...TRAFFIC), ...inBoth("y/b", "x/a", ...TRAFFIC)],
       denied: [
@@ -65,7 +65,7 @@ describe("policies and what comes after a first packet", function () {
     assert.deepEqual(new Set(fates.map(({ kind }) => kind)), new Set(["answered"]));
   });
 
-  it("POL-52 POL-55: what is denied is dropped without a word to the sender, and logged for those alone who ask for it", async () => {
+  it("POL-52 POL-55: a denied packet is dropped without an answer to the sender, and not logged by default", async () => {
     await expectOf(lab, [...namedPods(lab, PODS), onlyFrom("nobody")], {
       denied: ["y/a", "y/b", "outside"].flatMap((end) => [
         ...inBoth(end, "x/a", ...TRAFFIC, "81/TCP"),
@@ -77,7 +77,7 @@ describe("policies and what comes after a first packet", function () {
     assert.doesNotMatch(rules, /\b(?:log|reject)\b/);
   });
 
-  it("POL-56: errors about a connection pass, from routers on the way and from the node, so that packets find their size", async () => {
+  it("POL-56: ICMP errors about a connection pass, from routers and from the node, so that path MTU discovery works", async () => {
     for (const [namespace, link] of [
       [lab.wired("node2").node, UPLINK],
       [lab.nodes.router, "to-node2"],
@@ -103,8 +103,8 @@ describe("policies and what comes after a first packet", function () {
     });
     const [a, b] = [lab.place("x/a"), lab.place("y/b")];
     for (const family of FAMILIES) {
-      // Of an IPv6 packet that came in fragments over a bridge the kernel forgets their size (ipv6_rcv clears what
-      // br_netfilter put together), and sends it on whole: with or without policies no router would take it.
+      // The kernel forgets the fragment size of an IPv6 packet that came in fragments over a bridge (ipv6_rcv clears
+      // what br_netfilter put together), and sends it on whole: no router would take it, with or without policies.
       if (family === 6) setBridgeNetfilter(lab.wired("node1").node, false);
       const to = { address: b.addresses[family], port: 80 };
       assert.ok(await largeDatagram(lab.shooter.poller, a.namespace, to, LARGE_BYTES), `IPv${family}`);
@@ -123,7 +123,7 @@ describe("policies and what comes after a first packet", function () {
     }
   });
 
-  it("POL-56 DS-12: a port's refusal, and neighbour discovery both ways, get to pods that nobody may send anything", async () => {
+  it("POL-56 DS-12: a port's refusal, and neighbour discovery both ways, reach a pod to which policies allow nothing", async () => {
     const nobody = { podSelector: {}, policyTypes: ["Ingress", "Egress"] };
     const shut = 82;
     const egress = [{ ports: [{ protocol: "UDP", port: shut }] }];
@@ -131,7 +131,7 @@ describe("policies and what comes after a first packet", function () {
     const [pod, node] = [lab.place("x/a").namespace, lab.wired("node1").node];
     const daemon = lab.daemon("node1").process;
     const wrong = await lab.inBothStates(async (way) => {
-      // It would put the entries back.
+      // A running daemon would restore the entries.
       await daemon.pause();
       try {
         for (const [namespace, link] of [
@@ -165,7 +165,7 @@ describe("policies and what comes after a first packet", function () {
     assert.deepEqual(wrong.flat(), []);
   });
 
-  it("POL-57: an address that a finished pod had is that of the pod that has it now", async () => {
+  it("POL-57: an address that a finished pod had belongs to the pod that has it now", async () => {
     const [key, node] = ["y/c", "node2"] as const;
     await lab.apply([...namedPods(lab, PODS), podObject(key, node, []), onlyFrom("y")]);
     const old = await lab.wire({ key, node });
@@ -183,7 +183,7 @@ describe("policies and what comes after a first packet", function () {
     assert.deepEqual(textsOf(place), ips);
     for (const objects of [
       [finished, podObject(heir, node, ips)],
-      // The old one's end is not known yet.
+      // The end of the old pod is not known yet.
       [podObject(key, node, ips, { isTerminating: true }), podObject(heir, node, ips)],
     ]) {
       await expectOf(lab, [...namedPods(lab, PODS), ...objects, onlyFrom("y")], {
@@ -196,7 +196,7 @@ describe("policies and what comes after a first packet", function () {
     await lab.unwire(heir, node);
   });
 
-  it("POL-58: pods of a namespace that ends stay isolated when its policies are gone before them (CVE-2024-7598)", async () => {
+  it("POL-58: pods of a terminating namespace stay isolated when its policies are deleted before them (CVE-2024-7598)", async () => {
     const objects = namedPods(lab, PODS).filter((object) => !isNamespace(object, "x"));
     const ending = namespaceManifest("x", { project: "x" }, true);
     const cut = {
@@ -205,7 +205,7 @@ describe("policies and what comes after a first packet", function () {
     };
     await expectOf(lab, [...namedPods(lab, PODS), onlyFrom("y")], cut);
     await expectOf(lab, [...objects, ending, onlyFrom("y")], cut);
-    // What the evaluator is not told of: what there was before.
+    // The evaluator does not know the state before.
     await lab.apply([...objects, ending]);
     await expectPackets(lab, cut);
     await lab.apply(objects);

@@ -16,7 +16,7 @@ const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 const POLICIES = isFull ? 200 : 40;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
 
-/** On one node bridged frames pass the IP hooks, on the other not; which one, changes from policy to policy. */
+/** Bridged frames pass the IP hooks on one node and not on the other. Which node it is, changes with each policy. */
 describe(`policies in the manner of cyclonus with packets (seed ${seed})`, function () {
   this.timeout(20 * 60_000);
   let lab: PolicyLab;
@@ -31,12 +31,12 @@ describe(`policies in the manner of cyclonus with packets (seed ${seed})`, funct
   });
   after(() => lab?.close());
 
-  it(`POL-61: what ${POLICIES} of 217 policies let through among nine pods is what the evaluator says`, async () => {
+  it(`POL-61: ${POLICIES} of 217 policies let those packets through among nine pods that the evaluator allows`, async () => {
     const all = generatedCases(lab);
     assert.equal(all.length, 217);
     const problems: string[] = [];
     for (const [place, one] of chosen(all, POLICIES, seed).entries()) {
-      // Rules are made for the kernel in two ways, and frames are bridged in two; in the full run each policy goes all.
+      // Rules are compiled in two ways, and frames bridged in two; the full run sends each policy all four ways.
       const ways = isFull ? [0, 1, 2, 3] : [place % 4];
       for (const way of ways) {
         lab.bridgeFrames(way < 2 ? "as made" : "the other way");

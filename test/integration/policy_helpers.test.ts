@@ -14,7 +14,7 @@ const PODS: NamedPods = { "x/a": { node: "node1" } };
 const CONTROL_PORT = 21;
 const DATA_PORT = 2021;
 
-/** An administrator's rules that have the kernel read FTP, as firewalls do, and count the connections announced there. */
+/** An administrator's rules that make the kernel read FTP, as firewalls do, and count the announced connections. */
 const HELPER = `table inet administrator {
   ct helper ftp { type "ftp" protocol tcp; }
   chain before { type filter hook prerouting priority 0; tcp dport ${CONTROL_PORT} ct helper set "ftp"; }
@@ -44,14 +44,14 @@ describe("connections that a conntrack helper expects", function () {
     return socket;
   }
 
-  /** How many connections the kernel took for announced ones. */
+  /** Returns how many connections the kernel took for announced ones. */
   function announced(): number {
     const text = lab.wired("node1").node.exec("nft", ["list", "chain", "inet", "administrator", "announced"]);
     return Number(/packets (\d+)/.exec(text)?.[1]);
   }
 
   for (const family of FAMILIES) {
-    it(`ENDS-07: policies judge a connection of IPv${family} that a helper expects (FTP) as they judge all others`, async () => {
+    it(`ENDS-07: policies apply to a connection of IPv${family} that a helper expects (FTP) as to all others`, async () => {
       const [pod, outside] = ["x/a", "outside"].map((name) => lab.place(name));
       assert.ok(pod !== undefined && outside !== undefined);
       const [own, other] = [pod.addresses[family], outside.addresses[family]];
@@ -76,7 +76,7 @@ describe("connections that a conntrack helper expects", function () {
       };
       // The kernel reads only what follows a line that it has seen.
       await say("NOOP\r\n");
-      /** Tells the server where the pod listens; the kernel expects one connection by this. */
+      /** Tells the server where the pod listens, so that the kernel expects one connection. */
       const announce = async (): Promise<void> => {
         const port = [DATA_PORT >> 8, DATA_PORT & 0xff];
         const text =
@@ -85,7 +85,7 @@ describe("connections that a conntrack helper expects", function () {
             : `EPRT |2|${formatAddress(own)}|${DATA_PORT}|\r\n`;
         await say(text);
       };
-      /** Whether a connection to there gets through within half a second. */
+      /** Returns whether a connection to the announced port gets through within half a second. */
       const isReached = async (): Promise<boolean> => {
         const before = announced();
         const client = open(outside.namespace, family, SocketType.STREAM);

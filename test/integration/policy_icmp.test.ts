@@ -21,10 +21,10 @@ const IPV6_JOIN_GROUP = 20;
 const MLDV2_REPORT = 143;
 const ALL_MLDV2_ROUTERS = parseAddress("ff02::16");
 const ICMP = { 4: 1, 6: 58 } as const;
-/** Of both ends of the flow, and of one that there is not. */
+/** The port of both ends of the flow, and that of a flow that does not exist. */
 const [PORT, OTHER_PORT] = [83, 84] as const;
 
-/** Errors that a router or a host sends, with what a program is told (icmp_err_convert, icmpv6_err_convert). */
+/** Errors that a router or a host sends, with the error that a program gets (icmp_err_convert, icmpv6_err_convert). */
 const ERRORS: Readonly<
   Record<Family, readonly (readonly [what: string, type: number, code: number, errno: number])[]>
 > = {
@@ -69,7 +69,7 @@ describe("policies and ICMP", function () {
   }
 
   for (const family of FAMILIES) {
-    it(`POL-56: errors of IPv${family} about what an isolated pod sends come to it, and those about nothing do not`, async () => {
+    it(`POL-56: errors of IPv${family} about a flow of an isolated pod reach it, and those about no flow do not`, async () => {
       await lab.inBothStates(async (way) => {
         const [pod, peer] = ["x/a", "y/b"].map((name) => lab.place(name));
         assert.ok(pod !== undefined && peer !== undefined);
@@ -109,7 +109,7 @@ describe("policies and ICMP", function () {
     });
   }
 
-  it("DS-12: what groups an isolated pod listens to, its node is told", async () => {
+  it("DS-12: a node gets the reports of the groups that an isolated pod joins", async () => {
     const { namespace: pod } = lab.place("x/a");
     const { node } = lab.wired("node1");
     await lab.inBothStates(async (way) => {
@@ -130,20 +130,20 @@ describe("policies and ICMP", function () {
   }
 });
 
-/** Whether a message is a report of version 2 with a record of the group (RFC 3810 section 5.2). */
+/** Returns whether a message is a report of version 2 with a record of the group (RFC 3810 section 5.2). */
 function isReportOf(group: Address, message: Uint8Array): boolean {
   const wanted = Buffer.from(addressToBytes(group));
   return message[0] === MLDV2_REPORT && Buffer.from(message).includes(wanted);
 }
 
-/** An ICMP message about a packet. The kernel fills in ICMPv6's checksum, which covers the addresses. */
+/** Returns an ICMP message about a packet. The kernel fills in ICMPv6's checksum, which covers the addresses. */
 function icmpError(family: Family, type: number, code: number, quoted: Uint8Array): Uint8Array {
   const message = Uint8Array.of(type, code, 0, 0, 0, 0, 0, 0, ...quoted);
   if (family === 4) new DataView(message.buffer).setUint16(2, internetChecksum(message));
   return message;
 }
 
-/** The source port of the datagram that an error is about; nothing where the message is no error. */
+/** Returns the source port of the datagram that an error is about, or nothing for a message that is not an error. */
 function quotedPort(family: Family, received: Uint8Array): readonly number[] {
   const message = payloadOf(family, received);
   if (message === undefined || !ERRORS[family].some(([, type]) => type === message[0])) return [];

@@ -15,7 +15,7 @@ import { randomFrom } from "../support/random.ts";
 
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 150 : 12;
 const PORT = 7001;
-/** Pods of another node: what a policy makes of them is hundreds of elements, and so are the changes. */
+/** The number of pods of another node, so that a policy has hundreds of elements, and a change hundreds as well. */
 const OTHERS = 300;
 const POLICIES = 40;
 /** A change is in force within this time, so the daemon is killed before, while or after it writes. */
@@ -25,7 +25,7 @@ const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 const NAMES = ["attacker", "friend", "victim"] as const;
 type Name = (typeof NAMES)[number];
 
-/** Policies of the victim, a number of which change with the state; none of them selects the attacker. */
+/** Returns a state's objects. Policies of the victim change with the state, and none of them allows the attacker. */
 function objectsOf(state: number, random: () => number): readonly object[] {
   const others = Array.from({ length: OTHERS }, (_, number) => ({
     apiVersion: "v1",
@@ -89,7 +89,7 @@ describe(`a daemon that is killed while it writes policies (seed ${seed})`, func
 
   const of = (name: Name): ComingPod => pods.get(name) ?? assert.fail(name);
 
-  /** A datagram in each family, each the first of a flow. */
+  /** Sends a datagram in each family, each the first of a flow. */
   function send(from: "attacker" | "friend"): void {
     for (const family of FAMILIES) {
       const socket = ProbeSocket.open(of(from).namespace, family, SocketType.DATAGRAM);
@@ -110,7 +110,7 @@ describe(`a daemon that is killed while it writes policies (seed ${seed})`, func
     }
   }
 
-  /** Has the attacker send until something settles. */
+  /** Sends as the attacker until the work settles. */
   async function during(work: Promise<unknown>): Promise<void> {
     const progress = { isOver: false };
     const over = work.finally(() => (progress.isOver = true));
@@ -129,7 +129,7 @@ describe(`a daemon that is killed while it writes policies (seed ${seed})`, func
       .split("\n")
       .filter((line) => /-(closing|kept|policy-opening)$/.test(line));
 
-  it(`POL-94: of ${ROUNDS} daemons that are killed at any moment of a change none lets a denied packet through, and the next one puts all in force`, async () => {
+  it(`POL-94: ${ROUNDS} daemons killed at any moment of a change let no denied packet through, and the next one puts all policies in force`, async () => {
     put(0);
     await policyd.start();
     for (const [index, name] of NAMES.entries()) {
@@ -147,7 +147,7 @@ describe(`a daemon that is killed while it writes policies (seed ${seed})`, func
       await during(pause(random() * LONGEST_LIFE_MILLISECONDS));
       await policyd.kill();
       if (round % 2 === 1) {
-        // The next one is killed while it starts.
+        // The next daemon is killed while it starts.
         const starting = policyd.start().catch(() => {});
         await during(pause(random() * 3 * LONGEST_LIFE_MILLISECONDS));
         await policyd.kill();
@@ -169,6 +169,6 @@ describe(`a daemon that is killed while it writes policies (seed ${seed})`, func
     await policyd.kill();
     nodes.node1.node.exec("nft", ["delete", "table", "inet", POLICY_TABLE.name]);
     await during(pause(500));
-    assert.ok(arrived.attacker > 0, "without the table what is denied arrives");
+    assert.ok(arrived.attacker > 0, "without the table denied packets arrive");
   });
 });

@@ -12,7 +12,7 @@ const PODS: NamedPods = { "x/a": { node: "node1" }, "x/b": { node: "node1" }, "y
 const TABLE = "lab-harm";
 const SHORT_PATIENCE = 1500;
 
-describe("the lab of policies", function () {
+describe("the policy lab", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -24,7 +24,7 @@ describe("the lab of policies", function () {
   });
   after(() => lab?.close());
 
-  /** Does harm in node1's forward hook, behind the policies, while something goes on. */
+  /** Runs an action while rules do harm in node1's forward hook, after the policies. */
   async function harmed<T>(rules: string, action: () => Promise<T>): Promise<T> {
     const { node } = lab.wired("node1");
     node.exec(
@@ -46,7 +46,7 @@ describe("the lab of policies", function () {
       ),
     );
 
-  it("tells what is dropped from what is refused and what is answered, on one node and across two", async () => {
+  it("the lab distinguishes dropped, refused and answered packets, on one node and across two", async () => {
     const seen = await harmed("tcp dport 80 drop; udp dport 80 reject; tcp dport 81 reject with tcp reset", async () =>
       marks(
         ["x/b", "y/a", "outside"].flatMap((to) =>
@@ -60,7 +60,7 @@ describe("the lab of policies", function () {
     assert.deepEqual([...seen].sort(), expected.sort());
   });
 
-  it("tells drops behind nodes that packets come from, to pods, nodes and hosts", async () => {
+  it("the lab sees drops of packets that a node forwards, from and to pods, nodes and hosts", async () => {
     const seen = await harmed("udp dport 81 drop", async () =>
       marks([
         ...inBoth("y/a", "x/a", "81/UDP"),
@@ -79,7 +79,7 @@ describe("the lab of policies", function () {
     ]);
   });
 
-  it("doubts what has arrived and is not answered: that is no drop", async () => {
+  it("the lab reports a doubt, not a drop, for a packet that arrives and is not answered", async () => {
     const [from, to] = ["x/a", "x/b"].map((name) => lab.place(name));
     assert.ok(from !== undefined && to !== undefined);
     using shooter = new Shooter(lab.lab.calls, lab.counter, SHORT_PATIENCE);

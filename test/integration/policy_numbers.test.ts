@@ -13,7 +13,7 @@ import { until } from "../support/recording_sink.ts";
 
 const PODS: NamedPods = { "x/a": { node: "node1" } };
 
-describe("connections that have the number of another one", function () {
+describe("connections that have the conntrack ID of another one", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -24,7 +24,7 @@ describe("connections that have the number of another one", function () {
   after(() => lab?.close());
 
   for (const family of FAMILIES) {
-    it(`POL-92: a connection of IPv${family} that has begun and has the number of an allowed one is judged, until it is answered`, async () => {
+    it(`POL-92: policies check a connection of IPv${family} with the conntrack ID of an allowed one until it is answered`, async () => {
       const [pod, outside] = ["x/a", "outside"].map((name) => lab.place(name));
       assert.ok(pod !== undefined && outside !== undefined);
       const { node } = lab.wired("node1");
@@ -39,7 +39,7 @@ describe("connections that have the number of another one", function () {
       });
       const [silent, answered] = flows;
       assert.ok(silent !== undefined && answered !== undefined);
-      /** Sends a datagram of each; returns the names of those that arrive within a quarter of a second. */
+      /** Sends a datagram of each flow, and returns the names of those that arrive within a quarter of a second. */
       const arriving = async (): Promise<readonly string[]> => {
         for (const { send } of flows) send();
         await pause(250);
@@ -68,7 +68,7 @@ describe("connections that have the number of another one", function () {
         const change = (what: "add" | "delete"): string =>
           node.exec("nft", [what, "element", "inet", POLICY_TABLE.name, POLICY_SETS.settled, elements]);
         const daemon = lab.daemon("node1").process;
-        // It would take the numbers away.
+        // A running daemon would remove the IDs.
         await daemon.pause();
         try {
           change("add");

@@ -23,7 +23,7 @@ const DNS = ["169.254.20.10", "fd00:20::10"] as const;
 const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: DNS.map((text) => parseAddress(text)) };
 const DENY_X = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] });
 
-/** As NodeLocal DNSCache does to its addresses; and to everything at port 81 between pods. */
+/** Exempts DNS from connection tracking, as NodeLocal DNSCache does for its addresses, and port 81 between pods. */
 const UNTRACKED = `table inet lab-untracked {
   chain prerouting {
     type filter hook prerouting priority raw;
@@ -39,8 +39,7 @@ const UNTRACKED = `table inet lab-untracked {
   }
 }`;
 
-/** Daemons with policePodToOwnNode and nodeLocalDNS. */
-describe("policies and a pod's own node as configured, with packets", function () {
+describe("policies and a pod's own node, with policePodToOwnNode and nodeLocalDNS, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -67,7 +66,7 @@ describe("policies and a pod's own node as configured, with packets", function (
     expectOf(lab, [...namedPods(lab, PODS), ...policies], expectation, OPTIONS);
   const toDns = (from: string, ...traffics: readonly Traffic[]) => DNS.flatMap((to) => inBoth(from, to, ...traffics));
 
-  it("POL-07: with policePodToOwnNode egress holds for a pod's own node; what its node sends to it always passes", async () => {
+  it("POL-07: with policePodToOwnNode egress rules apply to a pod's own node, and packets from that node always pass", async () => {
     const traffics: readonly Traffic[] = ["80/TCP", "80/UDP", "80/SCTP", "ICMP"];
     await hold([DENY_X], {
       allowed: [
@@ -97,14 +96,14 @@ describe("policies and a pod's own node as configured, with packets", function (
     );
   });
 
-  it("POL-72: no NetworkPolicy keeps a pod from the node's own DNS, which has no connection tracking; nothing else passes there", async () => {
+  it("POL-72: no NetworkPolicy keeps a pod from the node's untracked DNS, and other ports of it are closed", async () => {
     await hold([DENY_X], {
       allowed: ["x/a", "x/b", "y/a"].flatMap((pod) => toDns(pod, "53/UDP", "53/TCP")),
       denied: ["x/a", "x/b"].flatMap((pod) => toDns(pod, "80/UDP", "80/TCP")),
     });
   });
 
-  it("POL-72 CNP-05: an Admin Deny keeps it from there", async () => {
+  it("POL-72 CNP-05: an Admin Deny keeps a pod from the node's own DNS", async () => {
     const deny = clusterNetworkPolicy("no-dns", {
       tier: "Admin",
       priority: 1,
@@ -117,7 +116,7 @@ describe("policies and a pod's own node as configured, with packets", function (
     });
   });
 
-  it("POL-02 POL-08: packets without connection tracking are judged one by one, in each direction", async () => {
+  it("POL-02 POL-08: policies check each packet without connection tracking, in each direction", async () => {
     const traffics: readonly Traffic[] = ["81/TCP", "81/UDP", "81/SCTP"];
     const all = ["x/a", "x/b"].flatMap((pod) => [
       ...inBoth("y/a", pod, ...traffics),
@@ -125,7 +124,7 @@ describe("policies and a pod's own node as configured, with packets", function (
     ]);
     await hold([], { allowed: all });
     await hold([DENY_X], { denied: all });
-    // Answers are packets like others here: who may get and not send gives none, and the probe hears nothing.
+    // Answers are packets like others here: a pod that may receive and not send gives none, so the probe gets nothing.
     const both = networkPolicy("x", {
       podSelector: {},
       policyTypes: ["Ingress", "Egress"],

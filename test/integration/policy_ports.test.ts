@@ -18,11 +18,11 @@ import {
 } from "../support/policy/upstream_words.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** 79 to 82 lie around what pods serve elsewhere. */
+/** The ports that pods serve; 79 to 82 lie around those that they serve in other tests. */
 const PORTS = [79, 80, 81, 82, 8080] as const;
 const blocks = (...cidrs: readonly string[]): readonly object[] => cidrs.map((cidr) => ({ ipBlock: { cidr } }));
 
-describe("what policies are about, with packets", function () {
+describe("ports and blocks of policies, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -35,13 +35,13 @@ describe("what policies are about, with packets", function () {
 
   const hold = (policies: readonly object[], expectation: Expectation) =>
     expectOf(lab, [...ninePods(lab), ...policies], expectation);
-  /** Of pairs of pods on one node and on two, and of a host outside: into x/a. */
+  /** Returns questions to x/a from a pod of its node, from one of the other node and from a host outside. */
   const into = (...traffics: readonly Traffic[]) =>
     ["x/b", "z/a", "outside"].flatMap((from) => inBoth(from, "x/a", ...traffics));
   const outOf = (...traffics: readonly Traffic[]) =>
     ["x/b", "z/a", "outside"].flatMap((to) => inBoth("x/a", to, ...traffics));
 
-  it("POL-30: a port is of its protocol, TCP where none is given", async () => {
+  it("POL-30: a port belongs to its protocol, which is TCP where none is given", async () => {
     await hold([ingressOfA({ ports: [{ port: 80 }] })], {
       allowed: into("80/TCP"),
       denied: into("81/TCP", "80/UDP", "80/SCTP", "ICMP"),
@@ -56,7 +56,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-32: a protocol without a port is all its ports", async () => {
+  it("POL-32: a protocol without a port allows all ports of the protocol", async () => {
     await hold([ingressOfA({ ports: [{ protocol: "UDP" }] })], {
       allowed: into("79/UDP", "8080/UDP"),
       denied: into("80/TCP", "80/SCTP", "ICMP"),
@@ -67,7 +67,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-33: a range has both its ends and nothing beside them", async () => {
+  it("POL-33: a port range includes both its ends and nothing beside them", async () => {
     for (const protocol of ["TCP", "UDP", "SCTP"] as const) {
       const range = { ports: [{ protocol, port: 80, endPort: 81 }] };
       const inside: readonly Traffic[] = [`80/${protocol}`, `81/${protocol}`];
@@ -77,7 +77,7 @@ describe("what policies are about, with packets", function () {
     }
   });
 
-  it("POL-20: a rule is its peers at its ports, not the one or the other", async () => {
+  it("POL-20: a rule allows its peers only at its ports, and its ports only to its peers", async () => {
     const rule = { from: [inNamespace("y")], ports: [{ port: 80 }] };
     await hold([ingressOfA(rule, { ports: [{ port: 81, protocol: "UDP" }] })], {
       allowed: [...inBoth("y/b", "x/a", "80/TCP", "81/UDP"), ...inBoth("z/a", "x/a", "81/UDP")],
@@ -85,7 +85,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-31: a port's name is another number in each pod, at ingress of the selected one, at egress of each peer", async () => {
+  it("POL-31: a port name is a number of each pod's own: the selected pod's at ingress, each peer's at egress", async () => {
     const http = (containerPort: number): readonly object[] => [{ name: "http", containerPort, protocol: "TCP" }];
     const changes = {
       "x/b": { ports: http(80) },
@@ -121,7 +121,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-31: a name of two ports is both, a name nobody has fits no port; at ingress from an ipBlock it is the selected pod's", async () => {
+  it("POL-31: a name of two ports means both, an unknown name means none, and at ingress from an ipBlock a name is the selected pod's", async () => {
     const twice = {
       "x/a": {
         ports: [80, 8080].map((containerPort, index) => ({
@@ -149,12 +149,12 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-35: a name towards an ipBlock is what the pod at the address calls so, on either node; nobody else has it", async () => {
+  it("POL-35: a port name at egress to an ipBlock is that of the pod at the address, on either node; hosts have no names", async () => {
     const rule = (...to: readonly object[]): object => egressOfA({ to, ports: [{ port: "serve-80-tcp" }] });
     const toPods = ["x/b", "z/a", "y/c"].flatMap((to) => inBoth("x/a", to, "80/TCP"));
     const beside = ["x/b", "z/a"].flatMap((to) => inBoth("x/a", to, "81/TCP", "80/UDP", "80/SCTP", "ICMP"));
     const toOthers = ["outside", "node2"].flatMap((to) => inBoth("x/a", to, "80/TCP"));
-    // Without the name the same traffic gets everywhere: the hosts and nodes do serve.
+    // With the number instead of the name the same traffic arrives everywhere: hosts and nodes do serve it.
     await hold([egressOfA({ to: blocks("0.0.0.0/0", "::/0"), ports: [{ port: 80 }] })], {
       allowed: [...toPods, ...toOthers],
     });
@@ -173,7 +173,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-35: pods that lose, change and get the name of a port are heeded at once, also by a large policy", async () => {
+  it("POL-35: a policy follows pods that lose, change and get the name of a port at once, also when it is large", async () => {
     const http = (...ports: readonly number[]) => ({
       ports: ports.map((containerPort) => ({ name: "http", containerPort, protocol: "TCP" })),
     });
@@ -196,13 +196,13 @@ describe("what policies are about, with packets", function () {
         denied: [...at("z/a", 80), ...at("x/b", 81)],
       });
       const gone = ninePods(lab, {}, { "z/a": http(82), "y/c": http(80) }).filter((object) => !isPod(object, "z", "a"));
-      // The evaluator has no such pod.
+      // The evaluator does not know the deleted pod.
       await lab.apply([...gone, policy]);
       await expectPackets(lab, { allowed: at("y/c", 80), denied: at("z/a", 82) });
     }
   });
 
-  it("POL-31: ports of native sidecars have names, those of other init containers have not", async () => {
+  it("POL-31: names of native sidecars' ports count, those of other init containers' ports do not", async () => {
     const sidecar = [{ name: "proxy", restartPolicy: "Always", ports: [{ name: "proxy", containerPort: 8080 }] }];
     const once = [{ name: "once", ports: [{ name: "proxy", containerPort: 8080 }] }];
     const policy = ingressOfA({ ports: [{ port: "proxy" }] });
@@ -212,7 +212,7 @@ describe("what policies are about, with packets", function () {
     await expectOf(lab, [...withInit(once), policy], { denied: into("8080/TCP", "80/TCP") });
   });
 
-  it("POL-25 POL-26: an ipBlock has pods, nodes and hosts, but its exceptions; these take nothing from other entries", async () => {
+  it("POL-25 POL-26: an ipBlock matches pods, nodes and hosts except its exceptions, which take nothing from other entries", async () => {
     const [v4, v6] = textsOf(lab.place("z/a"));
     const but = [
       { ipBlock: { cidr: "10.244.0.0/16", except: [`${v4}/32`] } },
@@ -246,14 +246,14 @@ describe("what policies are about, with packets", function () {
     );
   });
 
-  it("POL-25: a block of one family says nothing of the other", async () => {
+  it("POL-25: a block of one family allows nothing of the other family", async () => {
     const questions = into("80/TCP", "80/UDP");
     const ofFamily = (family: number) => questions.filter((question) => question.family === family);
     await hold([ingressOfA({ from: blocks("0.0.0.0/0") })], { allowed: ofFamily(4), denied: ofFamily(6) });
     await hold([ingressOfA({ from: blocks("::/0") })], { allowed: ofFamily(6), denied: ofFamily(4) });
   });
 
-  it("POL-56: ICMP is of rules without ports", async () => {
+  it("POL-56: only rules without ports allow ICMP", async () => {
     await hold([ingressOfA({ from: [inNamespace("y")] })], {
       allowed: inBoth("y/b", "x/a", "ICMP"),
       denied: inBoth("z/a", "x/a", "ICMP"),

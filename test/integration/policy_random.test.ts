@@ -24,9 +24,9 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 const FLOWS = isFull ? 2000 : 500;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
-/** What pods serve: the ports that random policies name, and one that they do not. */
+/** The ports that pods serve: those that random policies name, and one that they do not. */
 const PORTS = [53, 80, 81, 8080] as const;
-/** Not all flows of a cluster can be sent in a lab: there are eight to each. */
+/** The number of clusters. Each has eight flows, not all of which can be sent in a lab. */
 const CLUSTERS = FLOWS / 4;
 const MOST_TOLD = 5;
 
@@ -41,7 +41,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
   });
   after(() => lab?.close());
 
-  it(`POL-62: ${FLOWS} flows in random clusters have the fates that the evaluator says, and the compiled tables`, async () => {
+  it(`POL-62: ${FLOWS} flows in random clusters pass or do not as the evaluator and the compiled tables say`, async () => {
     const seen = new Map<string, number>();
     const problems: string[] = [];
     let count = 0;
@@ -60,7 +60,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
     assert.ok(allowed > 0.3 && allowed < 0.8);
   });
 
-  /** @param isPadded rules are made for the kernel in two ways */
+  /** @param isPadded whether rules are padded, so that they are compiled in the second of two ways */
   async function problemsOf(
     { cluster, flows }: LabCase,
     seen: Map<string, number>,
@@ -90,7 +90,10 @@ describe(`random clusters with packets (seed ${seed})`, function () {
   }
 });
 
-/** What the compiled tables of both ends' nodes make of a flow, as their interpreter reads them; undefined for one that leaves no pod. */
+/**
+ * Returns the fate of a flow in the compiled tables of both ends' nodes, as their interpreter reads them, or undefined
+ * for a flow that leaves no pod.
+ */
 function throughTables(policed: PolicedCluster, index: PolicyIndex, flow: Flow): "." | "X" | undefined {
   const ends = resolveFlow(index, flow);
   if ("kind" in ends) return undefined;

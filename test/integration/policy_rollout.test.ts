@@ -19,7 +19,7 @@ const PORT = 5432;
 const PATIENCE_MILLISECONDS = 20_000;
 const SHADOW = { "drawbridge.dev/shadow": "true" };
 
-describe("a policy from a draft over a shadow into force, as the guide has it", function () {
+describe("the rollout of a policy from draft to shadow to enforcement, as the guide describes it", function () {
   this.timeout(120_000);
   let lab: PolicyLab;
 
@@ -37,7 +37,7 @@ describe("a policy from a draft over a shadow into force, as the guide has it", 
     await lab?.close();
   });
 
-  /** The database's policy, which lets only these in: its draft has forgotten the reports. */
+  /** Returns the database's policy, which lets only these apps in. Its draft forgets the reports. */
   function policy(annotations: object, ...apps: readonly string[]): object {
     const from = apps.map((app) => ({ podSelector: { matchLabels: { app } } }));
     const ingress = [{ from, ports: [{ protocol: "UDP", port: PORT }] }];
@@ -70,7 +70,7 @@ describe("a policy from a draft over a shadow into force, as the guide has it", 
     return await runCli([...args, ...given], memoryFiles(files), undefined, undefined, { node });
   }
 
-  /** A question to the database. @returns whether it arrives */
+  /** Sends a datagram to the database, and returns whether it arrives. */
   async function asks(from: string): Promise<boolean> {
     const to: Address = lab.place("shop/db").addresses[4];
     const server = ProbeSocket.open(lab.place("shop/db").namespace, 4, SocketType.DATAGRAM);
@@ -97,7 +97,7 @@ describe("a policy from a draft over a shadow into force, as the guide has it", 
     }
   }
 
-  it("ROLLOUT-01: dry-run --ledger names the flows that a draft would cut, its shadow shows them without a cut, and the mended policy cuts none", async () => {
+  it("ROLLOUT-01: dry-run --ledger names the flows that a draft would cut, its shadow shows them without a cut, and the corrected policy cuts none", async () => {
     await lab.apply(world());
     assert.deepEqual([await asks("shop/web"), await asks("shop/report")], [true, true]);
 

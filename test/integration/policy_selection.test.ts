@@ -26,7 +26,7 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const FROM_B = { from: [{ podSelector: B }] };
 const TO_B = { to: [{ podSelector: B }] };
 
-describe("whom policies are for, with packets", function () {
+describe("subjects and peers of policies, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -48,17 +48,17 @@ describe("whom policies are for, with packets", function () {
     await expectOf(lab, ninePods(lab), together(pairs(never, ...ALL_TRAFFIC, "ICMP"), { allowed: others }));
   });
 
-  it("POL-02 POL-12 POL-14: a pod is isolated in the directions of the types, and in no other", async () => {
+  it("POL-02 POL-12 POL-14: a pod is isolated in the directions of policyTypes, and in no other", async () => {
     await hold([ingressOfA()], (_, to) => toA(to), ...ALL_TRAFFIC);
     await hold([egressOfA()], (from) => fromA(from), ...ALL_TRAFFIC);
     const both = networkPolicy("x", { podSelector: A, policyTypes: ["Ingress", "Egress"] });
     await hold([both], (from, to) => fromA(from) || toA(to), ...ALL_TRAFFIC);
-    // Rules of a direction that is not among the types are not there.
+    // Rules of a direction that is not among the types have no effect.
     const other = networkPolicy("x", { podSelector: A, policyTypes: ["Egress"], ingress: [], egress: [{}] });
     await hold([other], never);
   });
 
-  it("POL-02 POL-05: nodes and hosts outside are kept from an isolated pod as pods are", async () => {
+  it("POL-02 POL-05: an isolated pod is closed to other nodes and hosts outside, as it is to pods", async () => {
     const away = ["outside", "stranger", lab.nodeOf("x/a") === "node1" ? "node2" : "node1"];
     await expectOf(lab, [...ninePods(lab), ingressOfA()], {
       denied: away.flatMap((end) => inBoth(end, "x/a", "80/TCP", "81/UDP", "80/SCTP", "ICMP")),
@@ -70,7 +70,7 @@ describe("whom policies are for, with packets", function () {
     });
   });
 
-  it("POL-03 POL-10: a selector takes pods of the policy's own namespace alone; empty all of them", async () => {
+  it("POL-03 POL-10: a podSelector selects only pods of the policy's own namespace; an empty one selects all of them", async () => {
     await hold([ingressOfA()], (_, to) => to === "x/a");
     await hold([ingressOfX()], (_, to) => isIn("x", to));
     await hold([networkPolicy("x", {})], (_, to) => isIn("x", to));
@@ -110,7 +110,7 @@ describe("whom policies are for, with packets", function () {
     );
   });
 
-  it("POL-11: without types Ingress is isolated always, Egress where there is an egress rule", async () => {
+  it("POL-11: without policyTypes a pod is always isolated for Ingress, and for Egress if there is an egress rule", async () => {
     await hold([networkPolicy("x", { podSelector: A, egress: [] })], (_, to) => toA(to));
     await hold(
       [networkPolicy("x", { podSelector: A, egress: [TO_B] })],
@@ -118,13 +118,13 @@ describe("whom policies are for, with packets", function () {
     );
   });
 
-  it("POL-13: the rule {} allows everything even where others deny, in its direction", async () => {
+  it("POL-13: the rule {} allows everything in its direction, even where other policies deny it", async () => {
     await hold([named(ingressOfX(), "deny"), named(ingressOfX({}), "allow")], never, ...ALL_TRAFFIC);
     await hold([named(egressOfX(), "deny"), named(egressOfX({}), "allow")], never, ...ALL_TRAFFIC);
     await hold([named(egressOfX(), "deny"), named(ingressOfX({}), "allow")], (from) => isIn("x", from));
   });
 
-  it("POL-21 POL-22: a podSelector is for the policy's namespace, a namespaceSelector for pods of others, never for the outside", async () => {
+  it("POL-21 POL-22: a podSelector means peers of the policy's namespace, a namespaceSelector pods of others, and neither hosts outside", async () => {
     await hold([ingressOfA(FROM_B)], (from, to) => toA(to) && from !== "x/b");
     const everywhere = [...ninePods(lab), ingressOfA({ from: [{ namespaceSelector: {} }] })];
     await expectOf(lab, everywhere, together(pairs(never), { denied: inBoth("outside", "x/a", "80/TCP") }));
@@ -135,7 +135,7 @@ describe("whom policies are for, with packets", function () {
     );
   });
 
-  it("POL-20: without peers everyone, from outside too", async () => {
+  it("POL-20: a rule without peers allows everyone, also hosts outside", async () => {
     await expectOf(lab, [...ninePods(lab), ingressOfA({ ports: [{ port: 80 }] })], {
       allowed: [
         ...inBoth("outside", "x/a", "80/TCP"),
@@ -146,7 +146,7 @@ describe("whom policies are for, with packets", function () {
     });
   });
 
-  it("POL-23: two selectors in one entry must both fit, of two entries one", async () => {
+  it("POL-23: two selectors in one entry must both match; of two entries one is enough", async () => {
     const y = inNamespace("y");
     await hold([ingressOfA({ from: [{ ...y, podSelector: B }] })], (from, to) => toA(to) && from !== "y/b");
     await hold(
@@ -155,13 +155,13 @@ describe("whom policies are for, with packets", function () {
     );
   });
 
-  it("POL-24: a namespace has its name as a label", async () => {
+  it("POL-24: a namespace can be selected by the label with its name", async () => {
     const byName = { namespaceSelector: labelled({ "kubernetes.io/metadata.name": "y" }) };
     await hold([ingressOfA({ from: [byName] })], (from, to) => toA(to) && !isIn("y", from));
     await hold([egressOfA({ to: [byName] })], (from, to) => fromA(from) && !isIn("y", to));
   });
 
-  it("POL-28: labels of pods and namespaces count as they are now, for the subject and for the peer, here and elsewhere", async () => {
+  it("POL-28: changed labels of pods and namespaces count at once, for subjects and peers, on either node", async () => {
     const isNew = labelled({ new: "yes" });
     const NEW = { new: "yes" };
     for (const key of ["x/a", "x/c"]) {
@@ -192,7 +192,7 @@ describe("whom policies are for, with packets", function () {
     await hold([byNamespace], (_, to) => toA(to));
   });
 
-  it("POL-54: pods of the host's network are their node: no policy selects them, no selector has them as peers", async () => {
+  it("POL-54: pods of the host's network count as their node: no policy selects them, and no selector makes them peers", async () => {
     const host = podManifest(lab.place("node2"), "node2", { labels: { pod: "b" }, hostNetwork: true }, "x/host");
     const [v4, v6] = ["192.0.2.18/32", "2001:db8:0:2::2/128"].map((cidr) => ({ ipBlock: { cidr } }));
     const objects = [...ninePods(lab), host];
@@ -217,7 +217,7 @@ describe("whom policies are for, with packets", function () {
     });
   });
 
-  it("POL-58: a pod about to end stays isolated and stays a peer", async () => {
+  it("POL-58: a terminating pod stays isolated and stays a peer", async () => {
     const ending = { isTerminating: true };
     const objects = ninePods(lab, {}, { "x/a": ending, "x/b": ending, "y/b": ending });
     await expectOf(
@@ -232,12 +232,12 @@ describe("whom policies are for, with packets", function () {
     );
   });
 
-  it("POL-57: a pod that has ended is no peer any more, though its labels are still there", async () => {
+  it("POL-57: a pod that has ended is not a peer any more, though its labels are still there", async () => {
     const objects = ninePods(lab, {}, { "y/b": { phase: "Succeeded" }, "y/c": { phase: "Failed" } });
     await expectOf(lab, [...objects, ingressOfA({ from: [inNamespace("y")] })], {
       allowed: inBoth("y/a", "x/a", "80/TCP"),
     });
-    // The evaluator has no answer to this: a pod that has ended sends nothing. Here somebody does, with its address.
+    // The evaluator has no answer to this, since a pod that has ended sends nothing. Here its address is still used.
     await expectPackets(lab, { denied: ["y/b", "y/c"].flatMap((from) => inBoth(from, "x/a", "80/TCP", "80/UDP")) });
   });
 });

@@ -16,13 +16,13 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const IPS = ["10.96.0.10", "fd00:96::10"] as const;
 const SERVICE_PORT = 8000;
 const NODE_PORT = 30_080;
-/** At which nothing of the lab listens. */
+/** A port at which nothing of the lab listens. */
 const OWN_PORT = 7007;
 const SERVED: readonly Traffic[] = [`${SERVICE_PORT}/TCP`, `${SERVICE_PORT}/UDP`, `${SERVICE_PORT}/SCTP`];
 const NODE_SERVED: readonly Traffic[] = [`${NODE_PORT}/TCP`, `${NODE_PORT}/UDP`, `${NODE_PORT}/SCTP`];
 const DENY_X = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }, "deny-all");
 
-describe("policies and what is on the way to a pod, with packets", function () {
+describe("policies and Services, node ports and host ports, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -33,7 +33,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
   });
   after(() => lab?.close());
 
-  /** The Service `x/web`: of all protocols at 8000, served by pods at 80. */
+  /** Returns the Service `x/web`: all protocols at port 8000, served by pods at port 80. */
   function web(backends: readonly string[], spec: Readonly<Record<string, unknown>> = {}): readonly object[] {
     const ports = (["TCP", "UDP", "SCTP"] as const).map((protocol) => ({
       protocol,
@@ -50,13 +50,13 @@ describe("policies and what is on the way to a pod, with packets", function () {
   const toNodePort = (from: string, node: string): readonly Question[] =>
     textsOf(lab.place(node)).flatMap((address) => inBoth(from, address, ...NODE_SERVED));
 
-  /** What goes by way of a Service the evaluator of policies is not asked for. */
+  /** Applies objects and expects these fates of packets. The evaluator is not asked: it does not know Services. */
   async function behind(objects: readonly object[], expectation: Expectation): Promise<void> {
     await lab.apply([...ninePods(lab), ...objects]);
     await expectPackets(lab, expectation);
   }
 
-  it("POL-06: a pod reaches itself by its address and through its Service whatever policies say, others do not", async () => {
+  it("POL-06: a pod reaches itself by its address and its Service whatever policies say, and other pods do not reach it", async () => {
     for (const pod of ["x/a", "x/c"]) {
       await behind([DENY_X, ...web([pod])], {
         allowed: [...toService(pod), ...inBoth(pod, pod, "80/TCP", "81/UDP", "ICMP")],
@@ -65,7 +65,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
     }
   });
 
-  it("POL-06 CNP-08: an Admin Deny holds for a pod that comes back to itself through its Service, not for its own address", async () => {
+  it("POL-06 CNP-08: an Admin Deny stops a pod that comes back to itself through its Service, not one that uses its own address", async () => {
     const deny = clusterNetworkPolicy("no-hairpin", {
       tier: "Admin",
       priority: 1,
@@ -96,7 +96,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
     assert.deepEqual(unreached.flat(), []);
   });
 
-  it("POL-07: a pod and its own node are never kept apart, as probes need it; another node is as anyone", async () => {
+  it("POL-07: no policy separates a pod from its own node, as probes need it; other nodes are like any other peer", async () => {
     const everywhere = ["x", "y", "z"].map((name) => networkPolicy(name, { policyTypes: ["Ingress", "Egress"] }));
     const traffics: readonly Traffic[] = ["80/TCP", "81/TCP", "80/UDP", "80/SCTP", "ICMP"];
     const own = lab.pods.flatMap(({ name }) => [
@@ -119,7 +119,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
     }
   });
 
-  it("POL-07: the gateway's address, at which pods reach their node on the bridge, is the node's, too", async () => {
+  it("POL-07: an isolated pod reaches its own node at the gateway's address on the bridge, too", async () => {
     await lab.apply([...ninePods(lab), DENY_X]);
     listenAll(lab.shooter, {
       ...lab.place("node1"),
@@ -132,7 +132,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
     });
   });
 
-  it("POL-27 POL-34: egress to a cluster IP is judged by the pod and the port behind it", async () => {
+  it("POL-27 POL-34: policies check egress to a cluster IP by the endpoint's pod and port", async () => {
     const toB = { to: [{ podSelector: B }] };
     for (const backend of ["x/b", "x/c"]) {
       const to = { to: [{ podSelector: labelled({ pod: backend.slice(-1) }) }] };
@@ -158,7 +158,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
     await behind([egressOfA({ to: [inNamespace("y")] }), ...web(["x/b"])], { denied: toService("x/a") });
   });
 
-  it("POL-27 POL-34: ingress by way of a cluster IP is judged by the client and the pod's port", async () => {
+  it("POL-27 POL-34: policies check ingress by way of a cluster IP by the client and the pod's port", async () => {
     const ports = ["TCP", "UDP", "SCTP"].map((protocol) => ({ protocol, port: 80 }));
     await behind([ingressOfA({ from: [inNamespace("y")], ports }), ...web(["x/a"])], {
       allowed: [...toService("y/a"), ...toService("y/b")],
@@ -167,14 +167,14 @@ describe("policies and what is on the way to a pod, with packets", function () {
     await behind([ingressOfA({ ports: [{ port: SERVICE_PORT }] }), ...web(["x/a"])], { denied: toService("y/a") });
   });
 
-  it("POL-27: a node port's client is judged by its own address where the pod is, masqueraded or not; behind another node by that node's", async () => {
+  it("POL-27: policies check a node port's client by its own address on the pod's node, masqueraded or not, and via another node by that node's", async () => {
     const only = (name: string): object =>
       ingressOfA({
         from: textsOf(lab.place(name)).map((address, index) => ({
           ipBlock: { cidr: `${address}/${[32, 128][index]}` },
         })),
       });
-    // Both keep the client's address up to the policies; policy Cluster would put the node's in behind them.
+    // Both keep the client's address up to the policies; policy Cluster replaces it with the node's after them.
     for (const externalTrafficPolicy of ["Local", "Cluster"]) {
       await behind([only("outside"), ...web(["x/a"], { externalTrafficPolicy })], {
         allowed: toNodePort("outside", "node1"),
@@ -191,7 +191,7 @@ describe("policies and what is on the way to a pod, with packets", function () {
     });
   });
 
-  it("POL-27: a host port is judged by the client and the pod's port", async () => {
+  it("POL-27: policies check connections to a host port by the client and the pod's port", async () => {
     const key = "x/host-port";
     const labels = { pod: "host" };
     const mappings = ["tcp", "udp", "sctp"].map((protocol) => ({ hostPort: 7080, containerPort: 80, protocol }));

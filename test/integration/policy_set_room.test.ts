@@ -16,7 +16,7 @@ import { scrapeWhen } from "../support/scrape.ts";
 const PORT = 8080;
 /** Pods of another node that every rule of {@link greedy} selects, with two addresses each. */
 const PEERS = 40;
-/** Rules with which the policy has some 8,000 pairs of an address and a port, and some 164,000: more than a set may have. */
+/** Numbers of rules of a policy, with which it has 8,000 pairs of address and port, and 164,000, too many for a set. */
 const [FEW, MANY] = [100, 2000];
 
 const PODS = { peer: ["peers", 10], greedy: ["greedy", 11], web: ["shop", 12], stranger: ["other", 13] } as const;
@@ -41,7 +41,7 @@ function policyOf(own: string, name: string, ingress: readonly object[]): RawObj
 
 const FROM_PEERS = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } } };
 
-/** All peers at as many ports as there are rules, by a selector of its own at each. */
+/** Returns a policy that allows all peers at one port for each rule, by a selector of its own at each. */
 function greedy(rules: number): RawObject {
   const ingress = Array.from({ length: rules }, (_, number) => ({
     from: [{ ...FROM_PEERS, podSelector: { matchExpressions: [{ key: `k${number}`, operator: "DoesNotExist" }] } }],
@@ -50,7 +50,7 @@ function greedy(rules: number): RawObject {
   return policyOf("greedy", "many", ingress);
 }
 
-describe("the room that the sets of one tenant's policies have, with packets", function () {
+describe("the size limit of the sets of one tenant's policies, with packets", function () {
   this.timeout(120_000);
   let node: ApiNode;
   const pods = new Map<Name, ComingPod>();
@@ -65,7 +65,7 @@ describe("the room that the sets of one tenant's policies have, with packets", f
     );
     const own = Object.entries(PODS).map(([name, [where]]) => podOf(name, where, "node1"));
     await node.server.apply(...["peers", "greedy", "shop", "other"].map(namespace), ...others, ...own);
-    // Beside the one that grows: another one of its namespace, which names nobody, and one of another tenant.
+    // Beside the policy that grows: a second one of its namespace, which names no peers, and one of another tenant.
     await node.server.apply(
       greedy(FEW),
       policyOf("greedy", "none", []),
@@ -92,7 +92,7 @@ describe("the room that the sets of one tenant's policies have, with packets", f
   const allFrom = (from: LabNamespace, to: ComingPod) =>
     FAMILIES.map((family) => ({ protocol: "tcp" as const, from, to: { address: to.addresses[family], port: PORT } }));
 
-  /** Which of the pods that policies isolate are reached, by whom, in both families or in none. */
+  /** Returns which senders reach which isolated pods, and asserts that both families have the same result. */
   async function reached(): Promise<readonly string[]> {
     const ways = (["peer", "stranger"] as const).flatMap((from) =>
       (["greedy", "web"] as const).map((to) => ({ from, to, flows: allFrom(of(from).namespace, of(to)) })),
@@ -103,7 +103,7 @@ describe("the room that the sets of one tenant's policies have, with packets", f
     );
     return ways.flatMap(({ from, to, flows }) => {
       const some = results.filter(({ flow }) => flows.includes(flow));
-      assert.equal(new Set(some.map((one) => one.reached)).size, 1, `${from} to ${to}: one family is not as the other`);
+      assert.equal(new Set(some.map((one) => one.reached)).size, 1, `${from} to ${to}: the families differ`);
       return some[0]?.reached === true ? [`${from} to ${to}`] : [];
     });
   }
@@ -124,7 +124,7 @@ describe("the room that the sets of one tenant's policies have, with packets", f
     });
   }
 
-  it("POL-93 EVENT-07: pods selected by a policy with too large sets are closed, its author has an Event, and others go on", async () => {
+  it("POL-93 EVENT-07: pods selected by a policy with too large sets are closed, its author gets an Event, and other pods go on", async () => {
     assert.deepEqual(await reached(), ["peer to greedy", "peer to web"]);
     const before = await inForce(0);
     assert.ok((before.get("drawbridge_policy_set_elements") ?? 0) > FEW * PEERS * 2);

@@ -16,7 +16,7 @@ const PODS: readonly PodPlace[] = [
 ];
 const PATIENCE_MILLISECONDS = 20_000;
 
-describe("which policies are in force, with packets", function () {
+describe("the report of the policies in force, with packets", function () {
   this.timeout(120_000);
   let lab: PolicyLab;
 
@@ -78,7 +78,7 @@ describe("which policies are in force, with packets", function () {
     assert.ok((second?.since ?? 0) > (first?.since ?? Infinity));
   });
 
-  it("PSTATUS-02: hundreds of policies are all in the answer, each once", async () => {
+  it("PSTATUS-02: the report has each of hundreds of policies once", async () => {
     const names = Array.from({ length: 300 }, (_, i) => `p${String(i).padStart(3, "0")}`);
     await lab.apply(world(...names.map((name) => policy(name, 1, [80]))));
     const all = await policiesWhen((found) => found.length === 300 && found.every(({ inForce }) => inForce === 1));

@@ -30,17 +30,17 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
-/** The sentinel among them. */
+/** The number of pods, with the sentinel. */
 const PODS = isFull ? 1000 : 60;
-/** Pods that are there at a time; a later pod has the address of one that went. */
+/** The number of pods at a time; a later pod gets the address of one that has gone. */
 const PLACES = isFull ? 200 : 40;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
-/** Since when a state is in force for all pods after it is for the sentinel. */
+/** The time after which a state in force for the sentinel is in force for all pods. */
 const MARGIN_MILLISECONDS = 300;
 const PACKETS_AT_ONCE = 8;
 const PODS_A_RESTART = 12;
 const MOST_TOLD = 5;
-/** Of a datagram: sender, receiver and the port, two bytes each. */
+/** The size of a datagram: sender, receiver and port, two bytes each. */
 const SIZE = 6;
 const NOBODY = 0xffff;
 
@@ -51,7 +51,7 @@ interface Present {
   readonly sockets: readonly { readonly socket: ProbeSocket; readonly family: Family; readonly port: number }[];
 }
 
-/** A state, and since when the next one is in force in its place. */
+/** A state, and the time since when the next one is in force instead. */
 interface Past {
   readonly state: TurmoilState;
   until: number;
@@ -78,7 +78,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     requireBridgeNetfilter(this);
     lab = createLab("turmoil");
     nodes = twoNodes(lab, { bridgeNetfilter: true });
-    // Flows of ports that come again are new ones then.
+    // With this timeout a flow with the ports of an earlier one is a new flow.
     nodes.node1.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "1");
     policyd = new PolicydNode(lab, nodes.node1, "60s");
     kernel = nodes.node1.node.inside(() => new NftablesSocket(lab.calls));
@@ -107,7 +107,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     return { number, pod, sockets };
   }
 
-  /** The states of which one may have been in force when a packet that comes now was sent. */
+  /** Returns the states that may have been in force when a packet that arrives now was sent. */
   const possible = (sentAfter: number): readonly TurmoilState[] =>
     pasts.filter(({ until }) => until >= sentAfter).map(({ state }) => state);
 
@@ -134,7 +134,11 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     return { source: sender === NOBODY ? undefined : nameOf(sender), destination: nameOf(number), family, port };
   };
 
-  /** Judges all that has arrived. @param lookedBefore when that was done before: nothing of it was sent before that */
+  /**
+   * Checks all packets that have arrived.
+   *
+   * @param lookedBefore when this was done last: none of the packets was sent before
+   */
   function receive(lookedBefore: number): void {
     for (const receiver of present.values()) {
       for (const { socket, family, port } of receiver.sockets) {
@@ -152,7 +156,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     }
   }
 
-  /** Sends and receives until something settles, which must not fail. */
+  /** Sends and receives until the work settles, which must not fail. */
   async function during(work: Promise<unknown>): Promise<void> {
     const progress = { isOver: false };
     const over = work.finally(() => (progress.isOver = true));
@@ -175,7 +179,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     return found !== undefined && "chain" in found && found.chain === chain;
   }
 
-  /** Has the daemon read a state, twice, and waits until it is in force. */
+  /** Makes the daemon read a state twice, and waits until it is in force. */
   async function become(state: TurmoilState): Promise<void> {
     const before = pasts.at(-1);
     doing = `state ${state.number}`;
@@ -243,6 +247,6 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     await policyd.kill();
     nodes.node1.node.exec("nft", ["delete", "table", "inet", POLICY_TABLE.name]);
     await during(pause(1000));
-    assert.ok(leaks.length > 0, "without the table what policies deny arrives, and the judge sees it");
+    assert.ok(leaks.length > 0, "without the table denied packets arrive, and the judge sees them");
   });
 });

@@ -11,10 +11,10 @@ import type { UpstreamCase, UpstreamStep } from "../support/policy/upstream_case
 import { UPSTREAM_CASES } from "../support/policy/upstream_cases.ts";
 
 /**
- * The cases of kubernetes' own network policy tests with packets. In the labs of both states of br_netfilter they are run at
- * once before the first test; each test then tells of one.
+ * Runs the cases of Kubernetes' own network policy tests with packets. They run before the first test, at the same time
+ * in the labs of both states of br_netfilter; each test then checks the result of one case.
  */
-describe("upstream's cases with packets", function () {
+describe("upstream's network policy cases with packets", function () {
   this.timeout(600_000);
   const runs = new Map<boolean, Promise<ReadonlyMap<number, string>>>();
 
@@ -40,7 +40,7 @@ describe("upstream's cases with packets", function () {
   }
 });
 
-/** What was not as the case says, by its number. */
+/** Runs all cases, and returns the differences from each case's expectation, by its number. */
 async function run(bridgeNetfilter: boolean): Promise<ReadonlyMap<number, string>> {
   const lab = await ninePodLab({
     name: `upstream-${bridgeNetfilter ? "on" : "off"}`,

@@ -6,7 +6,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { askPolicyd } from "../../cni/policyd_client.ts";
 import { writeAttachment } from "../../ipam/attachment.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import { findToolchain } from "../setup/toolchain.mjs";
@@ -19,7 +19,7 @@ import { requireKernel } from "../support/privilege.ts";
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 3;
 const syscalls = nodeSyscalls();
 
-describe("policyd, built", function () {
+describe("the built policyd", function () {
   this.timeout(60_000);
   const base = useTemporaryDirectory();
   let lab: Lab | undefined;
@@ -62,7 +62,7 @@ describe("policyd, built", function () {
   const isSynced = ({ isSynced: is }: { readonly isSynced: boolean }): boolean => is;
   const record = attachmentRecord({ bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() });
 
-  it("DAEMON-03: tells its status to the plugin's client, and follows the directory", async () => {
+  it("DAEMON-03: policyd reports its status to the plugin's client, and follows changes in the objects directory", async () => {
     replace("a.json", pod("a", "10.0.0.1"));
     const daemon = start();
     const status = await daemon.statusWhen(isSynced, "synced");
@@ -78,7 +78,7 @@ describe("policyd, built", function () {
     await daemon.statusWhen(({ objects }) => objects["Pod"] === 1, "one pod");
   });
 
-  it("registers and unregisters attachments, and knows those of its records after it was killed", async () => {
+  it("policyd registers and unregisters attachments, and a new one knows those of the records after a kill", async () => {
     const first = start();
     await first.statusWhen(isSynced, "synced");
     assert.equal(askPolicyd(syscalls, socketPath(), { type: "register", attachment: record }, 5000).type, "done");
@@ -87,7 +87,7 @@ describe("policyd, built", function () {
     await first.kill("SIGKILL");
     const second = start();
     await second.statusWhen(({ attachments }) => attachments === 1, "the attachment is known");
-    // Answered when the tables are written: what came before would be the plugin's to take back.
+    // The daemon answers when the tables are written; the plugin would have to take back what came before.
     assert.equal(askPolicyd(syscalls, socketPath(), { type: "register", attachment: record }, 15_000).type, "done");
     const { network, containerId, ifname } = record;
     const name = { network, containerId, ifname };
@@ -95,18 +95,18 @@ describe("policyd, built", function () {
     assert.equal(second.status().attachments, 0);
   });
 
-  it(`DAEMON-05: one killed ${ROUNDS} times is followed by the next, at the same place`, async () => {
+  it(`DAEMON-05: after each of ${ROUNDS} kills the next policyd starts at the same socket`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const daemon = start();
       await daemon.statusWhen(isSynced, "synced");
       assert.deepEqual(await daemon.kill("SIGKILL"), { code: null, signal: "SIGKILL" });
-      assert.ok(existsSync(socketPath()), "it leaves its socket behind");
+      assert.ok(existsSync(socketPath()), "the killed daemon leaves its socket");
       assert.throws(() => daemon.status(), { code: "ERR_UNAVAILABLE", message: /ECONNREFUSED.*is policyd running\?/ });
     }
     await start().statusWhen(isSynced, "synced");
   });
 
-  it("DAEMON-05: of two at once one is refused in one line, and the other goes on", async () => {
+  it("DAEMON-05: of two policyd started at once one exits with a reason in one line, and the other goes on", async () => {
     const two = [start(), start()];
     const refused = await Promise.race(two.map(async (daemon) => [daemon, await daemon.ended] as const));
     const [loser, end] = refused;
@@ -117,7 +117,7 @@ describe("policyd, built", function () {
   });
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    it(`DAEMON-07: ${signal} ends it with 0, its socket is gone, a client that waits is let go`, async () => {
+    it(`DAEMON-07: ${signal} ends policyd with exit code 0, removes its socket and disconnects a waiting client`, async () => {
       const daemon = start();
       await daemon.statusWhen(isSynced, "synced");
       const client = connect(socketPath());
@@ -132,7 +132,7 @@ describe("policyd, built", function () {
     });
   }
 
-  it("DAEMON-06: clients that send garbage or nothing do not keep it from answering", async () => {
+  it("DAEMON-06: clients that send garbage or nothing do not keep policyd from answering", async () => {
     const daemon = start();
     await daemon.statusWhen(isSynced, "synced");
     const clients = Array.from({ length: 60 }, (_, i) => {
@@ -158,25 +158,25 @@ describe("policyd, built", function () {
       /^policyd: apiServer: missing, .* give it as --api-server, or files by --objects$/m,
     ],
     [
-      "with objects that are not there",
+      "with an objects directory that does not exist",
       ["--node-name", "a", "--objects", "/none"],
       /^policyd: objectsDirectory: "\/none" is no directory/,
     ],
-    ["with a configuration that is not there", ["--config", "/none"], /^policyd: --config: \/none does not exist/],
+    ["with a configuration that does not exist", ["--config", "/none"], /^policyd: --config: \/none does not exist/],
     [
-      "in a namespace that is none",
+      "in a file that is not a network namespace",
       ["--node-name", "a", "--objects", "/etc", "--network-namespace", "/etc/hostname"],
       /^policyd: enter network namespace/,
     ],
     [
-      "on a socket others can replace",
+      "on a socket that others can replace",
       ["--node-name", "a", "--objects", "/etc", "--socket", "/tmp/policyd.sock"],
       /^policyd: socketPath: directory \/tmp has/,
     ],
   ];
   for (const [what, args, message] of failures) {
-    it(`DAEMON-07: started ${what} it says so in one line and exits with 1`, () => {
-      // In a network namespace of its own: a daemon closes the bridge of a node without pods before it reads anything else.
+    it(`DAEMON-07: policyd started ${what} says so in one line and exits with 1`, () => {
+      // It runs in its own network namespace: it closes the bridge of a node without pods before it reads anything.
       const { status, stderr } = spawnSync("unshare", ["--net", process.execPath, BUNDLE, ...args], {
         encoding: "utf8",
         timeout: 20_000,
@@ -190,7 +190,7 @@ describe("policyd, built", function () {
   }
 
   for (const bug of ["throw new Error('injected')", "void Promise.reject(new Error('injected'))"]) {
-    it(`DAEMON-07: an error nobody foresaw is told in one line and ends it with 1: ${bug}`, async () => {
+    it(`DAEMON-07: an unforeseen error is logged in one line and ends policyd with exit code 1: ${bug}`, async () => {
       const daemon = start(["--log-format", "json"], BUNDLE, [
         "--import",
         `data:text/javascript,setTimeout(() => { ${bug} }, 300)`,
@@ -203,14 +203,14 @@ describe("policyd, built", function () {
     });
   }
 
-  it("works in the network namespace it is given", async () => {
+  it("policyd works in the network namespace that it is given", async () => {
     const daemon = start();
     await daemon.statusWhen(isSynced, "synced");
     assert.equal(statSync(`/proc/${daemon.child.pid}/ns/net`).ino, statSync(namespace).ino);
     assert.notEqual(statSync(namespace).ino, statSync("/proc/self/ns/net").ino);
   });
 
-  it("DAEMON-04: tells all problems of its configuration, and takes a good one", async () => {
+  it("DAEMON-04: policyd reports all problems of its configuration, and accepts a good one", async () => {
     const file = `${base()}/policyd.yaml`;
     const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
     writeFileSync(file, `${head}logFormt: json\nsyncPeriod: 30\n`);
@@ -233,14 +233,14 @@ describe("policyd, built", function () {
       assert.equal((JSON.parse(line) as { level: string }).level, "info");
   });
 
-  it("runs from wherever its directory is copied to", async () => {
+  it("policyd runs from any place to which its directory is copied", async () => {
     const copy = `${base()}/elsewhere`;
     cpSync(path.dirname(BUNDLE), copy, { recursive: true });
     writeFileSync(`${base()}/package.json`, '{"type":"commonjs"}');
     await start([], `${copy}/policyd.js`).statusWhen(isSynced, "synced");
   });
 
-  it("the plugin's client speaks to it from Bun, as the plugin does", async function () {
+  it("the plugin's client talks to policyd from Bun, as the plugin does", async function () {
     const bun = process.env["DRAWBRIDGE_BUN"] ?? findToolchain(process.cwd()).bun;
     const daemon = start();
     await daemon.statusWhen(isSynced, "synced");
@@ -250,7 +250,7 @@ describe("policyd, built", function () {
     assert.match(stdout, /away: cannot connect to .*ENOENT/);
   });
 
-  it("the plugin's client gives up in time where nobody answers", async () => {
+  it("the plugin's client gives up in time when policyd does not answer", async () => {
     const daemon = start();
     await daemon.statusWhen(isSynced, "synced");
     daemon.child.kill("SIGSTOP");
