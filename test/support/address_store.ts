@@ -9,12 +9,12 @@ import { AddressStore } from "../../ipam/store.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress, tryParseAddress } from "../../kernel/ip/address.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 
-/** The real file system, by the backend for Node. */
+/** The real file system, through the system calls of Node's backend. */
 export const realFileSystem: StoreFileSystem = systemFileSystem(nodeSyscalls());
 
-/** A lock for one process: it throws when taken twice at once, and counts. */
+/** A lock for one process: it throws when it is taken twice at once, and records the paths it was taken for. */
 export class FakeLock implements FileLock {
   readonly paths: string[] = [];
   held = false;
@@ -32,14 +32,14 @@ export class FakeLock implements FileLock {
 /** Stands for SIGKILL: no Drawbridge code may catch it. */
 export class Killed extends Error {}
 
-/** One call of a {@link StoreFileSystem}: its method and the path that decides. */
+/** One call of a {@link StoreFileSystem}: its method, and the path that the call is about. */
 export interface FileCall {
   readonly method: keyof StoreFileSystem;
   readonly path: string;
 }
 
 /**
- * The real file system with a hook before each call.
+ * Returns the real file system with a hook before each call.
  *
  * When the hook throws in `createFile`, half of the content has already reached the disk, as with a full disk or a
  * process killed between open and write.
@@ -86,7 +86,7 @@ export function hookedFileSystem(before: (call: FileCall) => void): StoreFileSys
   };
 }
 
-/** Counts calls; the list grows as the file system is used. */
+/** Returns the real file system, which appends each call to `calls`. */
 export function recordingFileSystem(calls: FileCall[]): StoreFileSystem {
   return hookedFileSystem((call) => calls.push(call));
 }
@@ -102,7 +102,7 @@ export function failingFileSystem(index: number, extent: "once" | "from", code: 
   });
 }
 
-/** The process dies before the `index`-th call (from 0). */
+/** Throws {@link Killed} before the `index`-th call (from 0) and each later one, as if the process had died. */
 export function killedFileSystem(index: number): StoreFileSystem {
   let next = 0;
   return hookedFileSystem(() => {
@@ -120,7 +120,7 @@ export function useTemporaryDirectory(): () => string {
   return () => directory;
 }
 
-/** What a test of the address store works with: a store in a temporary directory, and a look at its files. */
+/** The tools of a test of the address store: a store in a temporary directory, and views of its files. */
 export interface StoreFixture {
   readonly directory: () => string;
   /** The path of a file in the network's directory. */

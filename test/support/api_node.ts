@@ -20,7 +20,7 @@ import { startDaemon } from "./policyd.ts";
 
 export const PORT = 6443;
 const TOKEN = "t0ken-of-policyd";
-/** Of no Service of a storm. */
+/** The cluster IP of {@link SERVICE}, which is not the address of any Service of a storm. */
 export const VIP = "10.96.255.10";
 
 export const SERVICE: RawObject = {
@@ -58,7 +58,7 @@ export function pod(name: string, app: string): RawObject {
   };
 }
 
-/** A node whose daemon asks the tests' API server, which is on the lab's router. */
+/** A node whose daemon lists and watches the tests' API server, which runs on the lab's router. */
 export class ApiNode {
   readonly lab: Lab;
   readonly wired: WiredNode;
@@ -66,10 +66,10 @@ export class ApiNode {
   readonly server: ApiServerProcess;
   readonly prober: Prober;
   readonly authority: Certificate = makeCertificate("authority");
-  /** For what the daemon reads; its socket is in it, too. */
+  /** The directory of the files that the daemon reads, and of its socket. */
   readonly directory: string;
   readonly serverAddress: string;
-  /** Those of {@link attachPods}, by name. */
+  /** The pods that {@link attachPods} has attached, by name. */
   readonly pods = new Map<string, LabPod>();
   #daemon: DaemonProcess | undefined;
 
@@ -87,7 +87,7 @@ export class ApiNode {
     writeFileSync(`${this.directory}/account/ca.crt`, this.authority.certificate);
   }
 
-  /** The server asks for the daemon's token and grants what the manifest does; it does not listen yet. */
+  /** Has the server demand the daemon's token and grant what the manifest grants; it does not listen yet. */
   async prepare(): Promise<void> {
     await this.server.tell({ type: "features", features: { token: TOKEN, grants: manifestGrants() } });
   }
@@ -108,7 +108,7 @@ export class ApiNode {
     return this.#daemon;
   }
 
-  /** Starts a daemon; the one before has to be ended. */
+  /** Starts a daemon; an earlier one must have ended. */
   start(args: readonly string[] = [`--kubeconfig=${this.kubeconfig()}`], nodeOptions: readonly string[] = []): void {
     const fixed = [
       "--node-name=node1",
@@ -123,7 +123,7 @@ export class ApiNode {
     await this.daemon.statusWhen(({ isSynced }) => isSynced, "synced");
   }
 
-  /** A kubeconfig with everything in it. */
+  /** Writes a kubeconfig that holds the certificates and the token themselves, and returns its path. */
   kubeconfig(): string {
     const cluster = {
       server: `https://${this.serverAddress}:${PORT}`,
@@ -141,12 +141,12 @@ export class ApiNode {
     return `${this.directory}/kubeconfig`;
   }
 
-  /** The plugin's configuration: where the daemon is, and how long it is waited for. */
+  /** Returns the plugin's configuration: the daemon's socket, and how long the plugin waits for it. */
   overrides(wait = "30s"): Configuration {
     return { policyd: { socket: `${this.directory}/run/policyd.sock`, wait } };
   }
 
-  /** Three pods, of which two listen; and the Service in front of the first. */
+  /** Attaches three pods, two of which listen, and creates the Service in front of the first. */
   async attachPods(): Promise<void> {
     await this.server.apply(SERVICE, slice("10.244.1.3"));
     for (const [name, number] of [
@@ -163,7 +163,7 @@ export class ApiNode {
     }
   }
 
-  /** Who answers the Service; "" for nobody. */
+  /** Returns the name of the pod that answers the Service; "" when none does. */
   async answer(): Promise<string> {
     const client = this.pods.get("client");
     assert.ok(client, "attachPods() first");
@@ -172,7 +172,7 @@ export class ApiNode {
     return result?.reached === true ? (result.seenBy?.name ?? "") : "";
   }
 
-  /** Whether a connection of the node to its API server's address and port gets to a pod. */
+  /** Whether a connection from the node to its API server's address and port reaches a pod. */
   async asksAPod(): Promise<boolean> {
     const to = { address: parseAddress(this.serverAddress), port: PORT };
     const flow = { protocol: "tcp", from: this.wired.node, to } as const;
@@ -194,7 +194,7 @@ export class ApiNode {
     }
   }
 
-  /** The node's rules as text, without what they have counted. */
+  /** Returns the node's rules as text, without the values of counters. */
   ruleset(): string {
     return this.wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
   }

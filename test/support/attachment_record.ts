@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 
-/** A record as an ADD writes it. */
+/** Returns a record as an ADD writes it. */
 export function attachmentRecord(changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
   return {
     version: 1,

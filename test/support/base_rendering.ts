@@ -7,18 +7,22 @@ import { manifestObjects } from "./manifest_grants.ts";
 export type Fields = Readonly<Record<string, unknown>>;
 
 const CLUSTER_WIDE = new Set(["ClusterRole", "ClusterRoleBinding"]);
-/** What {@link renderedByUs} takes over; with any other field it would say too little. */
+/** The fields of a kustomization that {@link renderedByUs} evaluates; any other field would make its result wrong. */
 const KUSTOMIZATION_FIELDS = ["apiVersion", "configMapGenerator", "images", "kind", "labels", "namespace", "resources"];
 
 /**
- * What kustomize makes of a kustomization without patches, so far as `manifests/base` uses it: namespace, labels, the
- * ConfigMap named by its content, images. For machines without kubectl.
+ * Renders a kustomization without patches as kustomize does, with the features that `manifests/base` uses: namespace,
+ * labels, the ConfigMap named by its content, images. It serves machines without kubectl.
  *
  * @throws AssertionError for a kustomization that uses more
  */
 export function renderedByUs(directory: string): readonly Fields[] {
   const kustomization = onlyObject(`${directory}/kustomization.yaml`);
-  assert.deepEqual(Object.keys(kustomization).sort(), KUSTOMIZATION_FIELDS, `${directory} uses what is not known here`);
+  assert.deepEqual(
+    Object.keys(kustomization).sort(),
+    KUSTOMIZATION_FIELDS,
+    `${directory} uses a field that renderedByUs() does not support`,
+  );
   const namespace = String(kustomization["namespace"]);
   const [label] = listOf(kustomization, "labels");
   const labels = fieldsOf(label?.["pairs"]);
@@ -60,21 +64,21 @@ export function renderedByUs(directory: string): readonly Fields[] {
   });
 }
 
-/** The only object of a file. */
+/** Returns the only object of a file. */
 export function onlyObject(path: string): Fields {
   const [object, ...others] = manifestObjects(readFileSync(path, "utf8"));
   assert.ok(object !== undefined && others.length === 0, `${path}: expected one object`);
   return object;
 }
 
-/** The mappings of a list; none where there is no list. */
+/** Returns the mappings of a list; none when the field is missing. */
 export function listOf(object: Fields, field: string): readonly Fields[] {
   const list = object[field] ?? [];
   assert.ok(Array.isArray(list), `${field}: expected a list`);
   return list.map(fieldsOf);
 }
 
-/** A mapping; the empty one where there is none. */
+/** Returns a value as a mapping; an empty one for undefined. */
 export function fieldsOf(value: unknown): Fields {
   assert.ok(value === undefined || (typeof value === "object" && value !== null && !Array.isArray(value)));
   return { ...value };
@@ -88,8 +92,8 @@ function configMapOf(directory: string, generator: Fields): Fields {
 }
 
 /**
- * The end of a generated ConfigMap's name (kustomize 5, api/hasher/hasher.go): of Go's JSON with an empty name, in letters
- * that make no words.
+ * Returns the suffix of a generated ConfigMap's name (kustomize 5, api/hasher/hasher.go): the hash of Go's JSON with an
+ * empty name, in letters that form no words.
  */
 function contentHash(data: Readonly<Record<string, string>>): string {
   const sorted = Object.fromEntries(Object.entries(data).sort(([a], [b]) => (a < b ? -1 : 1)));

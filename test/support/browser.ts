@@ -4,27 +4,27 @@ import os from "node:os";
 import path from "node:path";
 
 const STARTING = 30_000;
-/** One question to the browser. */
+/** The longest time that the browser may take for one answer. */
 const ANSWERING = 20_000;
 
-/** A page in a browser, as far as tests use it. */
+/** A page in a browser, with the functions that tests use. */
 export interface Page {
-  /** The value of an expression, as JSON has it. */
+  /** Returns the value of an expression, as JSON represents it. */
   ask(expression: string): Promise<unknown>;
   /** Moves the mouse to the middle of the first element of a selector, and clicks it. */
   click(selector: string): Promise<void>;
   /** Types into the element that has the focus. */
   type(text: string): Promise<void>;
-  /** As its reader has it. */
+  /** Sets the colour scheme that the reader prefers. */
   prefer(scheme: "light" | "dark"): Promise<void>;
-  /** A picture of what is seen, as PNG. */
+  /** Returns a picture of the visible part, as PNG. */
   picture(): Promise<Buffer>;
-  /** Addresses that it asked for beside its own, and what it wrote on the console or refused to do. */
+  /** The addresses that the page requested in addition to its own, and its messages on the console and its refusals. */
   readonly requests: readonly string[];
   readonly messages: readonly string[];
 }
 
-/** A Chromium without a window, spoken to by the DevTools protocol. */
+/** A Chromium without a window, controlled by the DevTools protocol. */
 export interface Browser {
   open(url: string, width: number, height: number): Promise<Page>;
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export interface Browser {
 type Parameters = Readonly<Record<string, unknown>>;
 type Listener = (method: string, parameters: Parameters) => void;
 
-/** Starts Debian's `chromium` with a profile of its own, and nothing of the user's. */
+/** Starts Debian's `chromium` with a profile of its own, which holds nothing of the user's. */
 export async function startBrowser(): Promise<Browser> {
   const profile = mkdtempSync(path.join(os.tmpdir(), "drawbridge-chromium-"));
   const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"];
@@ -57,7 +57,7 @@ export async function startBrowser(): Promise<Browser> {
   }
 }
 
-/** It says on its standard error where it listens. */
+/** Returns the address where Chromium listens, which it prints on its standard error. */
 function addressIn(words: NodeJS.ReadableStream): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = "";
@@ -73,7 +73,7 @@ function addressIn(words: NodeJS.ReadableStream): Promise<string> {
   });
 }
 
-/** The protocol: numbered questions and their answers, and events in between. */
+/** A session of the DevTools protocol: numbered requests and their answers, and events in between. */
 class Session {
   readonly #socket: WebSocket;
   readonly #waiting = new Map<number, { resolve: (value: Parameters) => void; reject: (error: Error) => void }>();

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { KeyObject } from "node:crypto";
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 
-/** A certificate and its key as PEM, and what signs others with it. */
+/** A certificate and its key as PEM, and the data with which it signs other certificates. */
 export interface Certificate {
   readonly certificate: string;
   readonly key: string;
@@ -19,10 +19,10 @@ const SUBJECT_ALTERNATIVE_NAME = Buffer.from("0603551d11", "hex");
 const TRUE = Buffer.from("0101ff", "hex");
 
 /**
- * An X.509 certificate (RFC 5280) with a fresh key, valid for a day around now.
+ * Makes an X.509 certificate (RFC 5280) with a fresh key, valid for a day around now.
  *
- * @param issuer who signs it; without one it is an authority of its own
- * @param address an IPv4 address of the server it is for
+ * @param issuer the certificate that signs it; without one it signs itself and is an authority
+ * @param address an IPv4 address of the server that it is for
  */
 export function makeCertificate(name: string, issuer?: Certificate, address?: string): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -55,7 +55,7 @@ function der(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;
   if (length < 0x80) return Buffer.concat([Buffer.from([tag, length]), content]);
-  // Go refuses a length with a byte too many.
+  // Go refuses a length that is encoded with a byte more than it needs.
   const bytes = length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
   return Buffer.concat([Buffer.from([tag, ...bytes]), content]);
 }

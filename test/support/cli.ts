@@ -7,14 +7,14 @@ import type { Io, Output } from "../../cli/io.ts";
 import type { NodeAccess } from "../../cli/node/machine/machine.ts";
 import { runProgram } from "../../cli/program.ts";
 
-/** What a command line did. */
+/** The outcome of a command line: its exit code and its output. */
 export interface Outcome {
   readonly code: ExitCode;
   readonly out: string;
   readonly err: string;
 }
 
-/** Files by path; what is in between are directories, and `-` is standard input. */
+/** Files in memory, by path; the directories above them exist as well, and `-` is standard input. */
 export function memoryFiles(contents: Readonly<Record<string, string>>): ManifestFileSystem {
   const paths = Object.keys(contents);
   return {
@@ -36,35 +36,35 @@ export function memoryFiles(contents: Readonly<Record<string, string>>): Manifes
   };
 }
 
-/** A command that is given files asks no cluster. */
+/** Fails when a command that is given files asks a cluster. */
 const NO_CLUSTERS: ObjectInput = {
-  connect: () => Promise.reject(new Error("no test has asked for a cluster")),
-  namespaceOf: () => Promise.reject(new Error("no test has asked for a cluster")),
+  connect: () => Promise.reject(new Error("the test did not expect a connection to a cluster")),
+  namespaceOf: () => Promise.reject(new Error("the test did not expect a connection to a cluster")),
   sleep: () => Promise.resolve(),
 };
 
-/** A command that is given files runs no program. */
+/** Fails when a command that is given files runs a program. */
 const NO_PROGRAMS: Programs = {
-  run: (command) => Promise.reject(new Error(`no test has asked for ${command}`)),
-  follow: (command) => Promise.reject(new Error(`no test has asked for ${command}`)),
+  run: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
+  follow: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
 };
 
-/** A command about objects looks at no node. */
+/** Fails when a command about objects reads a node. */
 const NO_NODE: NodeAccess = {
-  open: () => Promise.reject(new Error("no test has asked for a node")),
-  sleep: () => Promise.reject(new Error("no test has asked for a node")),
+  open: () => Promise.reject(new Error("the test did not expect an access to a node")),
+  sleep: () => Promise.reject(new Error("the test did not expect an access to a node")),
 };
 
-/** The line that says what was read (READ-07), which most tests are not about. */
+/** Matches the line that says what was read (READ-07), which most tests do not check. */
 const SUMMARY = /^read \d+ objects? (?:in|of|on) [^\n]*\n/gm;
 
-/** As {@link runCliWhole}, without the lines that say what was read. */
+/** Does the same as {@link runCliWhole}, without the lines that say what was read. */
 export async function runCli(...given: Parameters<typeof runCliWhole>): Promise<Outcome> {
   const outcome = await runCliWhole(...given);
   return { ...outcome, err: outcome.err.replaceAll(SUMMARY, "") };
 }
 
-/** Runs a command line on files in memory, as into a file unless `terminal` says how wide one is. */
+/** Runs a command line on files in memory. Its output goes into a file, or to a terminal of the width `terminal`. */
 export async function runCliWhole(
   args: readonly string[],
   files: ManifestFileSystem,

@@ -6,7 +6,7 @@ import { memoryFiles } from "./cli.ts";
 
 const FIXTURES = "test/fixtures/cli";
 
-/** The files of a directory of fixtures, such as `shop`, and below it, under that short name. */
+/** Reads the files of a directory of fixtures, such as `shop`, and of its subdirectories, by their paths below it. */
 export function fixtureFiles(name: string): ManifestFileSystem {
   const entries = readdirSync(path.join(FIXTURES, name), { withFileTypes: true, recursive: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
@@ -16,8 +16,8 @@ export function fixtureFiles(name: string): ManifestFileSystem {
 }
 
 /**
- * Compares an output with a file of what is expected, below test/fixtures/cli. UPDATE_GOLDEN=1 writes the file instead:
- * then read the difference before you commit it.
+ * Compares an output with the expected one in a file below test/fixtures/cli. UPDATE_GOLDEN=1 writes the file instead:
+ * read the difference before you commit it.
  */
 export function assertGolden(name: string, actual: string): void {
   const file = path.join(FIXTURES, name);

@@ -1,12 +1,12 @@
 import { Buffer } from "node:buffer";
 import * as fc from "fast-check";
 
-/** A text with something wrong about it, or nothing by chance. */
+/** A change that damages a text or, by chance, leaves it as it is. */
 type Change = (text: string) => string | Uint8Array;
 
 type Step = string | number;
 
-/** Values that have made readers of JSON and YAML fail. */
+/** Values that have made parsers of JSON and YAML fail. */
 const HOSTILE: readonly unknown[] = [
   null,
   true,
@@ -69,7 +69,7 @@ const PIECES = [
   `&a [${"*a, ".repeat(50)}]`,
 ];
 
-/** A document that would be a billion values if its aliases were opened. */
+/** A document that would grow to a billion values if its aliases were expanded. */
 export const ALIAS_BOMB = [
   "a0: &a0 [x, x, x, x, x, x, x, x, x, x]",
   ...Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(", ")}]`),
@@ -135,10 +135,10 @@ const inObjects: fc.Arbitrary<(objects: readonly unknown[]) => readonly unknown[
   });
 
 /**
- * Mutated files of manifests, each by one to three changes, as YAML or JSON.
+ * Generates files of manifests, as YAML or JSON, each with one to three mutations.
  *
- * @param yaml as people write it
- * @param objects the same
+ * @param yaml the manifests as people write them
+ * @param objects the same manifests as objects
  */
 export function mutatedFiles(
   yaml: string,
@@ -167,7 +167,7 @@ export function mutatedFiles(
   return fc.oneof(texts, trees);
 }
 
-/** The paths of all values in a tree but its root. */
+/** Returns the paths of all values in a tree except its root. */
 export function pathsOf(value: unknown): readonly (readonly Step[])[] {
   if (typeof value !== "object" || value === null) return [];
   const entries: readonly (readonly [Step, unknown])[] = Array.isArray(value)
@@ -176,7 +176,7 @@ export function pathsOf(value: unknown): readonly (readonly Step[])[] {
   return entries.flatMap(([step, inner]) => [[step], ...pathsOf(inner).map((rest) => [step, ...rest])]);
 }
 
-/** The tree with the value at a path replaced. */
+/** Returns the tree with the value at a path replaced. */
 export function replacedAt(value: unknown, path: readonly Step[], replacement: unknown): unknown {
   return changeAt(value, path, (entries, last) =>
     entries.map(([name, old]) => [name, name === String(last) ? replacement : old]),

@@ -6,19 +6,19 @@ import type { Attachment, CniArguments } from "../../cni/environment.ts";
 import { toCniError } from "../../cni/error.ts";
 import { networkShape } from "../../cni/network_input.ts";
 
-/** SHA-256 as the plugin gets it. */
+/** Computes SHA-256 as the plugin is given it. */
 export function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
 export const noArguments: CniArguments = { mac: undefined, ip: undefined, pod: undefined };
 
-/** The parameters of an ADD. */
+/** Returns the parameters of an ADD. */
 export function attachment(changes: Partial<Attachment> = {}): Attachment {
   return { containerId: "c1", ifname: "eth0", netns: "/run/netns/c1", arguments: noArguments, ...changes };
 }
 
-/** A configuration that is accepted: one range set of each family. */
+/** Returns a configuration that the plugin accepts: one range set of each family. */
 export function networkInput(changes: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   return {
     cniVersion: "1.1.0",
@@ -29,25 +29,25 @@ export function networkInput(changes: Readonly<Record<string, unknown>> = {}): R
   };
 }
 
-/** The same with other members of its `ipam`. */
+/** Returns the configuration of {@link networkInput} with changed members of its `ipam`. */
 export function ipamInput(changes: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { ipam } = networkInput();
   assert.ok(typeof ipam === "object");
   return networkInput({ ipam: { ...ipam, ...changes } });
 }
 
-/** What the plugin reads of a configuration object. */
+/** Reads a configuration object as the plugin does. */
 export function configurationOf(input: unknown, args: CniArguments = noArguments): BridgeConfiguration {
   return bridgeConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), args);
 }
 
-/** What a refusal is expected to be: its code of the specification, and texts its message and details hold. */
+/** An expected refusal: the error code of the CNI specification, and texts that its message and details contain. */
 export interface Refusal {
   readonly code: number;
   readonly says: readonly string[];
 }
 
-/** Demands that the action fails with this refusal, and that neither its text nor its details hold a stack trace. */
+/** Asserts that the action fails with this refusal, and that neither its text nor its details contain a stack trace. */
 export function assertRefusal(action: () => unknown, { code, says }: Refusal): void {
   assert.throws(action, (error: unknown) => {
     const { code: actual, message, details = "" } = toCniError(error);

@@ -1,15 +1,18 @@
 import fc from "fast-check";
 
-/** One call of the plugin with something wrong about it, or nothing by chance. */
+/** One call of the plugin that is damaged or, by chance, correct. */
 export interface MutatedCall {
   readonly verb: "ADD" | "DEL";
   readonly environment: Readonly<Record<string, string>>;
   readonly stdin: string;
 }
 
-/** What the calls are made from. */
+/** The configurations and the environment from which the calls are made. */
 export interface MutationBase {
-  /** Configurations that are accepted; their `dataDir` and `runDir` are only ever replaced by texts that are refused. */
+  /**
+   * Configurations that the plugin accepts; their `dataDir` and `runDir` are only ever replaced by texts that it
+   * refuses.
+   */
   readonly configurations: readonly Readonly<Record<string, unknown>>[];
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -66,7 +69,7 @@ const hostileValues: readonly unknown[] = [
   { "": "" },
 ];
 
-/** In place of a directory: nothing that would be accepted. */
+/** Replacements for a directory, none of which is accepted. */
 const hostileDirectories: readonly unknown[] = [
   "x",
   "../x",
@@ -141,7 +144,7 @@ const rawTexts: readonly string[] = [
   `${'{"ipam":'.repeat(2000)}1${"}".repeat(2000)}`,
 ];
 
-/** Calls with one to four mutations of an accepted configuration and its environment. */
+/** Generates calls with one to four mutations of an accepted configuration and its environment. */
 export function mutatedCalls({ configurations, environment }: MutationBase): fc.Arbitrary<MutatedCall> {
   const mutation = fc.record({ where: fc.nat(), change: changes });
   const mutatedText = fc
@@ -192,7 +195,10 @@ const changes: fc.Arbitrary<Change> = fc.oneof(
   ),
 );
 
-/** A text that is no JSON any more, most often left as it is. No character of a path is changed: it must not lead elsewhere. */
+/**
+ * Turns a text into one that is not JSON any more, but leaves it as it is most often. It changes no character of a
+ * path, which must not lead elsewhere.
+ */
 const textMutation: fc.Arbitrary<(text: string) => string> = fc.oneof(
   { weight: 8, arbitrary: fc.constant((text: string) => text) },
   { weight: 1, arbitrary: fc.nat().map((at) => (text: string) => text.slice(0, at % text.length)) },
@@ -222,7 +228,7 @@ function mutateAt(value: unknown, where: number, change: Change): unknown {
   return replace(value, place, isDirectory ? () => hostileDirectories[where % hostileDirectories.length] : change);
 }
 
-/** Every place below a value, as a path of keys. A place that holds a directory stands for the directory alone. */
+/** Returns every place below a value, as a path of keys. A place that holds a directory is only replaced as a whole. */
 function placesOf(value: unknown, path: readonly Step[]): readonly (readonly Step[])[] {
   if (value === null || typeof value !== "object") return [path];
   const inner = Object.entries(value).flatMap(([key, element]) =>
@@ -231,7 +237,10 @@ function placesOf(value: unknown, path: readonly Step[]): readonly (readonly Ste
   return holdsDirectory(value) ? inner : [path, ...inner];
 }
 
-/** Without them the plugin would take its default directories, which are the machine's. */
+/**
+ * Whether a value holds directories. Without them the plugin would use its default directories, which are the
+ * machine's.
+ */
 function holdsDirectory(value: object): boolean {
   return (
     "dataDir" in value ||

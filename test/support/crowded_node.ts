@@ -17,10 +17,10 @@ import type { DaemonProcess } from "./policyd.ts";
 import { PolicydNode } from "./policyd_node.ts";
 
 const PORT = 7000;
-/** Where the accomplice answers; nobody listens there. */
+/** The ports where the accomplice answers with raw packets; no socket listens there. */
 export const ATTACK_PORTS = [7001, 7002] as const;
 const CONFIGURATION = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
-/** Source ports of one address: four addresses of as many come to 262,140 connections. */
+/** The number of source ports of one address: with four addresses they make 262,140 connections. */
 export const PORTS = 65_535;
 const SLICE = 4096;
 
@@ -30,7 +30,7 @@ interface Attacker {
   readonly flood: Flood;
 }
 
-/** A node with two hostile pods, their accomplice at the router, and a pod that only wants to connect. */
+/** A node with two hostile pods, their accomplice at the router, and a pod that only tries to connect. */
 export class CrowdedNode {
   readonly lab: Lab;
   readonly wired: WiredNode;
@@ -51,7 +51,7 @@ export class CrowdedNode {
 
   /** Starts the daemon as a node runs it, and attaches the pods. */
   async start(configuration: Readonly<Record<string, unknown>>): Promise<void> {
-    // The image's options say how V8 and malloc give memory back.
+    // The image's options decide how V8 and malloc return memory to the kernel.
     const { nodeOptions, environment } = imageStart();
     Object.assign(process.env, environment);
     const path = `${this.lab.scratch}/policyd.json`;
@@ -85,18 +85,21 @@ export class CrowdedNode {
     return Number(this.wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
   }
 
-  /** Megabytes of the daemon's resident memory. */
+  /** Returns the daemon's resident memory in megabytes. */
   memory(): number {
     const status = readFileSync(`/proc/${this.daemon?.child.pid}/status`, "latin1");
     return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
   }
 
-  /** Ends all connections of the node, so that no further sweep is needed. */
+  /** Deletes all connections of the node, so that no further sweep is needed. */
   forgetConnections(): void {
     this.wired.node.exec("conntrack", ["-F"]);
   }
 
-  /** Both pods open connections to the accomplice from all ports of all their addresses; the accomplice answers each. */
+  /**
+   * Makes both pods open connections to the accomplice from all ports of all their addresses; the accomplice answers
+   * each.
+   */
   async attack(port: number): Promise<void> {
     for (let first = 1; first <= PORTS; first += SLICE) {
       for (const { addresses, flood } of this.attackers) {
@@ -111,7 +114,10 @@ export class CrowdedNode {
     }
   }
 
-  /** How many of 80 new connections of the third pod are answered, of both families, TCP and UDP, all at once. */
+  /**
+   * Returns how many of 80 simultaneous new connections of the third pod are answered, in both families, by TCP and
+   * UDP.
+   */
   async answered(): Promise<number> {
     const from = this.other ?? assert.fail();
     const flows = this.wired.routerAddresses.flatMap((address) =>
@@ -137,7 +143,7 @@ function* turns(attacked: number, first: number, isAnswer = false): Generator<Fl
   }
 }
 
-/** Keeps a kernel from resetting connections that only raw packets know of. */
+/** Prevents a kernel from resetting connections that exist only as raw packets. */
 function silence(namespace: LabNamespace): void {
   const ports = `{ ${ATTACK_PORTS.join(", ")} }`;
   const rule = `tcp flags rst tcp sport ${ports} drop; tcp flags rst tcp dport ${ports} drop;`;
@@ -148,7 +154,7 @@ function silence(namespace: LabNamespace): void {
   );
 }
 
-/** The MAC address to which a pod sends what is to be routed. */
+/** Returns the MAC address to which a pod sends packets for other networks. */
 function gatewayMac(pod: LabPod): MacAddress {
   const [, text = ""] = /lladdr (\S+)/.exec(pod.exec("ip", ["-4", "neighbour", "show", "dev", "eth0"])) ?? [];
   return parseMac(text);

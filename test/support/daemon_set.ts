@@ -22,7 +22,7 @@ interface Container {
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[];
 }
 
-/** Of a pod template what tests look at. Its schema is another test's. */
+/** The fields of a pod template that tests read. Another test checks its schema. */
 export interface PodTemplate {
   readonly serviceAccountName: string;
   readonly priorityClassName: string;
@@ -47,7 +47,7 @@ interface DaemonSetSpec {
   readonly template: { readonly metadata: { readonly labels: unknown }; readonly spec: PodTemplate };
 }
 
-/** The one DaemonSet of a manifest. */
+/** Returns the only DaemonSet of a manifest. */
 export function daemonSet(text: string): { readonly spec: DaemonSetSpec; readonly pod: PodTemplate } {
   const [found, ...others] = manifestObjects(text).filter(({ kind }) => kind === "DaemonSet");
   assert.ok(found !== undefined && others.length === 0);

@@ -102,12 +102,12 @@ export function runDemo(...args: readonly string[]): {
   return { exitCode: status, result: v.parse(resultSchema, JSON.parse(stdout)) };
 }
 
-/** How many drops the kernel counted of the spoofed packets; undefined when a counter was not there. */
+/** Returns how many drops of spoofed packets the kernel counted; undefined when a counter was missing. */
 export function countedOf({ counted: [before, after] }: Result["spoof"]): number | undefined {
   return typeof before === "number" && typeof after === "number" ? after - before : undefined;
 }
 
-/** What holds of the daemons and of node1's flushed ruleset, whatever else is broken. */
+/** Asserts the results of the daemons and of node1's flushed ruleset, which no breakage of the demo changes. */
 export function assertDaemons({ daemons, refused, harm }: Result): void {
   assert.deepEqual(
     daemons.map(({ node, version, isSynced, attachments, objects, problems }) => [
@@ -133,7 +133,10 @@ export const NODE2_PODS = ["pod-d", "pod-e", "pod-f"];
 
 export const CLIENTS = ["pod-a", "pod-d", "node1", "router"];
 
-/** Who answers each client over either family, and whom it sees; one of several with affinity. */
+/**
+ * The pods that answer each client over either family, and the address that they see; with affinity only one of several
+ * answers.
+ */
 const SERVICES: Readonly<Record<string, readonly [string, string, string, string]>> = {
   ClusterIP: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
   "ClusterIP, UDP": ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
@@ -150,7 +153,10 @@ const SERVICES: Readonly<Record<string, readonly [string, string, string, string
   ExternalName: ["router as node1", "router as node2", "router as node1", "router as itself"],
 };
 
-/** Which protocols of TCP, UDP, ICMP and SCTP are answered under the policies, over either family, by source and target. */
+/**
+ * The protocols (TCP, UDP, ICMP and SCTP) that are answered under the policies, over either family, by source and
+ * target.
+ */
 const POLICIES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "pod-a": { "pod-b": "----", "pod-c": "----", "pod-d": "----", "pod-e": "-U--", "pod-f": "-U--" },
   "pod-b": { "pod-a": "TUIS", "pod-c": "----", "pod-d": "T---", "pod-e": "----", "pod-f": "TUIS" },
@@ -162,7 +168,7 @@ const POLICIES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   node2: { "pod-a": "TUIS", "pod-b": "----", "pod-c": "----", "pod-d": "TUIS", "pod-e": "TUIS", "pod-f": "TUIS" },
 };
 
-/** The cells of a matrix as {@link POLICIES} writes them. */
+/** Returns the cells of a matrix in the notation of {@link POLICIES}. */
 function lettersOf(cells: Result["policies"]["seen"], family: number): typeof POLICIES {
   const rows: Record<string, Record<string, string>> = {};
   for (const [source, targets] of Object.entries(POLICIES)) {
@@ -203,7 +209,7 @@ type ServiceCell = v.InferOutput<typeof serviceCellSchema>;
 
 const serviceKey = ({ frontend, client, family }: ServiceCell): string => `${frontend}: ${client} ${family}`;
 
-/** What was seen in a cell, in the words of {@link SERVICES}. */
+/** Returns the answers in a cell, in the notation of {@link SERVICES}. */
 function seenText({ frontend, answers, failures }: Result["services"]["seen"][number]): string {
   const names = answers.map(({ by }) => by.replace("pod-", ""));
   const chosen = frontend === "ClusterIP, affinity" ? names.map(() => "one") : [...new Set(names)].sort();
@@ -225,7 +231,7 @@ export function assertServicesAsExpected({ expected, seen, differences }: Result
   assert.deepEqual(differences, []);
 }
 
-/** Demands that these cells differ, by frontend and client, and no others. */
+/** Asserts that exactly these cells differ, by frontend and client. */
 export function assertRedServices(
   { differences }: Result["services"],
   red: Readonly<Record<string, readonly string[]>>,

@@ -6,25 +6,28 @@ import { RESOURCES, WAY_RESOURCES } from "../../cli/input/cluster/resources.ts";
 import { versionsOf } from "../../policyd/source/api/resources.ts";
 import { readObjects } from "../../policyd/source/documents.ts";
 
-/** An object as the API server stores it. */
+/** A Kubernetes object as the API server stores it. */
 export type RawObject = Readonly<Record<string, unknown>>;
 
-/** What to answer instead; undefined lets the server answer. `count` is that of the requests before this one. */
+/**
+ * Returns an answer to give instead; undefined lets the server answer. `count` is the number of requests before this
+ * one.
+ */
 export type Fault = (path: string, count: number) => ApiResponse | undefined;
 
 export const SERVER = "https://cluster.test:6443";
 
-/** The answer of a server as JSON. */
+/** Returns a server's answer with a JSON body. */
 export function answer(status: number, body: unknown, retryAfter?: string): ApiResponse {
   return { status, retryAfter, body: [Buffer.from(JSON.stringify(body))] };
 }
 
-/** What an API server says when it refuses. */
+/** Returns an API server's answer to a request that it refuses. */
 export function statusOf(code: number, message: string, retryAfter?: string): ApiResponse {
   return answer(code, { kind: "Status", apiVersion: "v1", status: "Failure", code, message }, retryAfter);
 }
 
-/** A part of a list as the API server sends it: its items leave out kind and apiVersion. */
+/** Returns a part of a list as the API server sends it: its items leave out kind and apiVersion. */
 export function listOf(kind: string, apiVersion: string, items: readonly RawObject[], next = ""): unknown {
   const metadata = { resourceVersion: "7", ...(next === "" ? {} : { continue: next }) };
   return {
@@ -37,19 +40,19 @@ export function listOf(kind: string, apiVersion: string, items: readonly RawObje
   };
 }
 
-/** The objects of a directory of YAML files. */
+/** Reads the objects of a directory of YAML files. */
 export function objectsIn(directory: string): readonly RawObject[] {
   return readdirSync(directory).flatMap((name) =>
     [...readObjects(readFileSync(path.join(directory, name), "utf8"), name)].map((object) => object as RawObject),
   );
 }
 
-/** An API server that holds some objects, in pages of two; it writes down what it was asked, and every wait. */
+/** An API server that holds some objects and lists them in pages of two; it records each request and each wait. */
 export class FakeCluster implements ObjectInput, ApiServer {
   readonly name = SERVER;
   readonly asked: string[] = [];
   readonly slept: number[] = [];
-  /** Of the context that a kubeconfig has. */
+  /** The namespace of a kubeconfig's context. */
   namespace = "default";
   readonly #objects: readonly RawObject[];
   readonly #fault: Fault;
@@ -82,7 +85,7 @@ export class FakeCluster implements ObjectInput, ApiServer {
     const resource = [...RESOURCES, ...WAY_RESOURCES].flatMap(versionsOf).find((one) => one.path === pathname);
     if (resource === undefined) return statusOf(404, "the server could not find the requested resource");
     const { kind, apiVersion } = resource;
-    // A server gives every object in the version that is asked for.
+    // A server returns every object in the version that the request names.
     const all = this.#objects
       .filter((object) => object["kind"] === kind && groupOf(object["apiVersion"]) === groupOf(apiVersion))
       .map((object) => ({ ...object, apiVersion }));

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 
-/** A call of the fake IPAM plugin, as it saw it. */
+/** A call of the fake IPAM plugin, as the plugin recorded it. */
 export interface IpamCallSeen {
   readonly verb: string;
   readonly environment: Readonly<Record<string, string>>;
@@ -13,8 +13,8 @@ export interface IpamCallSeen {
 }
 
 /**
- * An IPAM plugin in a directory of its own, a shell script: it writes down how it was called, keeps what it has given in files, and
- * gives the answers that a test has set.
+ * An IPAM plugin in a directory of its own, a shell script: it records how it was called, keeps the addresses that it
+ * has given in files, and prints the answers that a test has set.
  */
 export class FakeIpam {
   readonly directory: string;
@@ -33,19 +33,22 @@ export class FakeIpam {
     this.#write("ADD.out", typeof result === "string" ? result : JSON.stringify(result));
   }
 
-  /** Sets the error that a verb fails with; undefined for success again. @param shell run before */
+  /**
+   * Sets the error with which a verb fails; undefined makes it succeed again. @param shell commands that run before the
+   * error
+   */
   fails(verb: string, error: unknown, shell = ""): void {
     this.#write(`${verb}.error`, typeof error === "string" ? error : JSON.stringify(error));
     this.#write(`${verb}.exit`, error === undefined ? "" : "1");
     this.does(verb, shell);
   }
 
-  /** Shell commands that a verb begins with. */
+  /** Sets the shell commands that a verb begins with. */
   does(verb: string, shell: string): void {
     this.#write(`${verb}.sh`, shell);
   }
 
-  /** All calls, in order. */
+  /** Returns all calls, in order. */
   get calls(): readonly IpamCallSeen[] {
     const directories = readdirSync(`${this.directory}/calls`).sort((a, b) => Number(a) - Number(b));
     return directories.map((name) => this.#seen(`${this.directory}/calls/${name}`));
@@ -94,7 +97,10 @@ export class FakeIpam {
   }
 }
 
-/** dash has no way to read its environment untouched but /proc. */
+/**
+ * Returns the plugin's shell script. It reads its environment from /proc, since dash has no other way to read it
+ * unchanged.
+ */
 function script(directory: string): string {
   return `#!/bin/sh
 d=${directory}

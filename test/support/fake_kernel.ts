@@ -4,7 +4,7 @@ import { systemFileSystem } from "../../ipam/file_system.ts";
 import { addressFromBytes, formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import { messageType, Subsystem } from "../../kernel/netfilter/message.ts";
+import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
 import { ControlType, decodeMessages, MessageFlag } from "../../kernel/netlink/message.ts";
 import { littleEndian } from "../../kernel/netlink/writer.ts";
 import { createBridge, parseLink, RTM_DELLINK, RTM_NEWLINK } from "../../kernel/route/link.ts";
@@ -29,18 +29,18 @@ const OPERATIONAL = Uint8Array.of(5, 0, 16, 0, 6, 0, 0, 0);
 /** IFLA_MTU: 1500 bytes. */
 const MTU = Uint8Array.of(8, 0, 4, 0, 0xdc, 5, 0, 0);
 const FIRST_SOCKET = 100_000;
-/** 1 is the loopback interface. */
+/** The index 1 is the loopback interface's. */
 const FIRST_INDEX = 2;
 
-/** The name every pod's interface has here. */
+/** The name of every pod's interface in the fake kernel. */
 export const POD_INTERFACE = "eth0";
 
 /** Stands for SIGKILL: no code of ours may catch it. */
 export class Killed extends Error {}
 
 /**
- * What the next events do: `fail` has the event of this number (from 0) refused with EIO, `kill` ends the process there,
- * `silence` has the kernel do as it is told but answer nothing from there on.
+ * The fault of the events from a number on: `fail` refuses the event of this number (from 0) with EIO, `kill` ends the
+ * process there, `silence` makes the kernel do what is requested but answer nothing from there on.
  */
 export interface Fault {
   readonly kind: "fail" | "kill" | "silence";
@@ -48,18 +48,18 @@ export interface Fault {
 }
 
 /**
- * A node with files and links, in which calls can be made to fail.
+ * A node with files and links, on which calls can be made to fail.
  *
- * Links live in two namespaces, the node's and one pod's; a veth's peer is always {@link POD_INTERFACE}. Neighbour
+ * Links exist in two namespaces, the node's and one pod's; a veth's peer is always {@link POD_INTERFACE}. Neighbour
  * entries stay until they are deleted, or the pod's with its link; the node's are on the bridge, which stays. Addresses
- * and routes are acknowledged and forgotten; every link has a carrier. An address with a neighbour entry on the node is reached by that
- * link, and every other one is local. Files are real, below one directory.
+ * and routes are acknowledged and forgotten; every link has a carrier. An address with a neighbour entry on the node is
+ * reached by that link, and every other address is local. Files are real, below one directory.
  */
 export class FakeKernel {
   readonly node: Node;
-  /** What has changed since the last {@link restart}, in order: "create dbv…", "claim 10.244.1.2", "record", "delete …". */
+  /** The changes since the last {@link restart}, in order: "create dbv…", "claim 10.244.1.2", "record", "delete …". */
   readonly journal: string[] = [];
-  /** What was asked since then: "link NAME" or "route", and how many events lay before the question. */
+  /** The questions since the last restart: "link NAME" or "route", and the number of events before each. */
   readonly questions: { readonly subject: string; readonly namespace: "node" | "pod"; readonly afterEvents: number }[] =
     [];
   readonly links = { node: new Set<string>(), pod: new Set<string>() };
@@ -69,7 +69,7 @@ export class FakeKernel {
   readonly #wayTo = new Map<string, number>();
   readonly #queues = new Map<number, Uint8Array[]>();
   readonly #namespaceOf = new Map<number, "node" | "pod">();
-  /** What each link but a bridge was made with. */
+  /** The request with which each link except a bridge was made. */
   readonly #made = new Map<string, Uint8Array>();
   #inside: "node" | "pod" = "node";
   #fault: Fault | undefined;
@@ -115,7 +115,7 @@ export class FakeKernel {
     this.node = { ...fake, syscalls, files: systemFileSystem(syscalls) };
   }
 
-  /** The next call is another process; the journal begins anew. */
+  /** Begins another process: the next call runs in it, and the journal is empty again. */
   restart(fault?: Fault): void {
     this.#fault = fault;
     this.#isSilent = false;
@@ -126,17 +126,20 @@ export class FakeKernel {
     this.#listsOfFlows = 0;
   }
 
-  /** How often flows were asked for since the last {@link restart}. */
+  /** The number of times that flows were listed since the last {@link restart}. */
   get listsOfFlows(): number {
     return this.#listsOfFlows;
   }
 
-  /** Counts an event that is not the kernel's: the execution of another program. @returns as the kernel's own events */
+  /**
+   * Counts an event that does not belong to the kernel: the execution of another program. @returns as for the kernel's
+   * own events
+   */
   happens(label: string): number | undefined {
     return this.#event(label);
   }
 
-  /** Counts what changes something; the negated errno when this event is to fail. */
+  /** Counts an event that changes something; returns the negated errno when this event is to fail. */
   #event(label: string): number | undefined {
     const number = this.#events++;
     if (this.#fault?.kind === "silence" && number >= this.#fault.at) this.#isSilent = true;
@@ -156,7 +159,7 @@ export class FakeKernel {
       return link === undefined ? routeAnswer(message, RTN_LOCAL) : routeAnswer(message, RTN_UNICAST, link);
     }
     if (message.type === RTM_GETADDR || message.type === GET_CONNECTIONS) {
-      // There are none.
+      // There are no flows to list.
       if (message.type === GET_CONNECTIONS) this.#listsOfFlows++;
       return [datagram(ControlType.DONE, message.sequence, new Uint8Array(4), MessageFlag.MULTI)];
     }
@@ -195,7 +198,7 @@ export class FakeKernel {
     return 0;
   }
 
-  /** The name of the link a message is about, which may say its index alone. */
+  /** Returns the name of the link that a message is about; the message may contain only its index. */
   #nameIn(namespace: "node" | "pod", message: ReceivedMessage): string {
     const { name, index } = parseLink(message);
     return name === "" ? ([...this.links[namespace]][index - FIRST_INDEX] ?? "") : name;
@@ -219,18 +222,21 @@ export class FakeKernel {
     if (found === undefined) return [acknowledge(message, -Errno.ENODEV)];
     const body = this.#made.get(found) ?? createBridge({ name: found, mac: parseMac("ce:00:00:00:00:01") }).body;
     const described = Uint8Array.of(...body, ...MTU, ...OPERATIONAL);
-    // struct ifinfomsg: the index stands at 4.
+    // In struct ifinfomsg the index is at offset 4.
     new DataView(described.buffer).setInt32(4, position + FIRST_INDEX, littleEndian);
     return [datagram(RTM_NEWLINK, message.sequence, described), acknowledge(message, 0)];
   }
 }
 
-/** The address that is looked up: the first attribute, after struct rtmsg and its own header. */
+/** Returns the address that is looked up: the first attribute, after struct rtmsg and the attribute's header. */
 function destinationOf({ body }: ReceivedMessage): string {
   return formatAddress(addressFromBytes(body.subarray(16)));
 }
 
-/** struct rtmsg: the family stands at 0, the type at 7; then RTA_OIF, where there is a link. */
+/**
+ * Answers a route lookup: in struct rtmsg the family is at offset 0 and the type at 7; RTA_OIF follows where there is a
+ * link.
+ */
 function routeAnswer(message: ReceivedMessage, type: number, link?: number): readonly Uint8Array[] {
   const body = new Uint8Array(link === undefined ? 12 : 20);
   body[0] = message.body[0] ?? 0;
@@ -250,7 +256,7 @@ function datagram(type: number, sequence: number, body: Uint8Array, flags = 0): 
   return whole;
 }
 
-/** NLMSG_ERROR: the negated errno and the header of the request; 0 acknowledges. */
+/** Returns an NLMSG_ERROR with the negated errno and the header of the request; 0 acknowledges. */
 function acknowledge(message: ReceivedMessage, errno: number): Uint8Array {
   const NLM_F_CAPPED = 0x100;
   const body = new Uint8Array(20);

@@ -6,24 +6,27 @@ import { fakeSysctl } from "../../kernel/sysctl.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { sha256 } from "./cni.ts";
 
-/** A node whose kernel does nothing but files below one directory, and tells what else it was asked for. */
+/** A node whose kernel supports only files below one directory, and which records what else was requested. */
 export interface FakeNode extends Node {
-  /** With the calls that change files, which a verb has by `files` alone. */
+  /** The system calls with those that change files; a verb reaches these only through `files`. */
   readonly syscalls: MachineCalls;
-  /** Paths outside the directory that something was to be made, changed or removed at, in order; forget them at will. */
+  /**
+   * The paths outside the directory where something was to be made, changed or removed, in order; a test may clear the
+   * list.
+   */
   readonly escapes: string[];
 }
 
 const real = nodeSyscalls();
 
 /**
- * A node for tests that must not touch the machine.
+ * Returns a node for tests that must not touch the machine.
  *
- * Sockets and namespaces answer ENOSYS. Files can be read anywhere but changed below `root` alone; elsewhere the
- * answer is EACCES. The lock is always free.
+ * Sockets and namespaces answer ENOSYS. Files can be read anywhere but changed only below `root`; elsewhere the answer
+ * is EACCES. The lock is always free.
  */
 export function fakeNode(root: string): FakeNode {
   const escapes: string[] = [];

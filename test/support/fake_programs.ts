@@ -6,7 +6,9 @@ const WRITE_END = 900_003;
 const PID = 4242;
 const POLLIN = 1;
 
-/** An IPAM plugin of others without a process: each execution is an event that a test can have fail or be killed at. */
+/**
+ * A foreign IPAM plugin without a process: each execution is an event at which a test can make it fail or be killed.
+ */
 export class FakePrograms implements ProgramCalls {
   /** The attachments that hold addresses: `container:interface`. */
   readonly held = new Set<string>();
@@ -15,7 +17,10 @@ export class FakePrograms implements ProgramCalls {
   readonly #happens: (label: string) => number | undefined;
   #output: Uint8Array = new Uint8Array();
 
-  /** @param happens called right before and right after each execution; returns the errno of one that is to fail */
+  /**
+   * @param happens is called immediately before and after each execution; returns the errno of an execution that is to
+   * fail
+   */
   constructor(result: unknown, happens: (label: string) => number | undefined) {
     this.#result = JSON.stringify(result);
     this.#happens = happens;
@@ -40,7 +45,7 @@ export class FakePrograms implements ProgramCalls {
     if (verb === "ADD") this.held.add(attachment);
     else if (verb === "DEL") this.held.delete(attachment);
     this.#output = new TextEncoder().encode(verb === "ADD" ? this.#result : "");
-    // A kill at this point finds the plugin's work done, and us without knowledge of it.
+    // A kill at this point leaves the plugin's work done, while Drawbridge does not know it.
     this.#happens(`executed ${verb}`);
     return PID;
   }

@@ -6,11 +6,11 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 
-/** A packet of a flood, but for what differs from one to the next. */
+/** A packet of a flood, without the fields that differ between packets. */
 export interface FloodPacket {
   readonly from: Address;
   readonly to: Address;
-  /** Flags and numbers of a TCP segment; a UDP datagram without. */
+  /** Flags and numbers of a TCP segment; a packet without them is a UDP datagram. */
   readonly tcp?: { readonly flags: number; readonly sequence: number; readonly acknowledged: number };
 }
 
@@ -18,25 +18,25 @@ export interface FloodPacket {
 export interface FloodTurn {
   readonly sourcePort: number;
   readonly destinationPort: number;
-  /** Another source than the packet's, of its family. */
+  /** A source of the same family that replaces the packet's. */
   readonly from?: Address;
 }
 
-/** Bytes of a frame before its packet. */
+/** The number of bytes of a frame before its packet. */
 const ETHERNET = 14;
-/** Packets between two turns of the event loop. */
+/** The number of packets between two turns of the event loop. */
 const SLICE = 512;
 
 /**
  * Sends many packets that differ in their ports, as raw frames of one link: some hundred thousand in a few seconds.
  *
- * Each has right checksums, since conntrack takes one with a wrong one for invalid.
+ * Each has a correct checksum, since conntrack classifies a packet with a wrong one as invalid.
  */
 export class Flood implements Disposable {
   readonly #socket: FrameSocket;
   readonly #macs: { readonly to: MacAddress; readonly from: MacAddress };
 
-  /** @param to the MAC address of whoever routes the packets; @throws SyscallError without the privilege */
+  /** @param to the MAC address of the host that routes the packets; @throws SyscallError without the privilege */
   constructor(namespace: LabNamespace, link: string, to: MacAddress) {
     this.#socket = new FrameSocket(namespace, link);
     const { mac } = namespace.link(link);
@@ -54,7 +54,7 @@ export class Flood implements Disposable {
     const base = ~view.getUint16(checksumAt) & 0xffff;
     const isIpv4 = familyOf(packet.from) === 4;
     const [addressAt, addressLength] = isIpv4 ? [ETHERNET + 12, 4] : [ETHERNET + 8, 16];
-    // The checksum of IPv4's header is over the source, too.
+    // The checksum of IPv4's header includes the source.
     const headerAt = ETHERNET + 10;
     const withoutSource = 16 * 0xffff - sumOf(frame.subarray(addressAt, addressAt + addressLength));
     const headerBase = ~view.getUint16(headerAt) & 0xffff;
@@ -100,7 +100,7 @@ function templateOf({ from, to, tcp }: FloodPacket): {
   }
   const packet = encodeTcp(from, to, { source: 0, destination: 0 }, tcp.flags);
   const view = new DataView(packet.payload.buffer, packet.payload.byteOffset, packet.payload.byteLength);
-  // It has both numbers as one.
+  // encodeTcp sets both numbers to 1.
   const before = 2;
   view.setUint32(4, tcp.sequence);
   view.setUint32(8, tcp.acknowledged);

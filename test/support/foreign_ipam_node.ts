@@ -28,7 +28,7 @@ export class ForeignIpamNode {
   readonly lab: Lab;
   readonly wired: WiredNode;
   readonly ipam: FakeIpam;
-  /** The plugin, in the IPAM plugin's directory, which so is the CNI_PATH. */
+  /** The path of the plugin, in the IPAM plugin's directory, which therefore is the CNI_PATH. */
   readonly executable: string;
 
   constructor(lab: Lab) {
@@ -51,7 +51,7 @@ export class ForeignIpamNode {
     return del(this.wired, pod, this.changes(overrides), { executable: this.executable });
   }
 
-  /** Neither in the kernel nor in a file is anything left of a pod. */
+  /** Asserts that nothing of a pod is left in the kernel or in a file. */
   assertNothingLeft(pod: LabPod): void {
     assert.deepEqual(nodeState(this.wired.node), nothingHeld);
     assert.deepEqual(
@@ -70,7 +70,7 @@ export class ForeignIpamNode {
     assert.deepEqual(this.hostRoutes, []);
   }
 
-  /** The node's routes of ours to single addresses on the bridge. */
+  /** Our routes on the node to single addresses on the bridge. */
   get hostRoutes(): readonly string[] {
     return (["-4", "-6"] as const)
       .flatMap((family) => ipJson(this.wired.node, family, "route", "show", "dev", "cni0"))
@@ -78,7 +78,7 @@ export class ForeignIpamNode {
       .map(({ dst }) => String(dst));
   }
 
-  /** Sends a datagram from each namespace to each of the addresses, which another one has, and has it answered. */
+  /** Asserts that a datagram from each namespace to an address of another one is answered. */
   async assertReached(
     ways: readonly (readonly [from: LabNamespace, to: LabNamespace, address: string])[],
   ): Promise<void> {

@@ -6,12 +6,14 @@ import type { WiredNode } from "../lab/topology.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 
-/** A network add-on that was on a node before ours. */
+/** A network add-on that was on a node before Drawbridge. */
 export interface FormerPlugin {
   readonly name: "flannel" | "kubenet" | "kindnet";
   /** The bridge of its pods; undefined for one without. */
   readonly bridge: string | undefined;
-  /** Attaches a pod; its addresses are the range's by this last number, where the add-on does not choose. */
+  /**
+   * Attaches a pod; where the add-on does not choose its addresses, they are those of the range with this last number.
+   */
   attach(wired: WiredNode, pod: LabPod, number: number): void;
 }
 
@@ -24,7 +26,10 @@ export function formerPlugins(directory: string): readonly FormerPlugin[] {
   ];
 }
 
-/** As flannel's delegate and the kubelet configured it: the reference plugins `bridge` and `host-local`, the bridge as gateway. */
+/**
+ * Attaches pods as flannel's delegate and the kubelet do: with the reference plugins `bridge` and `host-local`, and the
+ * bridge as gateway.
+ */
 function byBridge(name: "flannel" | "kubenet", bridge: string, network: string, directory: string): FormerPlugin {
   return {
     name,
@@ -47,8 +52,8 @@ function byBridge(name: "flannel" | "kubenet", bridge: string, network: string, 
 }
 
 /**
- * As the reference plugin `ptp` wires pods, which kindnet calls: a pair of veths, the gateway's address on the node's end, and a route to
- * the single address. kindnet keeps its reservations in a directory of its own.
+ * Attaches a pod as the reference plugin `ptp`, which kindnet calls: with a pair of veths, the gateway's address on the
+ * node's end, and a route to the single address. kindnet keeps its reservations in a directory of its own.
  */
 function attachPointToPoint({ node, gateways, podCidrs }: WiredNode, pod: LabPod, number: number): void {
   const end = `veth-${pod.name}`;

@@ -9,16 +9,16 @@ import { AddressStore } from "../../ipam/store.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
 import { parseAddress, tryParseAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { realFileSystem } from "./address_store.ts";
 
-/** The network all of them work on. */
+/** The network of all attachments in these tests. */
 export const NETWORK = "podnet";
 
-/** Both ranges hold 13 pods, so that a few dozen turns go around them. */
+/** Ranges that hold 13 pods each, so that a few dozen allocations pass their end. */
 export const SMALL: readonly (readonly RangeInput[])[] = [[{ subnet: "10.1.2.0/28" }], [{ subnet: "fd00:1::/124" }]];
 
-/** The addresses given, or the message of the refusal. */
+/** The allocated addresses, or the message of the refusal. */
 export type Outcome = { readonly ips: readonly string[] } | { readonly refused: string };
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -35,7 +35,7 @@ export class HostLocal {
     this.#directory = directory;
   }
 
-  /** Starts it and waits for its answer. */
+  /** Starts the executable and waits for its answer. */
   async call(
     command: "ADD" | "CHECK" | "DEL",
     sets: readonly (readonly RangeInput[])[],
@@ -50,7 +50,7 @@ export class HostLocal {
         CNI_CONTAINERID: owner.containerId,
         CNI_IFNAME: owner.ifname,
         CNI_NETNS: "/run/netns/none",
-        // Address management alone needs no namespace; without this the path is opened.
+        // Address management by itself needs no namespace; without this variable host-local opens the path.
         CNI_NETNS_OVERRIDE: "1",
         CNI_PATH: "/",
       },
@@ -64,7 +64,7 @@ export class HostLocal {
   }
 }
 
-/** Our store, called in this process. */
+/** Opens our store, which runs in this process. */
 export function ours(directory: string): AddressStore {
   const syscalls = nodeSyscalls();
   return new AddressStore({
@@ -75,7 +75,7 @@ export function ours(directory: string): AddressStore {
   });
 }
 
-/** What {@link HostLocal} answers to ADD, by our store. */
+/** Answers an ADD from our store as {@link HostLocal} does. */
 export function ourAdd(
   store: AddressStore,
   sets: readonly (readonly RangeInput[])[],
@@ -92,12 +92,12 @@ export function ourAdd(
   }
 }
 
-/** The interface of the pod of this number. */
+/** Returns the interface of the pod with this number. */
 export function pod(n: number): Owner {
   return { containerId: `pod-${n}`, ifname: "eth0" };
 }
 
-/** The addresses with a reservation file. */
+/** Returns the addresses that have a reservation file. */
 export function heldAddresses(directory: string): readonly string[] {
   return readdirSync(`${directory}/${NETWORK}`).filter((name) => tryParseAddress(name) !== undefined);
 }

@@ -1,7 +1,9 @@
-/** Lengths at and beyond every limit there is for names, and one beyond all of them. */
+/** Lengths at and beyond every limit for names, and one beyond all of them. */
 const LENGTHS = [14, 15, 16, 63, 64, 127, 128, 200, 253, 254, 255, 256, 5000];
 
-/** Texts that end, open or mean something where they are pasted into a text of nft, YAML, JSON, a path or a terminal. */
+/**
+ * Texts that end, open or mean something when they are inserted into a text of nft, YAML, JSON, a path or a terminal.
+ */
 const SHARP: readonly string[] = [
   '"; flush ruleset; "',
   "'; flush ruleset; '",
@@ -90,7 +92,7 @@ const SHARP: readonly string[] = [
   "\t",
 ];
 
-/** How a text is dressed up to get past a check that looks at one end, at the case or at the length alone. */
+/** Ways to disguise a text, so that it passes a check of only its beginning, its end, its case or its length. */
 const DISGUISES: readonly ((text: string, other: string, random: () => number) => string)[] = [
   (text) => text,
   (text) => `web-0${text}`,
@@ -114,10 +116,10 @@ const DISGUISES: readonly ((text: string, other: string, random: () => number) =
 ];
 
 /**
- * Texts an attacker would choose, reproducible from the source of randomness.
+ * Returns texts that an attacker would choose, reproducible from the source of randomness.
  *
- * @param mark a word that is nobody else's: it is in the paths some of them lead to, so that a file that one of them
- *   makes is found by its name
+ * @param mark a word that occurs nowhere else: some of the texts are paths that contain it, so that a file created by
+ * one of them is found by its name
  */
 export function hostileStrings(count: number, mark: string, random: () => number): readonly string[] {
   const paths = [1, 2, 3, 5, 9].flatMap((depth) => [
@@ -132,14 +134,14 @@ export function hostileStrings(count: number, mark: string, random: () => number
   });
 }
 
-/** One of a list. */
+/** Returns a random item of a list. */
 export function pick<T>(list: readonly T[], random: () => number): T {
   const item = list[Math.floor(random() * list.length)];
   if (item === undefined) throw new RangeError("nothing to pick from");
   return item;
 }
 
-/** UTF-16 units of every sort, most of them below 256: surrogates come alone and in pairs. */
+/** Returns UTF-16 units of every kind, most of them below 256, with single surrogates and pairs. */
 function noise(random: () => number): string {
   const length = 1 + Math.floor(random() * 40);
   const unit = (): number => Math.floor(random() * (random() < 0.8 ? 0x100 : 0x1_0000));

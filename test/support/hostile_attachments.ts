@@ -7,12 +7,12 @@ const BASES = [parseAddress("10.128.0.0"), parseAddress("fd00:128::")];
 
 type Placement = (text: string, record: AttachmentRecord) => AttachmentRecord;
 
-/** The first 15 bytes, so that the name is refused for what is in it and not for its length. */
+/** Returns the first 15 bytes, so that a name is refused for its content and not for its length. */
 const short = (text: string): string => Buffer.from(text).subarray(0, 15).toString();
 
 const podOf = ({ pod }: AttachmentRecord) => pod ?? { namespace: "default", name: "web-0", uid: "" };
 
-/** Every text of an attachment. */
+/** Every place of an attachment record that holds a text. */
 const PLACEMENTS: readonly Placement[] = [
   (hostInterface, record) => ({ ...record, hostInterface }),
   (text, record) => ({ ...record, hostInterface: short(`dbv${text}`) }),
@@ -31,14 +31,14 @@ const PLACEMENTS: readonly Placement[] = [
   (bootId, record) => ({ ...record, bootId }),
 ];
 
-/** An attachment with one such text, and with addresses, MAC and interface that no other index has. */
+/** Returns an attachment with one such text, and with addresses, MAC and interface that no other index has. */
 export function hostileAttachment(text: string, index: number): AttachmentRecord {
   const placement = PLACEMENTS[index % PLACEMENTS.length];
   if (placement === undefined) throw new RangeError("no placement");
   return placement(text, plainAttachment(index));
 }
 
-/** The same without the text. */
+/** Returns the attachment of {@link hostileAttachment} without the hostile text. */
 export function plainAttachment(index: number): AttachmentRecord {
   const addresses = BASES.map((base) => {
     const address = addressPlus(base, BigInt(index));

@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 
-/** A Kubernetes object with one text in it that nobody well-meaning would write, the rest as it should be. */
+/** A function that places a hostile text into a Kubernetes object, whose other fields are valid. */
 type Placement = (text: string, index: number) => object;
 
 const core = (kind: string, metadata: object, rest: object = {}): object => ({
@@ -54,7 +54,7 @@ const policy = (index: number, spec: object, metadata: object = {}): object => (
   spec: { podSelector: {}, policyTypes: ["Ingress"], ...spec },
 });
 
-/** Every place a text of someone else's reaches us from the API. */
+/** Every place at which a foreign text reaches Drawbridge from the API. */
 const PLACEMENTS: readonly Placement[] = [
   (name, i) => pod(i, { name }),
   (namespace, i) => pod(i, { namespace }),
@@ -102,7 +102,7 @@ const PLACEMENTS: readonly Placement[] = [
   (apiVersion, i) => ({ ...pod(i, {}), apiVersion }),
 ];
 
-/** Texts that are pasted into a file as they are; what comes out may be no YAML and no JSON at all. */
+/** Ways to insert a text into a file as it is; the result may be neither YAML nor JSON. */
 const PASTES: readonly ((text: string) => { readonly extension: string; readonly text: string })[] = [
   (text) => ({
     extension: "yaml",
@@ -122,24 +122,24 @@ const PASTES: readonly ((text: string) => { readonly extension: string; readonly
   (text) => ({ extension: "json", text }),
 ];
 
-/** A file of objects, its name left to others. */
+/** A file of objects, without a name. */
 export interface ObjectText {
   readonly extension: string;
   readonly text: string;
 }
 
-/** One object of a list of JSON for each text, each text at another place. */
+/** Returns a list in JSON, with one object for each text, each text at another place. */
 export function jsonFile(texts: readonly string[], first: number): ObjectText {
   const items = texts.map((text, i) => place(text, first + i));
   return { extension: "json", text: JSON.stringify({ apiVersion: "v1", kind: "List", items }) };
 }
 
-/** The same as documents of YAML. */
+/** Returns the same objects as documents of YAML. */
 export function yamlFile(texts: readonly string[], first: number): ObjectText {
   return { extension: "yaml", text: texts.map((text, i) => stringify(place(text, first + i))).join("---\n") };
 }
 
-/** A file with a text pasted into it. */
+/** Returns a file into which a text is inserted. */
 export function pastedFile(text: string, index: number): ObjectText {
   const paste = PASTES[index % PASTES.length];
   if (paste === undefined) throw new RangeError("no paste");

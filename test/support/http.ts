@@ -1,14 +1,14 @@
 import process from "node:process";
 import type { LabNamespace } from "../lab/namespace.ts";
 
-/** An answer as the client saw it; of status 0, with the error's code as its body, when there was none. */
+/** An answer as the client received it; without an answer the status is 0 and the body is the error's code. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Asks by HTTP in a program of its own: Node's sockets belong to the namespace a process is in. */
+/** A program that makes an HTTP request: Node's sockets belong to the namespace of their process. */
 const CLIENT = `
 const [host, port, path] = process.argv.slice(1);
 const request = require("node:http").get({ host, port, path, agent: false, timeout: 3000 }, (response) => {
@@ -20,7 +20,7 @@ request.on("timeout", () => request.destroy(new Error("timeout")));
 request.on("error", (error) => console.log(JSON.stringify({ status: 0, headers: {}, body: error.code ?? error.message })));
 `;
 
-/** Asks an HTTP server from within a namespace. */
+/** Sends a request to an HTTP server from within a namespace. */
 export function askHttp(from: LabNamespace, host: string, port: number, path: string): HttpAnswer {
   return JSON.parse(from.exec(process.execPath, ["-e", CLIENT, host, String(port), path])) as HttpAnswer;
 }

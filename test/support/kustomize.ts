@@ -4,18 +4,18 @@ import { readdirSync } from "node:fs";
 import type Mocha from "mocha";
 import { skip } from "./privilege.ts";
 
-/** What can be applied with `kubectl apply -k`. */
+/** The directories that can be applied with `kubectl apply -k`. */
 export const KUSTOMIZATIONS: readonly string[] = [
   "manifests/base",
   ...readdirSync("manifests/overlays").map((name) => `manifests/overlays/${name}`),
 ];
 
-/** Skips the test or the suite where there is no kubectl; Debian has none to install. */
+/** Skips the test or the suite on a machine without kubectl; Debian has no package of it. */
 export function requireKubectl(context: Mocha.Context): void {
   if (spawnSync("kubectl", ["version", "--client"]).status !== 0) skip(context, "kubectl is not installed");
 }
 
-/** What kustomize makes of a directory. It asks no cluster. */
+/** Returns what kustomize renders from a directory. It asks no cluster. */
 export function rendered(directory: string): string {
   const result = spawnSync("kubectl", ["kustomize", directory], { encoding: "utf8" });
   assert.equal(result.status, 0, result.stderr);

@@ -9,7 +9,8 @@ export interface Leftover {
 }
 
 /**
- * The child processes of this one that are still running after a grace for those just told to end.
+ * Returns the child processes of this one that are still running after a grace period for those that were just asked to
+ * end.
  *
  * @param grace in milliseconds
  */
@@ -22,24 +23,24 @@ export async function leftoverProcesses(grace: number): Promise<readonly Leftove
   }
 }
 
-/** Ends processes that nobody waits for, at once. */
+/** Kills processes at once, without waiting for their end. */
 export function endProcesses(processes: readonly Pick<Leftover, "pid">[]): void {
   for (const { pid } of processes) {
     try {
       process.kill(pid, "SIGKILL");
     } catch {
-      // It has ended by itself.
+      // The process has ended by itself.
     }
   }
 }
 
-/** Whether the text of /proc/PID/stat is of a process that has ended and only waits for its parent to take note. */
+/** Whether the text of /proc/PID/stat belongs to a process that has ended and only waits for its parent. */
 export function hasEnded(stat: string): boolean {
-  // The command in parentheses may hold anything, parentheses too.
+  // The command in parentheses may contain anything, also parentheses.
   return /^ [ZX] /.test(stat.slice(stat.lastIndexOf(")") + 1));
 }
 
-/** A child belongs to the thread that started it, so all threads are asked. */
+/** Returns the running children of all threads: a child belongs to the thread that started it. */
 function runningChildren(): readonly Leftover[] {
   const threads = readdirSync("/proc/self/task");
   const pids = threads.flatMap((thread) => read(`/proc/self/task/${thread}/children`).split(" ").filter(Boolean));
@@ -49,7 +50,7 @@ function runningChildren(): readonly Leftover[] {
     .filter(({ commandLine }) => commandLine !== "");
 }
 
-/** Empty when the process or thread is gone. */
+/** Reads a file; returns "" when the process or thread has ended. */
 function read(file: string): string {
   try {
     return readFileSync(file, "utf8");

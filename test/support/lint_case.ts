@@ -4,7 +4,7 @@ import { lint } from "../../cli/policy/lint/lint.ts";
 import { RULES } from "../../cli/policy/lint/rules.ts";
 import { memoryFiles } from "./cli.ts";
 
-/** A manifest in a line: the metadata's members and the rest, as YAML's flow style has them. */
+/** Returns a manifest in one line, from members of the metadata and other fields in YAML's flow style. */
 export function manifest(kind: string, metadata: string, rest = ""): string {
   return `{ apiVersion: ${API_VERSIONS[kind] ?? "v1"}, kind: ${kind}, metadata: { ${metadata} }${rest === "" ? "" : `, ${rest}`} }\n---\n`;
 }
@@ -16,12 +16,12 @@ const API_VERSIONS: Readonly<Record<string, string>> = {
   BaselineAdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
 };
 
-/** A NetworkPolicy of namespace shop. */
+/** Returns a NetworkPolicy of namespace shop. */
 export function policy(name: string, spec: string): string {
   return manifest("NetworkPolicy", `name: ${name}, namespace: shop`, `spec: { ${spec} }`);
 }
 
-/** A running pod of namespace shop with the label app of its name. */
+/** Returns a running pod of namespace shop whose label app is its name. */
 export function pod(name: string, { labels = `app: ${name}`, spec = "", ips = "", namespace = "shop" } = {}): string {
   const addresses =
     ips === ""
@@ -37,7 +37,7 @@ export function pod(name: string, { labels = `app: ${name}`, spec = "", ips = ""
   );
 }
 
-/** What one rule says about YAML: `object: message (fix)` for each finding. */
+/** Returns the findings of one rule for YAML, each as `object: message (fix)`. */
 export function findingsOf(id: string, yaml: string): readonly string[] {
   const rule = RULES.find((one) => one.id === id);
   assert.ok(rule !== undefined, id);
@@ -45,15 +45,15 @@ export function findingsOf(id: string, yaml: string): readonly string[] {
   return lint(manifests, [rule]).map(({ place, message, fix }) => `${place.object}: ${message} (${fix})`);
 }
 
-/** YAML, and what a rule says about it. */
+/** YAML, and the findings of a rule for it. */
 export type LintCase = readonly [yaml: string, ...findings: readonly string[]];
 
-/** Demands of a rule what each case says; there have to be cases with findings and cases without. */
+/** Asserts the findings of a rule in each case; there must be cases with findings and cases without. */
 export function assertFindings(id: string, cases: readonly LintCase[]): void {
   assert.ok(cases.some(([, ...found]) => found.length > 0) && cases.some(([, ...found]) => found.length === 0), id);
   for (const [yaml, ...expected] of cases) {
     assert.deepEqual(findingsOf(id, yaml), expected, yaml);
-    // What cannot be read has no findings either.
+    // Input that cannot be read would have no findings either.
     if (expected.length === 0) assert.deepEqual(findingsOf("invalid", yaml), [], yaml);
   }
 }

@@ -1,4 +1,4 @@
-/** A Pod of a YAML file, with its document separator. @param labels as in a flow mapping */
+/** Returns a Pod as YAML, with its document separator. @param labels as in a flow mapping */
 export function pod(namespace: string, name: string, address: string, labels: string, node: string): string {
   return `---
 apiVersion: v1

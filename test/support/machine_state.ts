@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
-/** Where an installed Drawbridge, or a container runtime that calls it, keeps files. */
+/** The directories where an installed Drawbridge, or a container runtime that calls it, keeps files. */
 const DIRECTORIES = [
   "/etc/cni",
   "/etc/drawbridge",
@@ -12,17 +12,21 @@ const DIRECTORIES = [
   "/var/lib/cni",
 ];
 const SETTINGS = "/proc/sys/net";
-/** Files, links and tables that Drawbridge makes: other programs of the machine may make theirs during a run. */
+/**
+ * Matches files, links and tables that Drawbridge makes. Other programs of the machine may make theirs during a run.
+ */
 const OURS = /drawbridge|cni0|^link dbv/;
-/** A counter, not a setting. */
+/** A counter among the settings, which changes by itself. */
 const COUNTED = "netfilter/nf_conntrack_count";
 
-/** Things that a test could leave on the machine itself, each by a name that people understand ("link cni0"). */
+/**
+ * The state that a test could leave on the machine itself, each part under a name that people understand ("link cni0").
+ */
 export type MachineState = ReadonlyMap<string, string>;
 
 /**
- * Reads what a Drawbridge on this machine itself would leave: files in the places of an installation, links and tables; and all
- * network settings of this process's own network namespace.
+ * Reads the state that a Drawbridge on this machine itself would leave: files in the places of an installation, links
+ * and tables; and all network settings of this process's own network namespace.
  */
 export function machineState(): MachineState {
   const files = DIRECTORIES.flatMap((directory) => [
@@ -42,8 +46,8 @@ export function machineState(): MachineState {
 }
 
 /**
- * The differences between two states, a line each. A setting that only one of them has does not count: loading a module adds its
- * settings.
+ * Returns the differences between two states, one line each. A setting that exists only in one of them does not count,
+ * since loading a module adds its settings.
  */
 export function machineChanges(before: MachineState, after: MachineState): readonly string[] {
   const names = new Set([...before.keys(), ...after.keys()]);
@@ -69,7 +73,7 @@ function namesBelow(directory: string): readonly string[] {
   return existsSync(directory) ? readdirSync(directory, { recursive: true, encoding: "utf8" }) : [];
 }
 
-/** Some settings can only be written, and directories have no value. */
+/** Returns the value of a setting; "" for directories and for settings that can only be written. */
 function valueOf(file: string): string {
   try {
     return readFileSync(file, "latin1").trim();

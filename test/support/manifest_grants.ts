@@ -5,8 +5,8 @@ import { parse, parseAllDocuments } from "yaml";
 export const INSTALL = "manifests/install.yaml";
 
 /**
- * Verbs by resource, each named as the test API server and `kubectl auth can-i` have it: `endpointslices.discovery.k8s.io`, and
- * with a slash and its name for one object.
+ * Verbs by resource, in the notation of the test API server and `kubectl auth can-i`:
+ * `endpointslices.discovery.k8s.io`, followed by a slash and a name for one object.
  */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
@@ -17,7 +17,7 @@ export interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** The objects of a manifest, as they stand there. */
+/** Returns the objects of a manifest, as they are written. */
 export function manifestObjects(text: string): readonly Readonly<Record<string, unknown>>[] {
   return parseAllDocuments(text).map((document) => {
     const [error] = document.errors;
@@ -26,20 +26,20 @@ export function manifestObjects(text: string): readonly Readonly<Record<string, 
   });
 }
 
-/** What the ClusterRole of manifests/install.yaml grants, so that tests run with no more than that. */
+/** Returns what the ClusterRole of manifests/install.yaml grants, so that tests run with no further rights. */
 export function manifestGrants(text: string = readFileSync(INSTALL, "utf8")): Grants {
   return grantsOf(rulesOf(text));
 }
 
-/** The same of an overlay. */
+/** Returns what the ClusterRole of an overlay grants. */
 export function overlayGrants(overlay: string): Grants {
   return grantsOf(overlayRules(overlay));
 }
 
 /**
- * The rules of an overlay's ClusterRole, without kubectl.
+ * Returns the rules of an overlay's ClusterRole, without kubectl.
  *
- * @throws AssertionError for a patch of it that does anything but add rules
+ * @throws AssertionError for a patch that does anything but add rules
  */
 export function overlayRules(overlay: string): readonly Rule[] {
   const { patches = [] } = parse(readFileSync(`manifests/overlays/${overlay}/kustomization.yaml`, "utf8")) as {

@@ -1,4 +1,4 @@
-/** Of a heading: its place in the page's address, as GitHub makes it. */
+/** Returns the anchor that GitHub gives to a heading. */
 function slugOf(heading: string): string {
   const words = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/[`*]/g, "");
   return words
@@ -8,12 +8,15 @@ function slugOf(heading: string): string {
     .replaceAll(" ", "-");
 }
 
-/** Without what stands in blocks of code, where neither a link is one nor a heading. */
+/** Returns a text without its blocks of code, in which links and headings do not count. */
 function prose(text: string): string {
   return text.replaceAll(/^( *)(```+).*\n(?:.*\n)*?\1\2`* *$/gm, "");
 }
 
-/** The anchors of a document: that of each heading, the second of equal ones with `-1`, and those given by `id`. */
+/**
+ * Returns the anchors of a document: one for each heading, with `-1` for the second of equal ones, and those given by
+ * `id`.
+ */
 export function anchorsOf(text: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   const times = new Map<string, number>();
@@ -26,7 +29,7 @@ export function anchorsOf(text: string): ReadonlySet<string> {
   return anchors;
 }
 
-/** Where the links and pictures of a document lead, as they stand there. */
+/** Returns the targets of the links and pictures of a document, as they are written. */
 export function linksOf(text: string): readonly string[] {
   const plain = prose(text).replaceAll(/`[^`\n]+`/g, "code");
   const inline = [...plain.matchAll(/\]\(\s*<?([^)\s>]+)>?[^)]*\)/g)];
@@ -34,7 +37,7 @@ export function linksOf(text: string): readonly string[] {
   return [...inline, ...defined].flatMap(([, target]) => target ?? []);
 }
 
-/** The cells of the table with these columns, row by row; empty where there is none. */
+/** Returns the cells of the table with these columns, row by row; none when there is no such table. */
 export function cellsBelow(text: string, columns: readonly string[]): readonly (readonly string[])[] {
   const lines = text.split("\n");
   const header = lines.findIndex((line) => line === `| ${columns.join(" | ")} |`);

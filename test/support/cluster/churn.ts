@@ -3,32 +3,35 @@ import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { Cluster, ClusterPod } from "../../lab/cluster/cluster.ts";
 
-/** What {@link Churn} has done. */
+/** The numbers of changes that {@link Churn} has made. */
 export interface ChurnCounts {
   endpoints: number;
   policies: number;
   labels: number;
-  /** Pods attached, and detached again. */
+  /** Pods that were attached and detached again. */
   pods: number;
 }
 
-/** What changes, and what must not. */
+/** The objects that {@link Churn} changes, and those that it must not change. */
 export interface ChurnParts {
   readonly cluster: Cluster;
   readonly service: { readonly name: string; readonly port: string; readonly targetPort: number };
-  /** At least one of them stays an endpoint in each family. */
+  /** The servers of the Service, at least one of which stays an endpoint in each family. */
   readonly servers: readonly ClusterPod[];
-  /** Where pods come and go. */
+  /** The nodes where pods come and go. */
   readonly nodes: readonly string[];
   readonly random: () => number;
   readonly perSecond: number;
 }
 
-/** How many different policies there are beside those that stay. */
+/** The number of different policies beside those that stay. */
 const POLICIES = 20;
 const VARIANTS = 5;
 
-/** Changes a cluster so many times a second: endpoints, policies, labels of pods, and pods that are attached and detached. */
+/**
+ * Changes a cluster `perSecond` times a second: endpoints, policies, labels of pods, and pods that are attached and
+ * detached.
+ */
 export class Churn {
   readonly counts: ChurnCounts = { endpoints: 0, policies: 0, labels: 0, pods: 0 };
   readonly #parts: ChurnParts;
@@ -38,11 +41,11 @@ export class Churn {
   constructor(parts: ChurnParts) {
     this.#parts = parts;
     this.#running = Promise.all([this.#changes(), this.#visitors()]);
-    // It is told where it is waited for.
+    // end() awaits the same promise and reports the error.
     this.#running.catch(() => {});
   }
 
-  /** Ends it. @throws what a step of it has thrown */
+  /** Ends the changes. @throws the error of a step that failed */
   async end(): Promise<ChurnCounts> {
     this.#isEnding = true;
     await this.#running;
@@ -86,7 +89,7 @@ export class Churn {
     }
   }
 
-  /** The Service's slices, with some of the servers. */
+  /** Returns the Service's slices, with some of the servers. */
   slices(): readonly RawObject[] {
     const { service, servers, random } = this.#parts;
     return ([4, 6] as const).map((family) => {
@@ -111,7 +114,7 @@ export class Churn {
     });
   }
 
-  /** A policy for the servers that comes, goes or changes; it allows nobody who is there to reach their port. */
+  /** Returns a policy for the servers that comes, goes or changes; it allows no existing pod to reach their port. */
   #policy(): RawObject {
     const { random } = this.#parts;
     const number = Math.floor(POLICIES * random());
@@ -129,7 +132,7 @@ export class Churn {
     };
   }
 
-  /** Another label on one of the servers, which stays a server. */
+  /** Changes a label of one of the servers, which stays a server. */
   #label(): RawObject {
     const { servers, cluster, random } = this.#parts;
     const pod = servers[Math.floor(servers.length * random())];

@@ -3,12 +3,12 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BUNDLE } from "../policyd.ts";
 
-/** Where the bundle works out the version of a table's schema (policyd/dataplane/schema.ts). */
+/** The code of the bundle that computes the version of a table's schema (policyd/dataplane/schema.ts). */
 const VERSION = 'update(text).digest("hex")';
 
 /**
- * A build of the daemon whose static schema is another one: its tables have other versions, so that it finds none of its own
- * in the kernel of a node where this build ran.
+ * Writes a build of the daemon whose static schema differs: its tables have other versions, so that it finds none of
+ * its own in the kernel of a node where the present build ran.
  *
  * @param directory gets the build
  * @returns the bundle's path

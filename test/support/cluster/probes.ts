@@ -15,7 +15,9 @@ export const PORT = 8080;
 const PATIENCE_MILLISECONDS = 60_000;
 const ANSWER_MILLISECONDS = 500;
 
-/** Connections in a cluster: pods and nodes answer on {@link PORT} by TCP, and who answered is known. */
+/**
+ * Makes connections in a cluster: pods and nodes answer on {@link PORT} by TCP, and the prober sees which one answered.
+ */
 export class ClusterProbes {
   readonly prober: Prober;
   readonly #cluster: Cluster;
@@ -25,24 +27,27 @@ export class ClusterProbes {
     this.prober = new Prober(cluster.lab.calls);
   }
 
-  /** Has a pod or a node answer at its addresses. */
+  /** Makes a pod or a node answer at its addresses. */
   listen(at: ClusterPod | ClusterNode): void {
     for (const family of FAMILIES) {
       this.prober.listen("tcp", { namespace: namespaceOf(at), address: addressOf(at, family), port: PORT });
     }
   }
 
-  /** Probes until all are answered. @throws AssertionError with those that are not and what the nodes have */
+  /**
+   * Probes until all are answered. @throws AssertionError with the flows that are not answered and the state of the
+   * nodes
+   */
   async untilReached(flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
     return await this.untilAll(flows, ({ reached }) => reached, "not reached");
   }
 
-  /** Probes until none is answered any more; refused or lost is the same. */
+  /** Probes until none is answered any more, whether refused or lost. */
   async untilRefused(flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
     return await this.untilAll(flows, ({ reached }) => !reached, "reached");
   }
 
-  /** Probes until something holds for each result. */
+  /** Probes until `holds` is true for each result. */
   async untilAll(
     flows: readonly Flow[],
     holds: (result: ProbeResult) => boolean,
@@ -61,7 +66,7 @@ export class ClusterProbes {
     }
   }
 
-  /** Asks a frontend until exactly these pods have answered, each at least once in the last round. */
+  /** Connects to a frontend until exactly these pods answer: in the last round each of them did at least once. */
   async untilAnsweredBy(
     from: LabNamespace,
     to: { readonly address: Address; readonly port: number },
@@ -88,12 +93,12 @@ export class ClusterProbes {
   }
 }
 
-/** A connection to a pod or a node. */
+/** Returns a connection to a pod or a node. */
 export function flowTo(from: ClusterPod | ClusterNode, to: ClusterPod | ClusterNode, family: Family): Flow {
   return { protocol: "tcp", from: namespaceOf(from), to: { address: addressOf(to, family), port: PORT } };
 }
 
-/** @throws Error when it has none of this family */
+/** Returns the address of a pod or a node. @throws Error when it has no address of this family */
 export function addressOf(of: ClusterPod | ClusterNode, family: Family): Address {
   const address = "machine" in of ? of.machine.addresses[family] : of.addresses.find((one) => familyOf(one) === family);
   if (address === undefined) throw new Error(`${of.name}: no address of IPv${family}`);
@@ -104,14 +109,14 @@ export function namespaceOf(of: ClusterPod | ClusterNode): LabNamespace {
   return "machine" in of ? of.namespace : of.pod;
 }
 
-/** Waits for something to hold. @throws AssertionError with what is there instead */
+/** Waits until `holds` is true. @throws AssertionError with the text of `otherwise` */
 export async function until(holds: () => boolean | Promise<boolean>, otherwise: () => string): Promise<void> {
   for (const deadline = performance.now() + PATIENCE_MILLISECONDS; !(await holds()); await pause(25)) {
     if (performance.now() > deadline) assert.fail(otherwise());
   }
 }
 
-/** What all nodes have and their daemons say, for a failure. */
+/** Describes the state of all nodes and the status of their daemons, for a failure. */
 export function describeNodes(cluster: Cluster): string {
   return cluster.nodes
     .map(({ name, namespace, daemon }) => {
@@ -127,7 +132,7 @@ export function describeNodes(cluster: Cluster): string {
     .join("\n");
 }
 
-/** The status of a daemon; of one that has ended what there is to say. */
+/** Returns the status of a daemon, or for one that has ended the reason. */
 function statusOf(daemon: DaemonProcess): { readonly problems: readonly string[]; readonly objects: unknown } {
   try {
     return daemon.status();

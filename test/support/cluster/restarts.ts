@@ -3,13 +3,13 @@ import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
 import { until } from "./probes.ts";
 
-/** A batch or two after its start a daemon has taken over the tables and made some changes. */
+/** The number of batches after which a started daemon has taken over the tables and made some changes. */
 const BATCHES = 2;
 const LONGEST_PAUSE_MILLISECONDS = 300;
 
-/** Ends and starts the daemons of nodes in whose cluster something changes all the time. */
+/** Ends and starts the daemons of nodes while objects of the cluster change all the time. */
 export class Restarts {
-  /** What was done, in milliseconds since the epoch, by its name. */
+  /** The events so far, each with its time in milliseconds since the epoch and its name. */
   readonly events: [number, string][] = [];
   readonly #kernels: ReadonlyMap<ClusterNode, NftablesSocket>;
   readonly #random: () => number;
@@ -22,10 +22,10 @@ export class Restarts {
   }
 
   /**
-   * Ends a node's daemon and starts it again, with pauses of any length.
+   * Ends a node's daemon and starts it again, with pauses of random length.
    *
-   * @param isSettled the daemon has made some changes by then; otherwise it may be in the middle of its start
-   * @param bundle of the new one
+   * @param isSettled waits first until the daemon has made some changes; otherwise it may still be starting
+   * @param bundle of the new daemon
    */
   async replace(node: ClusterNode, signal: NodeJS.Signals, isSettled = true, bundle?: string): Promise<void> {
     if (isSettled) await this.untilChanged(node);
@@ -38,7 +38,10 @@ export class Restarts {
     await node.daemon.statusWhen(({ isSynced }) => isSynced, "synced");
   }
 
-  /** As a rollout does: to another build and back, seen by the versions of the node's tables. */
+  /**
+   * Replaces the daemon by another build and then by the first one again, as a rollout does, and checks it by the
+   * versions of the node's tables.
+   */
   async upgradeAndDowngrade(node: ClusterNode, bundle: string): Promise<void> {
     const before = schemasOf(node);
     await this.replace(node, "SIGTERM", true, bundle);
@@ -53,7 +56,7 @@ export class Restarts {
     );
   }
 
-  /** Waits until daemons, all without names, have programmed something. */
+  /** Waits until the daemons of these nodes, or of all nodes when none is given, have programmed something. */
   async untilChanged(...nodes: readonly ClusterNode[]): Promise<void> {
     for (const node of nodes.length === 0 ? this.#kernels.keys() : nodes) {
       const generation = (): number => this.#kernels.get(node)?.generation() ?? 0;
@@ -70,7 +73,7 @@ export class Restarts {
   }
 }
 
-/** The versions of our tables' schemas, in their order. */
+/** Returns the versions of our tables' schemas, in their order. */
 function schemasOf({ namespace }: ClusterNode): readonly string[] {
   return namespace.exec("nft", ["list", "ruleset"]).match(/schema-[0-9a-f]{16}/g) ?? [];
 }

@@ -2,13 +2,13 @@ import type { Family } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { ClusterPod } from "../../lab/cluster/cluster.ts";
 
-/** What a pod has received, by a table of the test's own in the pod's namespace. */
+/** The packets that a pod has received, counted by a table of the test's own in the pod's namespace. */
 export interface Received {
   readonly allowed: number;
   readonly forbidden: number;
 }
 
-/** Has a pod count what comes from whom, by the sender's own address, before anything else sees it. */
+/** Makes a pod count the packets that it receives, by the sender's own address, before any other rule sees them. */
 export function countAt(pod: ClusterPod, allowed: readonly ClusterPod[], forbidden: readonly ClusterPod[]): void {
   const set = (senders: readonly ClusterPod[], family: Family): string =>
     senders
@@ -33,7 +33,7 @@ export function countAt(pod: ClusterPod, allowed: readonly ClusterPod[], forbidd
   pod.pod.exec("nft", ["-f", "-"], text);
 }
 
-/** What {@link countAt} has counted so far. */
+/** Returns the values of the counters of {@link countAt}. */
 export function receivedBy({ pod }: ClusterPod): Received {
   const count = (name: string): number => {
     const text = pod.exec("nft", ["list", "counter", "inet", "witness", name]);
@@ -42,7 +42,7 @@ export function receivedBy({ pod }: ClusterPod): Received {
   return { allowed: count("allowed"), forbidden: count("forbidden") };
 }
 
-/** Forgets what has been counted so far. */
+/** Resets the counters of {@link countAt}. */
 export function startAnew({ pod }: ClusterPod): void {
   pod.exec("nft", ["reset", "counters", "table", "inet", "witness"]);
 }

@@ -1,14 +1,14 @@
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { SetDefinition, Table } from "../../../kernel/nftables/object.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { formatTable } from "../../../kernel/nftables/text.ts";
+import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { rulesText } from "../../../policyd/dataplane/known_rules.ts";
 
 /**
- * What the kernel has of a table: its head, its sets with their elements and its chains with their rules, whatever their
- * order; one text to compare.
+ * Returns the kernel's content of a table as one text to compare: its head, its sets with their elements and its chains
+ * with their rules, independent of their order.
  *
- * @param provided sets that are there beside those of the table
+ * @param provided sets that exist in addition to those of the table
  */
 export function contentOf(kernel: Nftables, table: Table, provided: readonly SetDefinition[] = []): string {
   const elements = table.sets.map((set) => [set.name, sorted(kernel, table, set)] as const);
@@ -26,7 +26,7 @@ export function contentOf(kernel: Nftables, table: Table, provided: readonly Set
   return [formatTable(table, new Map(elements)), head, ...further, ...sets.sort(), ...chains.sort()].join("\n");
 }
 
-/** Of a table's flags, the one that does not depend on whether its owner still runs. */
+/** The only one of a table's flags that does not depend on whether its owner still runs. */
 const PERSIST = 4;
 
 function sorted(kernel: Nftables, table: Table, set: SetDefinition): ReturnType<Nftables["elements"]> {

@@ -1,8 +1,8 @@
-import type { TableReference } from "../../../kernel/nftables/object.ts";
+import type { TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { rulesText } from "../../../policyd/dataplane/known_rules.ts";
 
-/** The chains of a table, as the kernel has it, whose rules go or jump to a chain without rules: each with that chain. */
+/** Returns the kernel's chains of a table whose rules go or jump to a chain without rules, each with that chain. */
 export function emptyTargets(kernel: Nftables, table: TableReference): readonly string[] {
   const chains = kernel
     .chains(table)
@@ -13,7 +13,7 @@ export function emptyTargets(kernel: Nftables, table: TableReference): readonly 
   );
 }
 
-/** A name as it stands in a rule's text: in hexadecimal digits, with its length before it and 0 behind it. */
+/** Returns a name as it stands in a rule's text: in hexadecimal digits, preceded by its length and followed by 0. */
 function attributeText(name: string): string {
   const header = Buffer.alloc(4);
   header.writeUInt16LE(4 + name.length + 1, 0);

@@ -1,17 +1,17 @@
-import type { Change } from "../../../kernel/nftables/change.ts";
-import type { Element, SetDefinition, TableReference } from "../../../kernel/nftables/object.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import type { Element, SetDefinition, TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { ElementPieces, Nftables } from "../../../kernel/nftables/socket.ts";
-import type { ChainState, RuleState, SetState, TableHead, TableState } from "../../../kernel/nftables/state.ts";
+import type { ChainState, RuleState, SetState, TableHead, TableState } from "../../../kernel/nftables/decode/state.ts";
 
-/** How often what goes wrong, from 0 to 1. */
+/** The probabilities of failures, from 0 to 1. */
 export interface FaultRates {
-  /** Of batches: one half is refused, the other takes effect and its answer is lost. */
+  /** Of batches: half of the failing ones are refused, the others take effect and their answer is lost. */
   readonly commit: number;
-  /** Of questions. */
+  /** Of reads. */
   readonly read: number;
 }
 
-/** A kernel, real or not, some of whose answers are failures. */
+/** A kernel, real or fake, some of whose answers are failures. */
 export class FaultyNftables implements Nftables {
   readonly #kernel: Nftables;
   readonly #random: () => number;
@@ -24,12 +24,12 @@ export class FaultyNftables implements Nftables {
     this.#rates = rates;
   }
 
-  /** How many calls have failed. */
+  /** The number of calls that have failed. */
   get faults(): number {
     return this.#faults;
   }
 
-  /** From now on this many fail. */
+  /** Sets the rates at which calls fail from now on. */
   setRates(rates: FaultRates): void {
     this.#rates = rates;
   }

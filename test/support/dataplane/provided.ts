@@ -1,6 +1,6 @@
-import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/object.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { counter, drop, goTo, inSet, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { counter, drop, goTo, inSet, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import type { ProvidedObjects } from "../../../policyd/dataplane/desired_objects.ts";
 import type { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
@@ -9,7 +9,7 @@ import { sampleAddress } from "./sample.ts";
 
 const policies = { family: "inet", name: "drawbridge-policy" } as const;
 
-/** A table in whose verdict map elements jump to chains that come and go. */
+/** Returns a table with a verdict map whose elements jump to chains that come and go. */
 export function profileTable(options: { readonly revision?: number } = {}): Table {
   return withVersion({
     ...policies,
@@ -29,10 +29,13 @@ export function profileTable(options: { readonly revision?: number } = {}): Tabl
   });
 }
 
-/** How many profiles share one set of members. */
+/** The number of profiles that share one set of members. */
 const SHARING = 5;
 
-/** The sets of a profile: members, which it shares, ports, and a map of its own whose elements jump to its second chain. */
+/**
+ * Returns the sets of a profile: members, which profiles share, ports, and a map of its own whose elements jump to the
+ * profile's second chain.
+ */
 export function profileSets(number: number): readonly SetDefinition[] {
   return [
     { name: `members${Math.floor(number / SHARING)}`, key: ["ipv4_addr"] },
@@ -41,7 +44,7 @@ export function profileSets(number: number): readonly SetDefinition[] {
   ];
 }
 
-/** The chains of a profile: the first goes to the second, which names the schema's. */
+/** Returns the chains of a profile: the first goes to the second, which refers to a chain of the schema. */
 export function profileChains(number: number): readonly Chain[] {
   const [members, ports, parts] = profileSets(number).map(({ name }) => name);
   if (members === undefined || ports === undefined || parts === undefined) throw new Error("three sets");
@@ -59,12 +62,12 @@ export function profileChains(number: number): readonly Chain[] {
   ];
 }
 
-/** What a profile provides. */
+/** Returns the objects that a profile provides. */
 export function profileObjects(number: number): ProvidedObjects {
   return { table: policies, sets: profileSets(number), chains: profileChains(number) };
 }
 
-/** What is in a profile's sets. */
+/** Returns the elements of a profile's sets. */
 export function profileClaims(number: number, value: number): readonly Claim[] {
   const [members, ports, parts] = profileSets(number).map(({ name }) => name);
   if (members === undefined || ports === undefined || parts === undefined) throw new Error("three sets");
@@ -76,7 +79,7 @@ export function profileClaims(number: number, value: number): readonly Claim[] {
   ];
 }
 
-/** The claim of a pod that a profile judges. */
+/** Returns the claim of a pod that has this profile. */
 export function podClaims(pod: number, profile: number): readonly Claim[] {
   const key = [sampleAddress(0x20000 + pod)];
   return [
@@ -85,19 +88,22 @@ export function podClaims(pod: number, profile: number): readonly Claim[] {
   ];
 }
 
-/** Has a ruleset provide a profile with what is in its sets. */
+/** Makes a ruleset provide a profile with the elements of its sets. */
 export function provideProfile(ruleset: Ruleset, number: number, value = 1): void {
   ruleset.provide(`profile ${number}`, profileObjects(number));
   ruleset.claim(`profile ${number}`, profileClaims(number, value));
 }
 
-/** Takes a profile away. */
+/** Withdraws a profile. */
 export function withdrawProfile(ruleset: Ruleset, number: number): void {
   ruleset.claim(`profile ${number}`, []);
   ruleset.provide(`profile ${number}`, { table: policies, sets: [], chains: [] });
 }
 
-/** Has a ruleset provide profiles, each of which judges the pod of its number. @param numbers from, and up to */
+/**
+ * Makes a ruleset provide profiles, each for the pod of the same number. @param numbers the first one, and the one
+ * after the last
+ */
 export function provideJudged(ruleset: Ruleset, numbers: readonly [number, number], value?: number): void {
   for (let number = numbers[0]; number < numbers[1]; number++) {
     provideProfile(ruleset, number, value);
@@ -105,7 +111,7 @@ export function provideJudged(ruleset: Ruleset, numbers: readonly [number, numbe
   }
 }
 
-/** Takes away profiles and the pods they judge. */
+/** Withdraws profiles and their pods. */
 export function withdrawJudged(ruleset: Ruleset, numbers: readonly [number, number]): void {
   for (let number = numbers[0]; number < numbers[1]; number++) {
     withdrawProfile(ruleset, number);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Change } from "../../../kernel/nftables/change.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { counter, drop, rule } from "../../../kernel/nftables/statement.ts";
+import { counter, drop, rule } from "../../../kernel/nftables/model/statement.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "./content.ts";
@@ -14,13 +14,13 @@ import { podClaims, profileChains, profileSets, profileTable, provideProfile, wi
 
 const PROFILES = 150;
 const PODS = 20;
-/** More than one batch brings, or takes away. */
+/** A number of profiles that needs more than one batch. */
 const MANY = 120;
 
 const FAULTS: FaultRates = { commit: 0.2, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
 
-/** What a run has seen. */
+/** The numbers of failures and comparisons of a run. */
 export interface RandomRun {
   readonly faults: number;
   readonly comparisons: number;
@@ -37,7 +37,7 @@ export interface RandomRunParts {
   readonly comparisons: number;
 }
 
-/** Profiles and the pods they judge, as they are wanted. */
+/** The desired profiles, and the pods that have them. */
 class Wanted {
   readonly profiles = new Map<number, number>();
   readonly pods = new Map<number, number>();
@@ -49,8 +49,8 @@ class Wanted {
 }
 
 /**
- * Lets profiles come and go on a kernel that fails and that others change, with restarts of the daemon, and compares what
- * the kernel has, again and again, with what it has after one fresh start.
+ * Changes profiles at random on a kernel that fails and that other programs change, with restarts of the daemon. Again
+ * and again it compares the kernel's content with the content after one fresh start.
  */
 export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }: RandomRunParts): RandomRun {
   const faulty = new FaultyNftables(kernel, random, NO_FAULTS);
@@ -64,8 +64,8 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   const seen = { faults: 0, comparisons: 0, restarts: 0, harms: 0 };
 
   /**
-   * The kernel fails and others change the tables every other time until these are compared: both have all of it read again,
-   * and hide what our own account has wrong.
+   * Whether the kernel fails and other programs change the tables, in every other stretch between comparisons. Both
+   * make the ruleset read everything again, which would hide mistakes in its own account.
    */
   let isRough = false;
 
@@ -96,7 +96,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
     ruleset.stop();
     ruleset = new Ruleset({ ...options, kernel: faulty });
     for (const profile of wanted.profiles.keys()) if (random() < 0.5) wanted.profiles.set(profile, below(50));
-    // It may begin to read before it knows what is wanted.
+    // The ruleset may begin to read before it knows what is desired.
     const knowsBefore = random() < 0.5;
     if (knowsBefore) wanted.apply(ruleset);
     ruleset.start();
@@ -126,7 +126,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   const compare = (): void => {
     faulty.setRates(NO_FAULTS);
     while (!ruleset.flush());
-    // What nobody else has touched is right without a look at all of it.
+    // Where no other program has changed anything, the content is right without a full read.
     if (isRough) ruleset.verify();
     clock.pass(100);
     assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
@@ -144,7 +144,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   };
   for (let done = 1; done <= steps; done++) {
     step();
-    // Sometimes a few slices, sometimes all, and now and then the waits for another try.
+    // Sometimes let it do a few slices, sometimes all, and now and then let the delays before retries pass.
     const pace = random();
     if (pace < 0.4) someTurns();
     else if (pace < 0.7) clock.pass(random() < 0.2 ? 200 : 0);
@@ -155,7 +155,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   return seen;
 }
 
-/** Does something to a table as others may do it. @returns 1 when the kernel took it */
+/** Changes a table as another program may do it. @returns 1 when the kernel accepted the change */
 function harm(kernel: Nftables, table: Table, number: number, kind: number): number {
   const [chain, second] = profileChains(number);
   const [, , parts] = profileSets(number);
@@ -175,7 +175,7 @@ function harm(kernel: Nftables, table: Table, number: number, kind: number): num
     kernel.commit(harms[kind] ?? []);
     return 1;
   } catch (error) {
-    // What it is about is not there now.
+    // The object of the change does not exist now.
     if (error instanceof DrawbridgeError) return 0;
     throw error;
   }

@@ -1,8 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressFromValue } from "../../../kernel/ip/address.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
-import { counter, drop, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
+import { counter, drop, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
 
@@ -52,14 +52,14 @@ export function sampleTables(
 const inet = { family: "inet", name: "drawbridge" } as const;
 const bridge = { family: "bridge", name: "drawbridge" } as const;
 
-/** An address out of 10.0.0.0/8 by its number. */
+/** Returns an address of 10.0.0.0/8 by its number. */
 export function sampleAddress(number: number): Address {
   const address = addressFromValue(4, BigInt(0x0a000000 + number));
   if (address === undefined) throw new Error(`no address ${number}`);
   return address;
 }
 
-/** What a sample owner claims: one element in each kind of set, with a value that can differ. */
+/** Returns the claims of a sample owner: one element in each kind of set, with a value that can differ. */
 export function sampleClaims(number: number, value: number): readonly Claim[] {
   const address = sampleAddress(number);
   return [

@@ -1,8 +1,8 @@
-import type { Change } from "../../../kernel/nftables/change.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
 
 type Batch = readonly Change[] | undefined;
 
-/** The chains whose rules changes of one kind are about, each once. */
+/** Returns the chains whose rules are the subject of changes of one kind, each once. */
 export function touchedChains(batch: Batch, kind: Change["kind"]): string[] {
   const named = batch?.flatMap((change) =>
     change.kind === kind && "chain" in change && typeof change.chain === "string" ? [change.chain] : [],
@@ -10,7 +10,7 @@ export function touchedChains(batch: Batch, kind: Change["kind"]): string[] {
   return [...new Set(named)];
 }
 
-/** The sets that changes of one kind are about. */
+/** Returns the sets that are the subject of changes of one kind. */
 export function touchedSets(batch: Batch, kind: Change["kind"]): string[] {
   return batch?.flatMap((change) => (change.kind === kind && "set" in change ? [change.set.name] : [])) ?? [];
 }

@@ -8,17 +8,17 @@ import { internetChecksum } from "../../lab/probe/raw_packet.ts";
 const ICMP = 1;
 const EPROTO = 71;
 
-/** A kind of ICMP error, and the errno by which a program hears of it (icmp_err_convert, icmpv6_err_convert). */
+/** A kind of ICMP error, and the errno by which it reaches a program (icmp_err_convert, icmpv6_err_convert). */
 export interface ErrorKind {
   readonly what: string;
   readonly type: number;
   readonly code: number;
   readonly errno: number;
-  /** Of the largest packet, where the error names one. */
+  /** The MTU that the error names, for errors that name one. */
   readonly mtu?: number;
 }
 
-/** "Packet too big", with the smallest size that the kernel believes (min_pmtu, IPV6_MIN_MTU). */
+/** "Packet too big", with the smallest MTU that the kernel accepts (min_pmtu, IPV6_MIN_MTU). */
 export const TOO_BIG: Readonly<Record<Family, ErrorKind & { readonly mtu: number }>> = {
   4: { what: "packet too big", type: 3, code: 4, errno: Errno.EMSGSIZE, mtu: 552 },
   6: { what: "packet too big", type: 2, code: 0, errno: Errno.EMSGSIZE, mtu: 1280 },
@@ -54,7 +54,7 @@ export function encodeError(from: Address, to: Address, kind: ErrorKind, about: 
   return { from, to, protocol: ICMP, payload: message };
 }
 
-/** Sets the code of an ICMPv6 message, and has its checksum fit (RFC 1624). */
+/** Sets the code of an ICMPv6 message and updates its checksum (RFC 1624). */
 function withCode(packet: IpPacket, code: number): IpPacket {
   const payload = Uint8Array.from(packet.payload);
   payload[1] = code;

@@ -21,10 +21,10 @@ const MEMBERSHIP_REPORT_V2 = 0x16;
 const LISTENER_REPORT = 131;
 const LISTENER_QUERY = 130;
 const ALL_HOSTS = parseAddress("224.0.0.1");
-/** A router alert, without which no query or report of IPv6 counts (RFC 2710 section 3). */
+/** A router alert, without which IPv6 ignores queries and reports (RFC 2710 section 3). */
 const ROUTER_ALERT = Uint8Array.of(5, 2, 0, 0, 1, 0);
 
-/** Groups of the tests: none that a host listens to by itself. */
+/** The groups of the tests, none of which a host joins by itself. */
 export const GROUPS: Readonly<Record<Family, Address>> = {
   4: parseAddress("239.107.1.7"),
   6: parseAddress("ff15::107:7"),
@@ -37,7 +37,7 @@ export function groupMac(family: Family, group: Address): MacAddress {
   return macFromBytes(Uint8Array.of(1, 0, 0x5e, second & 0x7f, third, fourth));
 }
 
-/** Has a socket of a namespace listen to a group at its `eth0`, until it is closed. */
+/** Makes a socket of a namespace join a group at its `eth0`, until it is closed. */
 export function join(namespace: LabNamespace, family: Family, group: Address): ProbeSocket {
   const socket = ProbeSocket.open(namespace, family, SocketType.DATAGRAM);
   const index = new Uint8Array(Uint32Array.of(namespace.link("eth0").index).buffer);
@@ -47,7 +47,7 @@ export function join(namespace: LabNamespace, family: Family, group: Address): P
   return socket;
 }
 
-/** Returns a general query: who listens to which groups? It wants answers within a tenth of a second. */
+/** Returns a general query, which asks for all memberships. It demands answers within a tenth of a second. */
 export function generalQuery(sender: Party, family: Family): Frame {
   if (family === 6) {
     const body = [0, 100, 0, 0, ...new Uint8Array(16)];
@@ -60,7 +60,7 @@ export function generalQuery(sender: Party, family: Family): Frame {
   return ip(sender.mac, groupMac(4, ALL_HOSTS), packet);
 }
 
-/** Returns a report that its sender listens to a group, which follows from a number. */
+/** Returns a report that its sender is a member of a group; the number chooses the group. */
 export function report(sender: Party, family: Family, number: number): Frame {
   const first = family === 4 ? "239.200.0.0" : "ff15::200:0:0";
   const group = addressPlus(parseAddress(first), BigInt(number));

@@ -13,12 +13,12 @@ const IP_TTL = 2;
 const IPPROTO_IPV6 = 41;
 const IPV6_UNICAST_HOPS = 16;
 
-/** Both ends of a query, which use one port: so an attacker's guess is right. */
+/** Both ends of a query. They use one port, so that an attacker's guess of the other port is right. */
 export interface QueryEnds {
   readonly from: { readonly namespace: LabNamespace; readonly address: Address };
   readonly to: { readonly namespace: LabNamespace; readonly address: Address };
   readonly port: number;
-  /** To which address the client sends it, where that is translated. */
+  /** The address to which the client sends, where it is translated. */
   readonly via?: Address;
 }
 
@@ -43,7 +43,7 @@ export class Query implements Disposable {
     return familyOf(this.#ends.to.address);
   }
 
-  /** Sends it until the server has it. */
+  /** Sends the query until the server has received it. */
   async send(): Promise<void> {
     for (const socket of [this.#client, this.#server]) while (socket.receive().kind !== "nothing");
     const isThere = (): boolean => {
@@ -53,14 +53,14 @@ export class Query implements Disposable {
     assert.ok(await eventually(isThere), "the query arrives");
   }
 
-  /** Has its further packets pass that many hops only, as traceroute does. */
+  /** Limits the further packets to this number of hops, as traceroute does. */
   limitHops(hops: number): void {
     const [level, option] = this.family === 4 ? [IPPROTO_IP, IP_TTL] : [IPPROTO_IPV6, IPV6_UNICAST_HOPS];
     const { calls } = this.#ends.from.namespace;
     check(calls.setsockopt(this.#client.fd, level, option, new Uint8Array(Int32Array.of(hops).buffer)), "limit hops");
   }
 
-  /** The packet of the query, as somebody quotes it who has not seen it. */
+  /** The packet of the query, as an attacker quotes it who has not seen it. */
   get packet(): IpPacket {
     const { from, to, port } = this.#ends;
     return encodeUdp(from.address, to.address, port, Uint8Array.of(1));
@@ -72,7 +72,7 @@ export class Query implements Disposable {
     return encodeUdp(to.address, from.address, port, Uint8Array.of(1));
   }
 
-  /** By which errno the client has heard of the end of its query since it was sent; undefined where it still waits. */
+  /** Returns the errno by which the client learned of the end of its query; undefined while it still waits. */
   failure(): number | undefined {
     const received = this.#client.receive();
     return received.kind === "refused" ? received.errno : undefined;
@@ -84,7 +84,7 @@ export class Query implements Disposable {
     this.sendAgain();
   }
 
-  /** Sends it again, of this size in bytes. */
+  /** Sends the query again, with this size in bytes. */
   sendAgain(size = 1): void {
     this.#client.send(new Uint8Array(size));
   }
@@ -95,14 +95,14 @@ export class Query implements Disposable {
   }
 }
 
-/** Returns the MTU that a namespace has learned of the path to an address; undefined where it knows none. */
+/** Returns the MTU that a namespace has learned for the path to an address; undefined when it has learned none. */
 export function learnedMtu(namespace: LabNamespace, address: Address): number | undefined {
   const family = familyOf(address) === 4 ? "-4" : "-6";
   const [, mtu] = / mtu (\d+)/.exec(namespace.exec("ip", [family, "route", "get", formatAddress(address)])) ?? [];
   return mtu === undefined ? undefined : Number(mtu);
 }
 
-/** Forgets what a namespace has learned of paths. */
+/** Deletes what a namespace has learned about paths. */
 export function forgetMtus(namespace: LabNamespace): void {
   for (const family of ["-4", "-6"]) namespace.exec("ip", [family, "route", "flush", "cache"]);
 }

@@ -13,7 +13,10 @@ const LOOPBACK: Device = { index: 1, name: "lo" };
 const UPLINK: Device = { index: 2, name: "eth0" };
 const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const;
 
-/** What the evaluator allows, one of: "pass", "drop", "reject", "tcp reset", an endpoint, or "<endpoint> masqueraded". */
+/**
+ * Returns the outcomes that the evaluator allows, each one of: "pass", "drop", "reject", "tcp reset", an endpoint, or
+ * "<endpoint> masqueraded".
+ */
 export function allowedOutcomes(verdict: Verdict): ReadonlySet<string> {
   switch (verdict.kind) {
     case "pass":
@@ -30,7 +33,7 @@ export function allowedOutcomes(verdict: Verdict): ReadonlySet<string> {
   }
 }
 
-/** What rules make of a packet, in the words of {@link allowedOutcomes}. */
+/** Returns the outcome of a packet by the rules, in the words of {@link allowedOutcomes}. */
 export function walkedOutcome(machine: Machine, packet: Packet, bridge: string): string {
   const walked = walkedPacket(packet, bridge);
   const { verdict, decision, translations } = walkThrough(
@@ -45,7 +48,7 @@ export function walkedOutcome(machine: Machine, packet: Packet, bridge: string):
   return endText(walked.tuple.destination, walked.tuple.destinationPort, isMasqueraded);
 }
 
-/** The packet as it meets the first hook. */
+/** Returns the packet as it arrives at the first hook. */
 export function walkedPacket(packet: Packet, bridge: string): WalkedPacket {
   const { entry, protocol, source, sourcePort, destination, destinationPort } = packet;
   const tuple = { protocol: PROTOCOLS[protocol], source, sourcePort, destination, destinationPort };
@@ -53,7 +56,9 @@ export function walkedPacket(packet: Packet, bridge: string): WalkedPacket {
   return { tuple, mark: 0, in: devices[entry] };
 }
 
-/** The machine around the rules, as a world has it: pods behind the bridge, all others behind the uplink. */
+/**
+ * Returns the machine around the rules that a world describes: pods behind the bridge, all others behind the uplink.
+ */
 export function surroundingsOf(
   { localPods, nodeAddresses, ...world }: ServiceWorld,
   bridge: string,

@@ -1,35 +1,35 @@
 import * as fc from "fast-check";
 
 /**
- * The addresses of a cluster of two nodes, n1 and n2, all of IPv4. Few of each, so that what belongs together meets
- * often, and so does what must not.
+ * The addresses of a cluster of two nodes, n1 and n2, all of IPv4. There are few of each kind, so that random objects
+ * often share an address, whether they should or not.
  */
 export interface Places {
   readonly clusterIps: readonly string[];
-  /** One of them may be an address of n1. */
+  /** External IPs, one of which may be an address of n1. */
   readonly externalIps: readonly string[];
   readonly balancerIps: readonly string[];
-  /** Addresses of n1, the one of its Node object first. */
+  /** Addresses of n1, beginning with the one of its Node object. */
   readonly nodeIps: readonly [string, ...string[]];
   /** The address of n2. */
   readonly otherNode: string;
   readonly localPods: readonly string[];
   readonly remotePods: readonly string[];
-  /** Endpoints that are no pods. */
+  /** Endpoints that are not pods. */
   readonly others: readonly { readonly address: string; readonly nodeName: string | undefined }[];
-  /** Senders that come from elsewhere, pods of n2 among them. */
+  /** Senders outside of n1, pods of n2 among them. */
   readonly outside: readonly string[];
-  /** What a load balancer may be restricted to; each outside sender is in some and not in others. */
+  /** The source ranges that a load balancer may have; each outside sender is in some and not in others. */
   readonly sourceRanges: readonly [string, string, string];
-  /** Those of n1 and of n2. */
+  /** The pod CIDRs of n1 and of n2. */
   readonly podCidrs: readonly [string, string];
-  /** What `nodePortAddresses` may be: a prefix with some of n1's addresses. */
+  /** A prefix for `nodePortAddresses` that contains some of n1's addresses. */
   readonly chosenNodePorts: string;
 }
 
 export const SERVICE_PORTS = [80, 443];
 export const TARGET_PORTS = [8080, 9090];
-/** Those of the first Service; each further one's are ten higher. */
+/** The node ports of the first Service; those of each further one are ten higher. */
 export const NODE_PORTS = [30_001, 30_002, 30_003];
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
 
@@ -80,7 +80,7 @@ function endpointLists({ localPods, remotePods, others }: Places) {
     .map(({ place: { address, nodeName }, ...rest }) => ({ addresses: [address], nodeName, ...rest }));
   return fc.oneof(
     { weight: 6, arbitrary: fc.array(endpoint, { minLength: 1, maxLength: 4 }) },
-    // Those of one kind, as the control plane writes hints: all endpoints have them or none.
+    // Hints of one kind, as the control plane writes them: all endpoints have them or none.
     {
       weight: 3,
       arbitrary: fc
@@ -116,7 +116,7 @@ function services(places: Places) {
     internalTrafficPolicy: policy,
     isEnforced: rarely,
     hasAffinity: rarely,
-    // Their numbers in the rules do not depend on which of them came first.
+    // The numbers of these timeouts in the rules do not depend on their order.
     timeoutSeconds: fc.constantFrom(125, 7200, 10_800),
     slices: fc.oneof(
       { weight: 1, arbitrary: fc.array(slice, { maxLength: 0 }) },
@@ -125,10 +125,10 @@ function services(places: Places) {
   });
 }
 
-/** What a random Service is made of. */
+/** The random values that make a Service. */
 export type RandomService = ReturnType<typeof services> extends fc.Arbitrary<infer T> ? T : never;
 
-/** A Service and its slices as the API has them; their names and its node ports follow from the index. */
+/** Returns a Service and its slices as the API has them; the index determines their names and node ports. */
 export function serviceManifests(one: RandomService, index: number): readonly object[] {
   const name = `s${index}`;
   const ports = one.protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: one.port }));
@@ -163,7 +163,7 @@ export function serviceManifests(one: RandomService, index: number): readonly ob
   ];
 }
 
-/** Both nodes as the API has them. */
+/** Returns both nodes as the API has them. */
 export function nodeManifests({ nodeIps: [first], otherNode, podCidrs }: Places): readonly object[] {
   return [
     { name: "n1", internal: first, pods: podCidrs[0], zone: "a" },
@@ -193,7 +193,7 @@ export function randomClusters(places: Places): fc.Arbitrary<RandomCluster> {
   });
 }
 
-/** All objects of a cluster, in IPv4. */
+/** Returns all objects of a cluster, in IPv4. */
 export function clusterManifests(places: Places, { services: list }: RandomCluster): readonly object[] {
   return [...nodeManifests(places), ...list.flatMap(serviceManifests)];
 }

@@ -34,7 +34,7 @@ export const PLACES: Places = {
   chosenNodePorts: "192.0.2.0/24",
 };
 
-/** Who sends what where, all addresses of IPv4. */
+/** A random packet: its sender and its target, all addresses of IPv4. */
 export interface RandomPacket {
   readonly entry: Packet["entry"];
   readonly source: string;
@@ -53,7 +53,7 @@ function senders({ localPods, nodeIps, outside }: Places) {
   );
 }
 
-/** What a packet is sent to: a Service's own address and port, or the node and a node port. */
+/** Generates the targets of packets: a Service's own address and port, or a node and a node port. */
 function targets({ clusterIps, externalIps, balancerIps, nodeIps, otherNode }: Places) {
   return fc.oneof(
     {
@@ -73,7 +73,7 @@ function targets({ clusterIps, externalIps, balancerIps, nodeIps, otherNode }: P
   );
 }
 
-/** Packets that have a fair chance to be for one of a cluster's Services, once they know it. */
+/** Generates packets that are likely to be for one of a cluster's Services, once that cluster is known. */
 export function randomPackets(places: Places): fc.Arbitrary<(cluster: RandomCluster) => RandomPacket> {
   return fc
     .record({
@@ -96,7 +96,7 @@ interface Aim {
   readonly protocol: number;
 }
 
-/** An address, port and protocol that one of the Services has, mostly. */
+/** Returns, most often, an address, port and protocol of one of the Services. */
 function aimed(
   { nodeIps }: Places,
   services: readonly RandomService[],
@@ -116,7 +116,10 @@ function aimed(
   return goal && { ...goal, ...(used === undefined ? {} : { protocol: used }) };
 }
 
-/** A cluster and a packet as the evaluator takes them. @param inFamily gives addresses in texts the family that is wanted */
+/**
+ * Returns a cluster and a packet in the form that the evaluator takes. @param inFamily converts the addresses in a text
+ * to the wanted family
+ */
 export function serviceCase(
   places: Places,
   cluster: RandomCluster,
@@ -154,7 +157,7 @@ export function serviceCase(
   };
 }
 
-/** Random clusters of one family, and a packet that has a fair chance to be for one of their Services. */
+/** Random clusters of one family, each with a packet that is likely to be for one of its Services. */
 export const serviceCases: fc.Arbitrary<ServiceCase> = fc
   .record({ cluster: randomClusters(PLACES), packet: randomPackets(PLACES), isIpv6: fc.boolean() })
   .map(({ cluster, packet, isIpv6 }) =>

@@ -1,6 +1,6 @@
 const ADDRESS = /(?<![\d.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\/(\d+)|:(\d+))?(?![\d.])/g;
 
-/** Beginnings of addresses that mean something special, and what means the same in IPv6. */
+/** Beginnings of addresses with a special meaning, and their counterparts in IPv6. */
 const SPECIAL: Readonly<Record<string, string>> = {
   "0.0.0.0": "::",
   "127.0.0.1": "::1",
@@ -9,7 +9,7 @@ const SPECIAL: Readonly<Record<string, string>> = {
 
 const PREFIX_LENGTHS: Readonly<Record<string, string>> = { 0: "0", 8: "32", 16: "48", 24: "64", 32: "128" };
 
-/** The same value with every IPv4 address and prefix in its texts and keys replaced by one of IPv6. */
+/** Returns the value with every IPv4 address and prefix in its texts and keys replaced by one of IPv6. */
 export function ipv6Twin(value: unknown): unknown {
   if (typeof value === "string") return twinText(value);
   if (Array.isArray(value)) return value.map(ipv6Twin);

@@ -1,8 +1,8 @@
-/** Services and slices in short, as a person writes them into a scenario. */
+/** Services and slices in the short form in which a person writes them into a scenario. */
 export interface ManifestText {
-  /** Service specs by name; `labels` and `status` beside the spec's own fields. */
+  /** Service specs by name; `labels` and `status` stand beside the spec's own fields. */
   readonly services?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  /** Slices by name, of the Service `service`; endpoints as {@link endpointOf} reads them. */
+  /** Slices of the Service `service`, by name; {@link endpointOf} reads their endpoints. */
   readonly slices?: Readonly<Record<string, SliceText>>;
 }
 
@@ -29,7 +29,7 @@ const CONDITIONS: Readonly<Record<string, object>> = {
   gone: { ready: false, serving: false, terminating: true },
 };
 
-/** A Node whose external address comes first in its list. */
+/** Returns a Node whose external address comes first in its list. */
 export function nodeManifest({ name, zone, internal, external, pods }: NodeText): object {
   const addresses = [
     { type: "ExternalIP", address: external },
@@ -39,7 +39,7 @@ export function nodeManifest({ name, zone, internal, external, pods }: NodeText)
   return { apiVersion: "v1", kind: "Node", metadata, spec: { podCIDRs: [pods] }, status: { addresses } };
 }
 
-/** Services and EndpointSlices as the API has them. */
+/** Returns Services and EndpointSlices as the API has them. */
 export function manifestsOf({ services = {}, slices = {} }: ManifestText, family: "IPv4" | "IPv6"): readonly object[] {
   return [
     ...Object.entries(services).map(([name, { labels, status, ...spec }]) => ({
@@ -60,7 +60,7 @@ export function manifestsOf({ services = {}, slices = {} }: ManifestText, family
   ];
 }
 
-/** "10.244.1.5@n1 draining zones=a,b nodes=n1"; without a word for conditions it has none. */
+/** Reads an endpoint such as "10.244.1.5@n1 draining zones=a,b nodes=n1"; without a word for conditions it has none. */
 function endpointOf(text: string | object): object {
   if (typeof text === "object") return text;
   const [place = "", ...words] = text.split(" ");

@@ -6,10 +6,10 @@ import type { Packet, SocketAddress } from "../../../policyd/services/evaluate/p
 import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
 
 /**
- * A second reading of docs/behaviours.md, line by line, for the evaluator to be held against: as plain as it can be,
- * without reasons, and without a line of the evaluator's code.
+ * Evaluates a packet by a second implementation of docs/behaviours.md, line by line, with which the evaluator is
+ * compared. It is as plain as possible, gives no reasons, and shares no code with the evaluator.
  *
- * @returns the packet's possible fates in the words of `allowedOutcomes` (agreement.ts)
+ * @returns the packet's possible outcomes in the words of `allowedOutcomes` (agreement.ts)
  */
 export function plainReading(world: ServiceWorld, packet: Packet, remembered?: SocketAddress): ReadonlySet<string> {
   const { entry, source, destination } = packet;
@@ -39,7 +39,7 @@ interface Door {
   readonly kind: "cluster" | "address" | "node port";
 }
 
-/** SVC-18: cluster IPs, then other addresses of Services, then node ports. */
+/** The order of SVC-18: cluster IPs, then other addresses of Services, then node ports. */
 const RANKS = { cluster: 0, address: 1, "node port": 2 } as const;
 
 function doorsTo(world: ServiceWorld, { destination, destinationPort, protocol }: Packet): readonly Door[] {
@@ -67,7 +67,7 @@ function doorsTo(world: ServiceWorld, { destination, destinationPort, protocol }
     .filter((door) => !isProtected(world, door, { destination, destinationPort, protocol }));
 }
 
-/** CLAIM-01, CLAIM-02 */
+/** Whether a protected socket keeps a frontend from this address (CLAIM-01, CLAIM-02). */
 function isProtected(
   world: ServiceWorld,
   { service, kind }: Door,
@@ -105,7 +105,7 @@ function protectedSockets(world: ServiceWorld): readonly (SocketAddress & Pick<P
   return found;
 }
 
-/** HL-01, EN-01, DS-09: a Service of ours with a cluster IP of the packet's family. */
+/** Whether Drawbridge serves the Service (HL-01, EN-01, DS-09): it has a cluster IP of the packet's family. */
 function isServed(service: Service, destination: Address): boolean {
   if (service.type === "ExternalName" || service.isHeadless || service.hasHeadlessLabel) return false;
   return service.proxyName === undefined && service.clusterIps.some((one) => familyOf(one) === familyOf(destination));
@@ -122,12 +122,15 @@ function isClusterIp(world: ServiceWorld, address: Address): boolean {
   );
 }
 
-/** LB-12: an address with ipMode Proxy is left to the balancer. */
+/**
+ * Whether the node serves this address of a load balancer (LB-12): an address with ipMode Proxy is left to the
+ * balancer.
+ */
 function isBalancer(service: Service, address: Address): boolean {
   return service.loadBalancerIngress.some((one) => one.address === address && one.ipMode === "VIP");
 }
 
-/** NODE-03, NODE-04, NODE-05 */
+/** Whether node ports are served at this address (NODE-03, NODE-04, NODE-05). */
 function servesNodePorts(world: ServiceWorld, address: Address): boolean {
   const { nodePortAddresses } = world.configuration;
   if (!world.nodeAddresses.has(address) || isLoopback(address)) return false;
@@ -137,7 +140,7 @@ function servesNodePorts(world: ServiceWorld, address: Address): boolean {
   );
 }
 
-/** The node's first address of the family of another: internal ones come first. */
+/** Returns the node's primary address in the family of another address: internal addresses come first. */
 function primaryOf({ nodes, nodeName }: ServiceWorld, other: Address): Address | undefined {
   const own = nodes
     .filter(({ name }) => name === nodeName)
@@ -146,7 +149,10 @@ function primaryOf({ nodes, nodeName }: ServiceWorld, other: Address): Address |
   return (own.find(({ type }) => type === "InternalIP") ?? own.find(({ type }) => type === "ExternalIP"))?.address;
 }
 
-/** LB-05, LB-06, and the annotation that makes the ranges hold for all ways in from outside. */
+/**
+ * Whether the source ranges admit the sender (LB-05, LB-06); an annotation applies them to all frontends used from
+ * outside.
+ */
 function maySourceEnter(world: ServiceWorld, { service, kind }: Door, { source, destination }: Packet): boolean {
   const { loadBalancerSourceRanges: ranges } = service;
   if (ranges === undefined || kind === "cluster") return true;
@@ -163,7 +169,10 @@ interface PlainEndpoint extends SocketAddress {
   readonly hints: Endpoint;
 }
 
-/** Those that may get connections at all: EPS-01 to EPS-09, NOSEL-03 to NOSEL-06, SVC-02, SVC-03, SVC-05. */
+/**
+ * Returns the endpoints that may get connections at all: EPS-01 to EPS-09, NOSEL-03 to NOSEL-06, SVC-02, SVC-03,
+ * SVC-05.
+ */
 function usableEndpoints(
   world: ServiceWorld,
   { service, port }: Door,
@@ -189,13 +198,16 @@ function usableEndpoints(
   });
 }
 
-/** ETP-02, ETP-04, ETP-06 to ETP-08, ITP-01, ITP-04 */
+/** Whether only local endpoints may be chosen (ETP-02, ETP-04, ETP-06 to ETP-08, ITP-01, ITP-04). */
 function isForLocalOnly({ service, kind }: Door, { entry }: Packet): boolean {
   if (kind === "cluster") return service.internalTrafficPolicy === "Local";
   return service.externalTrafficPolicy === "Local" && entry === "outside";
 }
 
-/** TERM-01, TERM-03, then for ready ones of the whole cluster TD-01 and HINT-02 to HINT-06. */
+/**
+ * Chooses among the usable endpoints: by TERM-01 and TERM-03, then for ready ones of the whole cluster by TD-01 and
+ * HINT-02 to HINT-06.
+ */
 function chosenOf(
   world: ServiceWorld,
   usable: readonly PlainEndpoint[],
@@ -215,14 +227,17 @@ function chosenOf(
   return ready;
 }
 
-/** SVC-24, else where it goes, and as whom it is seen there. */
+/** Returns the outcome at an endpoint: a rejection by SVC-24, or the endpoint and whether the packet is masqueraded. */
 function fateAt(world: ServiceWorld, packet: Packet, door: Door, isLocalOnly: boolean, to: PlainEndpoint): string {
   if (isClusterIp(world, to.address)) return "reject";
   const isHidden = isSenderHidden(world, packet, door, isLocalOnly, to.address);
   return `${formatAddress(to.address)} ${to.port}${isHidden ? " masqueraded" : ""}`;
 }
 
-/** SVC-13, SVC-14, POD-12, ETP-01, ETP-02, ETP-04, ETP-06, XIP-02, NODE-07, LB-04 */
+/**
+ * Whether the endpoint sees the node's address as the source: SVC-13, SVC-14, POD-12, ETP-01, ETP-02, ETP-04, ETP-06,
+ * XIP-02, NODE-07, LB-04.
+ */
 function isSenderHidden(
   world: ServiceWorld,
   { entry, source }: Packet,
@@ -232,7 +247,7 @@ function isSenderHidden(
 ): boolean {
   const podRanges = [...world.configuration.clusterCidrs, ...world.nodes.flatMap(({ podCidrs }) => podCidrs)];
   const isOfPods = podRanges.some((range) => isWithin(source, range));
-  // The bridge's address is among those of the pods.
+  // The bridge's address belongs to the range of the pods.
   if (entry === "node") return kind !== "cluster" || !isOfPods;
   if (world.nodeAddresses.has(endpoint)) return false;
   if (entry === "pod" && source === endpoint) return true;
@@ -240,7 +255,7 @@ function isSenderHidden(
   return service.externalTrafficPolicy === "Cluster" && !isLocalOnly;
 }
 
-/** NOSEL-06, by how such addresses are written. */
+/** Whether an address cannot be an endpoint's (NOSEL-06), by the text of the address. */
 function isNobodys(address: Address): boolean {
   return /^(?:127\.|169\.254\.|22[4-9]\.|23\d\.|0\.0\.0\.0$|::1?$|fe[89ab].:|ff..:)/.test(formatAddress(address));
 }

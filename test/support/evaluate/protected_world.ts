@@ -7,18 +7,21 @@ import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
 import type { ServiceCase } from "./arbitrary_world.ts";
 import { serviceCases } from "./arbitrary_world.ts";
 
-/** The protected sockets of a world, as numbers that choose among what it has. */
+/** The protected sockets of a world, as numbers that choose among its frontends. */
 const choices = fc.record({
   sockets: fc.array(fc.nat(), { maxLength: 4 }),
   ports: fc.array(fc.nat(), { maxLength: 2 }),
   ranges: fc.array(fc.nat(), { maxLength: 2 }),
-  /** Which Service is the API server's own, if one is. */
+  /** The number of the Service that becomes the API server's own, if any. */
   kubernetes: fc.option(fc.nat(3), { nil: undefined }),
-  /** Which of the sockets the packet is for; undefined where it stays as it is. */
+  /** The number of the socket that the packet is sent to; undefined leaves the packet unchanged. */
   aim: fc.option(fc.nat(), { nil: undefined }),
 });
 
-/** Random worlds in which some of the frontends that Services claim are protected, and packets with a fair chance to be for one. */
+/**
+ * Random worlds in which some of the frontends that Services claim are protected, with packets that are likely to be
+ * for one of them.
+ */
 export const protectedCases: fc.Arbitrary<ServiceCase> = fc
   .tuple(serviceCases, choices)
   .map(([{ world, packet }, chosen]) => {
@@ -39,7 +42,7 @@ export const protectedCases: fc.Arbitrary<ServiceCase> = fc
     };
   });
 
-/** All that Services of a world claim, node ports at each address of the node. */
+/** Returns all sockets that Services of a world claim, node ports at each address of the node. */
 function claimedSockets({ services, nodeAddresses }: ServiceWorld): readonly ProtectedSocket[] {
   const owner = "a test";
   return services.flatMap(({ ports, clusterIps, externalIps, loadBalancerIngress }) =>
@@ -59,7 +62,7 @@ function claimedSockets({ services, nodeAddresses }: ServiceWorld): readonly Pro
   );
 }
 
-/** One Service becomes `default/kubernetes`, with its slices. */
+/** Returns the world with one Service renamed to `default/kubernetes`, with its slices. */
 function withKubernetes(world: ServiceWorld, number: number): ServiceWorld {
   const index = number % world.services.length;
   const before = world.services[index];

@@ -13,18 +13,18 @@ import { manifestsOf, nodeManifest } from "./manifest.ts";
 import type { ManifestText } from "./manifest.ts";
 import { storeOf } from "./store.ts";
 
-/** A cluster in short and what becomes of packets on its node n1; everything is read through the gate. */
+/** A cluster in short form, and the outcomes of packets on its node n1; everything is read through the gate. */
 export interface Scenario extends ManifestText {
-  /** Labels of n1 in place of its own. */
+  /** Labels that replace those of n1. */
   readonly nodeLabels?: Readonly<Record<string, string>>;
-  /** Addresses the node has beside those of {@link NODE_ADDRESSES}. */
+  /** Addresses that the node has in addition to {@link NODE_ADDRESSES}. */
   readonly moreAddresses?: readonly string[];
   readonly nodePortAddresses?: readonly string[];
   readonly refuseExternalIps?: boolean;
   readonly tcpReset?: boolean;
-  /** A packet as {@link readPacket} has it, and what {@link summary} says of it. */
+  /** Packets in the form of {@link readPacket}, each with its verdict in the form of {@link summary}. */
   readonly packets: Readonly<Record<string, string>>;
-  /** What is left out on the way, by packet: "10.244.1.5:80 not ready". */
+  /** The endpoints that the evaluator leaves out, by packet: "10.244.1.5:80 not ready". */
   readonly leftOut?: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -35,12 +35,12 @@ const NODES = [
 const NODE_ADDRESSES = ["127.0.0.1", "10.240.0.5", "10.244.1.1"];
 const LOCAL_PODS = ["10.244.1.5", "10.244.1.6", "10.244.1.9"];
 
-/** The scenarios of a file by name. */
+/** Reads the scenarios of a file, by name. */
 export function readScenarios(file: URL): ReadonlyMap<string, Scenario> {
   return new Map(Object.entries(YAML.parse(readFileSync(file, "utf8")) as Record<string, Scenario>));
 }
 
-/** Holds the evaluator to a scenario, as it stands or with the same words in IPv6. */
+/** Compares the evaluator with a scenario, as it stands or translated to IPv6. */
 export function checkScenario(scenario: Scenario, family: "IPv4" | "IPv6"): void {
   const twin = family === "IPv4" ? scenario : (ipv6Twin(scenario) as Scenario);
   const world = scenarioWorld(twin, family);
@@ -57,7 +57,7 @@ function evaluateText(world: ServiceWorld, text: string): Verdict {
   return evaluate(world, packet, remembered);
 }
 
-/** The world of a scenario whose addresses are of the family. */
+/** Returns the world of a scenario whose addresses are of the family. */
 export function scenarioWorld(scenario: Scenario, family: "IPv4" | "IPv6"): ServiceWorld {
   const inFamily = <T>(value: T): T => (family === "IPv4" ? value : (ipv6Twin(value) as T));
   const store = storeOf([...inFamily(NODES).map(nodeManifest), ...manifestsOf(scenario, family)]);
@@ -84,7 +84,9 @@ export function scenarioWorld(scenario: Scenario, family: "IPv4" | "IPv6"): Serv
   };
 }
 
-/** "pod 10.244.1.9 TCP 10.96.0.1:80 after 10.244.1.5:8080": the packet, and what the client's affinity is. */
+/**
+ * Reads "pod 10.244.1.9 TCP 10.96.0.1:80 after 10.244.1.5:8080": the packet, and the endpoint of the client's affinity.
+ */
 export function readPacket(text: string): readonly [Packet, SocketAddress | undefined] {
   const [entry, source = "", protocol, to = "", , remembered] = text.split(" ");
   assert.ok(entry === "pod" || entry === "node" || entry === "outside", text);
@@ -105,7 +107,7 @@ function socketText({ address, port }: SocketAddress): string {
   return typeof address === "bigint" ? `[${formatAddress(address)}]:${port}` : `${formatAddress(address)}:${port}`;
 }
 
-/** A verdict in short: "ClusterIP to 10.244.1.5:80, 10.244.1.6:80 masqueraded", "drop: ...", "reject: ...", "pass". */
+/** Formats a verdict: "ClusterIP to 10.244.1.5:80, 10.244.1.6:80 masqueraded", "drop: ...", "reject: ...", "pass". */
 export function summary(verdict: Verdict): string {
   switch (verdict.kind) {
     case "pass":

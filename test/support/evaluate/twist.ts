@@ -4,10 +4,10 @@ import { primaryAddresses } from "../../../policyd/services/evaluate/node_port.t
 import type { ServiceCase } from "./arbitrary_world.ts";
 import { serviceCases } from "./arbitrary_world.ts";
 
-/** One that the random worlds' NodePorts have. */
+/** A node port of Services in the random worlds. */
 const NODE_PORT = 30_012;
 
-/** What the API server would not let through, or people rarely do, and the node has to take as it comes. */
+/** Inputs that the API server would refuse or that people rarely write, but that the node has to handle. */
 const twists = fc.record({
   tcpReset: fc.boolean(),
   externalIp: fc.constantFrom("none", "none", "none", "none", "none", "none", "cluster IP", "node port"),

@@ -11,7 +11,7 @@ import { PORT } from "./virtual_addresses.ts";
 const { SOURCE, PROTOCOL } = DropReason;
 const Icmpv6 = { NEIGHBOUR_SOLICITATION: 135, MULTICAST_REPORT_V2: 143 };
 
-/** What a pod has no need to send at all. */
+/** Frames that a pod never needs to send. */
 export const NEEDLESS_FRAMES: readonly Attack[] = [
   {
     title: "IPv4 from 0.0.0.0, as DHCP does it",
@@ -46,7 +46,7 @@ export const NEEDLESS_FRAMES: readonly Attack[] = [
   })),
 ];
 
-/** What a host that has no address yet may say. */
+/** Frames that a host without an address may send. */
 export const ADDRESSLESS: readonly {
   readonly title: string;
   readonly frame: (on: GuardedNode, token: Token) => Frame;
@@ -64,7 +64,7 @@ export const ADDRESSLESS: readonly {
     title: "a multicast report behind a router alert",
     frame: ({ attacker }, token) => {
       const reporters = parseAddress("ff02::16");
-      // One record: to include all sources of a group, whose address is the token (RFC 3810 section 5.2).
+      // One record, which includes all sources of a group, whose address is the token (RFC 3810 section 5.2).
       const body = [0, 0, 0, 1, 4, 0, 0, 0, ...token];
       const packet = encodeIcmpv6(UNSPECIFIED[6], reporters, Icmpv6.MULTICAST_REPORT_V2, body);
       return ip(attacker.mac, multicastMac(reporters), { ...packet, hopByHop: Uint8Array.of(5, 2, 0, 0, 1, 0) });

@@ -8,9 +8,9 @@ import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import type { Change } from "../../../kernel/nftables/change.ts";
-import { tableChanges } from "../../../kernel/nftables/change.ts";
-import type { Element } from "../../../kernel/nftables/object.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { attachmentElements, linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
@@ -24,18 +24,21 @@ import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
 import { connect, twoNodes } from "../../lab/topology.ts";
 import { carries } from "./token.ts";
 
-/** What the daemon would run with on the labs' bridge, and else by default. */
+/** The daemon's configuration on the labs' bridge, with defaults otherwise. */
 export const NODE_CONFIGURATION: NodeConfiguration = {
   bridge: LAB_BRIDGE,
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,
 };
 
-/** One end of the bridge: what it is called there, and what goes in and out of its interface. */
+/** One end of the bridge: its addresses on it, and a socket that reads and writes the frames of its interface. */
 export interface Party {
   readonly namespace: LabNamespace;
   readonly mac: MacAddress;
-  /** Whom it sends what is to be routed: its port where its packets go around the bridge, else the bridge. */
+  /**
+   * The MAC address to which it sends packets for other networks: its port's where its packets go around the bridge,
+   * else the bridge's.
+   */
   readonly gatewayMac: MacAddress;
   readonly addresses: Readonly<Record<Family | "link-local", Address>>;
   readonly link: FrameSocket;
@@ -47,7 +50,7 @@ export interface GuardedPod extends Party {
   readonly record: AttachmentRecord;
 }
 
-/** A node with four pods, a stranger on its bridge, and the guard, which can be loaded and taken away. */
+/** A node with four pods, another program's port on its bridge, and the guard, which can be loaded and unloaded. */
 export interface GuardedNode extends Disposable {
   readonly nodes: TwoNodes;
   readonly wired: WiredNode;
@@ -57,17 +60,20 @@ export interface GuardedNode extends Disposable {
   readonly fourth: GuardedPod;
   /** The bridge itself. */
   readonly bridge: Party;
-  /** Someone else's port of the same bridge. */
+  /** Another program's port of the same bridge. */
   readonly stranger: Party;
-  /** Loads the guard anew, with counters at zero; who listens to a link has heard nothing yet. */
+  /** Loads the guard again, with counters at zero, and discards the frames that the sockets have received so far. */
   load(changes?: Partial<NodeConfiguration>): void;
-  /** Takes the guard away; who listens to a link has heard nothing yet. */
+  /** Unloads the guard, and discards the frames that the sockets have received so far. */
   unload(): void;
-  /** Packets the rules with this comment have dropped since the guard was loaded. */
+  /** Returns the number of packets that the rules with this comment have dropped since the guard was loaded. */
   dropped(reason: string): number;
-  /** Whether someone sees a frame with this token, once; waits for it up to some seconds. */
+  /** Whether a party receives a frame with this token exactly once; waits for it up to some seconds. */
   arrives(token: Uint8Array, at: Party): Promise<boolean>;
-  /** Takes the stranger's port off the bridge while this works: policyd takes no bridge over with a port of others (FOREIGN-02). */
+  /**
+   * Removes the stranger's port from the bridge while `work` runs: policyd does not take over a bridge that has a
+   * foreign port (FOREIGN-02).
+   */
   withoutStranger<T>(work: () => Promise<T>): Promise<T>;
 }
 
@@ -104,7 +110,7 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
   const removal = (): readonly Change[] =>
     isLoaded ? tables.map((table): Change => ({ kind: "delete table", table })) : [];
   const links = [...pods, bridge, stranger].map(({ link }) => link);
-  // A socket that nobody reads is full after a while, and misses what comes then.
+  // A socket that nobody reads is full after a while, and then loses frames.
   const forget = (): void => {
     for (const link of links) link.received();
   };
@@ -160,7 +166,9 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
   };
 }
 
-/** Asks until the answer is yes, for at most some seconds; so a loaded machine is slow, not wrong. */
+/**
+ * Polls until the answer is true, for at most some seconds, so that a loaded machine makes a test slow and not wrong.
+ */
 export async function eventually(isSo: () => boolean): Promise<boolean> {
   const end = performance.now() + 5000;
   while (!isSo()) {
@@ -176,7 +184,7 @@ function bridgeMacOf({ node }: WiredNode): MacAddress {
   return mac;
 }
 
-/** A pod with a MAC address of its own choice and a second IPv4 address. */
+/** Returns the configuration of a pod with a MAC address that it chose and a second IPv4 address. */
 function unusual(wired: WiredNode): Configuration {
   const subnets = [...wired.podCidrs.map(formatCidr), "10.245.1.0/24"];
   return {
@@ -186,7 +194,7 @@ function unusual(wired: WiredNode): Configuration {
   };
 }
 
-/** Wires one more pod and listens to its link. */
+/** Wires one more pod and opens a socket on its link. */
 export function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Configuration): GuardedPod {
   const pod = lab.pod(name);
   const outcome = add(wired, pod, overrides);
@@ -208,7 +216,7 @@ export function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Con
   };
 }
 
-/** A port of the bridge that is none of ours: another program's container in the node's pod subnet. */
+/** Attaches a foreign port to the bridge: another program's container in the node's pod subnet. */
 function attachStranger(lab: Lab, wired: WiredNode): Party {
   const namespace = lab.namespace("stranger");
   const mac = parseMac("02:00:00:00:be:01");

@@ -6,8 +6,8 @@ import { guardedNode } from "./guarded_node.ts";
 import type { Way } from "./ways.ts";
 
 /**
- * Gives the suite in which it is called a guarded node: `made` gets it, with its lab, before the first test, and both go after the
- * last one. The suite is skipped where the kernel or br_netfilter is missing.
+ * Provides the suite in which it is called with a guarded node: `made` gets it, with its lab, before the first test,
+ * and both are removed after the last one. The suite is skipped where the kernel or br_netfilter is missing.
  *
  * @param name of the lab, unique among the suites
  */

@@ -8,18 +8,18 @@ import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 const MESSAGE_SIZE = 16;
 const REPEAT_MILLISECONDS = 250;
 
-/** A client that sends the next message when the last one has come back, over one socket for as long as it lives. */
+/** A client that sends the next message when the previous one has come back, over one socket for its whole life. */
 export interface LiveFlow {
   readonly name: string;
-  /** Messages that have come back. */
+  /** The number of messages that have come back. */
   readonly exchanges: number;
-  /** Why there will be no more; empty while there will. */
+  /** The reason why no more messages will come back; empty while the flow goes on. */
   readonly failure: string;
-  /** Sends the outstanding datagram again when its answer is long overdue; TCP does that itself. */
+  /** Sends the outstanding datagram again when its answer is long overdue; TCP retransmits by itself. */
   tick(now: number): void;
 }
 
-/** Starts a flow to a responder; the poller carries it on. */
+/** Starts a flow to a responder, which the poller continues. */
 export function startFlow(poller: Poller, protocol: "tcp" | "udp", from: LabNamespace, to: Endpoint): LiveFlow {
   const isTcp = protocol === "tcp";
   const type = isTcp ? SocketType.STREAM : SocketType.DATAGRAM;
@@ -69,7 +69,7 @@ export function startFlow(poller: Poller, protocol: "tcp" | "udp", from: LabName
 }
 
 /**
- * Carries flows on until each has made so many more exchanges.
+ * Continues flows until each has made this number of further exchanges.
  *
  * @returns the names of those that have not within some seconds, with the reason
  */

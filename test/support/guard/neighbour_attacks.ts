@@ -8,7 +8,7 @@ import { ALL_NODES, arp, ip, linkLayer, nonce, solicitedNode, UNSPECIFIED } from
 const { SOURCE, LINK } = DropReason;
 const Icmpv6 = { ROUTER_ADVERTISEMENT: 134, NEIGHBOUR_SOLICITATION: 135, NEIGHBOUR_ADVERTISEMENT: 136, REDIRECT: 137 };
 
-/** Lies about who has which address. */
+/** Frames with false claims about the owner of an address. */
 export const NEIGHBOUR_ATTACKS: readonly Attack[] = [
   {
     title: 'gratuitous ARP "the gateway is me"',

@@ -51,7 +51,7 @@ const spoofs: readonly Attack[] = FAMILIES.flatMap((family): readonly Attack[] =
   ];
 });
 
-/** With the attacker's own source: from pod to pod past the node's IP layer, or with tags. */
+/** Attacks with the attacker's own source address: from pod to pod past the node's IP layer, or with tags. */
 const direct: readonly Attack[] = [
   ...FAMILIES.flatMap((family): readonly Attack[] => {
     const own = (on: GuardedNode, token: Token): Frame =>
@@ -110,7 +110,7 @@ const direct: readonly Attack[] = [
   },
 ];
 
-/** To all pods at once. */
+/** Attacks on all pods at once. */
 const groups: readonly Attack[] = [
   ...[BROADCAST, parseAddress("10.244.1.255")].flatMap((to, i) =>
     [true, false].map((isFlood): Attack => ({
@@ -138,5 +138,5 @@ const groups: readonly Attack[] = [
   ),
 ];
 
-/** Attacks by packets of IP. */
+/** Attacks with IP packets. */
 export const PACKET_ATTACKS: readonly Attack[] = [...spoofs, ...direct, ...groups];

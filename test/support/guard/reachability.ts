@@ -20,7 +20,7 @@ export function listenEverywhere(prober: Prober, { attacker, victim, third, four
   for (const address of wired.routerAddresses) listen(nodes.router, address);
 }
 
-/** The IPv4 and the IPv6 address. */
+/** Returns the IPv4 and the IPv6 address. */
 export function bothAddresses({
   addresses,
 }: {
@@ -37,7 +37,7 @@ export function flowsTo(
   return addresses.flatMap((address) => protocols.map((protocol) => ({ protocol, from, to: { address, port: PORT } })));
 }
 
-/** Measures flows, every one of which has to get through. */
+/** Probes flows and asserts that every one gets through. */
 export async function reach(prober: Prober, flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
   const results = await prober.run(flows, { timeoutMilliseconds: 5000 });
   const lost = results.filter(({ reached }) => !reached);

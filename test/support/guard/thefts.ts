@@ -10,7 +10,7 @@ import { PORT } from "./virtual_addresses.ts";
 
 const { SOURCE, PROTOCOL } = DropReason;
 
-/** Frames by which the bridge would learn that the victim's MAC is at the attacker's port. */
+/** Frames from which the bridge would learn that the victim's MAC is at the attacker's port. */
 export const THEFTS: readonly {
   readonly title: string;
   readonly reason: string;
@@ -44,12 +44,12 @@ export const THEFTS: readonly {
   })),
 ];
 
-/** A reserved group address (IEEE 802.1D, table 7-10), which bridges keep to themselves. */
+/** Returns a reserved group address (IEEE 802.1D, table 7-10), whose frames bridges do not forward. */
 export function reservedMac(last: number): MacAddress {
   return macFromBytes(Uint8Array.of(0x01, 0x80, 0xc2, 0, 0, last));
 }
 
-/** A datagram from the node's bridge address to a pod, as a frame the bridge has to find the port for. */
+/** Returns a datagram from the node's bridge address to a pod, as a frame for which the bridge has to find the port. */
 export function fromNode({ bridge, victim }: GuardedNode, token: Token): Frame {
   return ip(bridge.mac, victim.mac, encodeUdp(bridge.addresses[4], victim.addresses[4], PORT, token));
 }

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 
-/** The port of most responders, behind a virtual address or not. */
+/** The port of most responders, with a virtual address or without. */
 export const PORT = 8080;
 
 /** Addresses that stand for Services: of the victim, and of the attacker itself. */
@@ -11,7 +11,7 @@ export const VIRTUAL = {
   self: { 4: parseAddress("10.96.0.2"), 6: parseAddress("fd00:96::2") },
 } as const;
 
-/** Loads rules as Services have them, in a table of the test's own. */
+/** Loads rules as they exist for Services, in a table of the test's own. */
 export function loadVirtualAddresses({ wired, attacker, victim }: GuardedNode): void {
   const rules = ([4, 6] as const).flatMap((family) => {
     const ip = family === 4 ? "ip" : "ip6";

@@ -1,13 +1,13 @@
-/** In which state of br_netfilter a node is, and whether pods' packets go around its bridge. */
+/** A combination of two settings: whether br_netfilter is on, and whether pods' packets go around the bridge. */
 export interface Way {
   readonly bridgeNetfilter: boolean;
   readonly bypassBridge: boolean;
   readonly title: string;
-  /** For names. */
+  /** A short text for names. */
   readonly short: string;
 }
 
-/** All there are. */
+/** All combinations. */
 export const WAYS: readonly Way[] = [true, false].flatMap((bridgeNetfilter) =>
   [false, true].map((bypassBridge) => ({
     bridgeNetfilter,

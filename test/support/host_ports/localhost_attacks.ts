@@ -14,7 +14,9 @@ export interface Sender {
 export interface LocalhostAttack {
   readonly title: string;
   readonly addresses: (sender: Sender, node: WiredNode) => { readonly from: Address; readonly to: Address };
-  /** The kernel delivers it once `route_localnet` is set, so that the test can show that the frame is a proper one. */
+  /**
+   * Whether the kernel delivers it once `route_localnet` is set, by which the test shows that the frame is well-formed.
+   */
   readonly isOpenedByRouteLocalnet: boolean;
 }
 
@@ -37,7 +39,7 @@ function attack(
   };
 }
 
-/** CVE-2020-8558, and others of its kind. */
+/** The attacks of CVE-2020-8558 and similar ones. */
 export const LOCALHOST_ATTACKS: readonly LocalhostAttack[] = [
   attack("to 127.0.0.1", ({ addresses: [own] }) => [own, localhost4], true),
   attack("to 127.8.9.10", ({ addresses: [own] }) => [own, other4], true),

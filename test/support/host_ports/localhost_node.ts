@@ -14,7 +14,7 @@ import { PolicydNode } from "../policyd_node.ts";
 import { addressesIn } from "./masquerade.ts";
 import { PORT, published } from "./published.ts";
 
-/** Each keeper of the rules with each way that packets of pods take. */
+/** Each program that may keep the rules, combined with each way that packets of pods take. */
 export const LOCALHOST_WAYS: readonly (Way & { readonly hasDaemon: boolean; readonly keeper: string })[] = [
   false,
   true,
@@ -22,7 +22,7 @@ export const LOCALHOST_WAYS: readonly (Way & { readonly hasDaemon: boolean; read
   WAYS.map((way) => ({ ...way, hasDaemon, keeper: hasDaemon ? "with policyd" : "without policyd" })),
 );
 
-/** A node whose host ports are asked for on its own localhost. */
+/** A node whose host ports are used from its own localhost. */
 export class LocalhostNode {
   readonly nodes: TwoNodes;
   readonly wired: WiredNode;
@@ -51,7 +51,7 @@ export class LocalhostNode {
     await this.policyd?.kill();
   }
 
-  /** A host port that no test has had. */
+  /** Returns a host port that no test has used. */
   newPort(): number {
     return ++this.#lastPort;
   }
@@ -65,7 +65,7 @@ export class LocalhostNode {
     assert.deepEqual([exitCode, stdout], [0, ""]);
   }
 
-  /** Attaches a pod that answers by all protocols. */
+  /** Attaches a pod that answers all protocols. */
   serve(name: string, ...mappings: readonly Configuration[]): LabPod {
     const pod = this.#lab.pod(name);
     for (const address of addressesIn(this.attach(pod, published(...mappings)))) {
@@ -76,7 +76,7 @@ export class LocalhostNode {
     return pod;
   }
 
-  /** A question from the node itself. */
+  /** Returns a flow from the node itself. */
   flow(protocol: Flow["protocol"], to: Address, port: number, source?: Address): Flow {
     return {
       protocol,
@@ -91,7 +91,7 @@ export class LocalhostNode {
   }
 }
 
-/** A pod's own addresses, IPv4 first. */
+/** Returns a pod's own addresses, IPv4 first. */
 export function addressesOf(pod: LabPod): readonly [Address, Address] {
   const text = pod.exec("ip", ["-o", "address", "show", "dev", "eth0", "scope", "global"]);
   const found = [...text.matchAll(/inet6? ([^/]+)\//g)].map(([, one = ""]) => parseAddress(one));

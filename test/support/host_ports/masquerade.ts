@@ -11,13 +11,13 @@ import { Prober } from "../../lab/probe/prober.ts";
 import type { TwoNodes } from "../../lab/topology.ts";
 import { PORT } from "./published.ts";
 
-/** The addresses that an ADD gave, which must have succeeded. */
+/** Returns the addresses that an ADD gave; the ADD must have succeeded. */
 export function addressesIn(outcome: CallOutcome): readonly Address[] {
   return podResult(outcome).ips.map(({ address }) => parseCidr(address).address);
 }
 
 /**
- * Demands what B11 promises of pods of the first node, and that nothing of it is left after their DEL.
+ * Asserts the masquerading of B11 for pods of the first node, and that nothing of it is left after their DEL.
  *
  * @param overrides of the first node's configuration
  */

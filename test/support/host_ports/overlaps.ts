@@ -3,14 +3,14 @@ import type { Configuration } from "../../lab/cni.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { mapping } from "./published.ts";
 
-/** What a pod with the held ones keeps from others, and what it does not. */
+/** The host ports that a pod holds, those that no other pod can have then, and those that it still can. */
 export interface Overlaps {
   readonly held: readonly Configuration[];
   readonly taken: readonly Configuration[];
   readonly free: readonly Configuration[];
 }
 
-/** Ports of all addresses and of one, and what overlaps with them (R6). */
+/** Returns host ports of all addresses and of one address, with the ports that overlap with them (R6). */
 export function overlaps({ addresses, gateways }: WiredNode): Overlaps {
   const address = formatAddress(addresses[0]);
   return {

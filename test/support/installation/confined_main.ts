@@ -2,7 +2,7 @@ import process from "node:process";
 import type { Removal } from "../../../cli/node/cleanup/removal.ts";
 import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
 import { remove } from "../../../cli/node/machine/remove.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { realClock } from "../../../policyd/clock.ts";
 import { Contest } from "../../../policyd/installation/contest.ts";
 import { hostFiles } from "../../../policyd/installation/host_files.ts";
@@ -10,7 +10,8 @@ import { Installer } from "../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../policyd/installation/list_file.ts";
 import { ownPartNamed } from "./own_part.ts";
 
-// Installs once, or carries out removals of files, and prints what came of it: `install SOURCE BINARIES CONFIGURATIONS`, `remove JSON`.
+// Installs once, or carries out removals of files, and prints the outcome: `install SOURCE BINARIES CONFIGURATIONS`,
+// `remove JSON`.
 const [verb = "", first = "", binaries = "", configurations = ""] = process.argv.slice(2);
 
 async function install(): Promise<object> {

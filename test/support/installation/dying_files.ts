@@ -1,9 +1,12 @@
 import type { HostFiles, NewFile } from "../../../policyd/installation/host_files.ts";
 
-/** What a process that was killed throws, so that nothing it would do later happens. */
+/** The error in a process that was killed, which prevents everything that it would do later. */
 export class Killed extends Error {}
 
-/** When a process is killed: before its n-th call, after it, or, where that writes, with half of the data written. */
+/**
+ * The moment at which a process is killed: before its n-th call, after it, or, where that call writes, with half of the
+ * data written.
+ */
 export interface Death {
   readonly call: number;
   readonly moment: "before" | "half" | "after";
@@ -11,21 +14,21 @@ export interface Death {
 
 export interface DyingFiles {
   readonly files: HostFiles;
-  /** How many calls there were, and which of them wrote. */
+  /** Returns the number of calls, and which of them wrote. */
   readonly calls: () => { readonly count: number; readonly writes: ReadonlySet<number> };
 }
 
 /**
- * Real files whose user is killed at one of its calls: from then on every call of it fails without doing anything.
+ * Returns real files whose user is killed at one of its calls: from then on every call fails without any effect.
  *
- * @param observe called after each call, as another process might look in between
+ * @param observe is called after each call, as another process might read the files in between
  */
 export function dyingFiles(real: HostFiles, death: Death | undefined, observe: () => void): DyingFiles {
   let calls = 0;
   let isDead = false;
   const writes = new Set<number>();
   const open = new Set<NewFile>();
-  /** A process that is killed leaves no descriptor open; this one lives on. */
+  /** Closes all descriptors, since this process lives on: one that is killed leaves none open. */
   const die = async (): Promise<never> => {
     for (const file of open) await file.close();
     open.clear();

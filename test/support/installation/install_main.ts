@@ -6,7 +6,7 @@ import { ListFile } from "../../../policyd/installation/list_file.ts";
 import { realClock } from "../../../policyd/clock.ts";
 import { ownPartNamed } from "./own_part.ts";
 
-// Installs one version after the other, on and on, until it is killed: SOURCES are directories whose last name is the version.
+// Installs one version after the other until it is killed: SOURCES are directories whose last name is the version.
 const PADDING = "#".repeat(400 * 1024);
 const [binaries = "", configurations = "", ...sources] = process.argv.slice(2);
 

@@ -19,7 +19,7 @@ import { listValues } from "./own_part.ts";
 
 const LIST = "10-drawbridge.conflist";
 
-/** A program that follows the directory of network configurations, one event after the other. */
+/** A program that watches the directory of network configurations and handles one event after the other. */
 abstract class Follower {
   readonly directory: string;
   /** The number of times it has written. */
@@ -36,7 +36,7 @@ abstract class Follower {
     this.#next(LIST);
   }
 
-  /** Ends as a container that is deleted does: it takes its entry away. */
+  /** Ends like a container that is deleted: it removes its entry. */
   async stop(): Promise<void> {
     this.#watcher?.close();
     await this.#turn;
@@ -54,7 +54,7 @@ abstract class Follower {
     this.#turn = this.#turn.then(() => this.handle(name));
   }
 
-  /** The text of the list; undefined while it is missing or not whole. */
+  /** Returns the text of the list; undefined while it is missing or incomplete. */
   read(): string | undefined {
     try {
       const text = readFileSync(this.place, "utf8");
@@ -73,8 +73,8 @@ function withEntry(text: string, entry: JsonObject, isLast: boolean): JsonObject
 }
 
 /**
- * Edits as istio-cni does in chained mode: it writes its entry after all others when that is missing or has changed, into a new
- * file beside the list that it renames. Its writer sorts the keys of the list.
+ * Edits the list as istio-cni does in chained mode: when its entry is missing or has changed, it writes it after all
+ * others, into a new file beside the list that it renames. It sorts the keys of the list.
  */
 export class Istio extends Follower {
   readonly entry = {
@@ -108,8 +108,9 @@ export class Istio extends Follower {
 }
 
 /**
- * Edits as linkerd-cni's script does: after each change of the list that is not its own it appends its entry again, by a move from
- * another file system, for which the name is missing and then incomplete for a moment. When it ends it writes the list in place.
+ * Edits the list as linkerd-cni's script does: after each change of the list by another program it appends its entry
+ * again, by a move from another file system, during which the name is first missing and then incomplete. When it ends
+ * it writes the list in place.
  */
 export class Linkerd extends Follower {
   readonly entry = { type: "linkerd-cni", name: "linkerd-cni", log_level: "info", policy: { type: "k8s" } };
@@ -126,7 +127,7 @@ export class Linkerd extends Follower {
     try {
       descriptor = openSync(this.place, "wx", 0o644);
     } catch {
-      // Another program has created it: mv fails, and the next event brings another attempt.
+      // Another program has created the file: mv fails, and the next event causes another attempt.
       return;
     }
     writeSync(descriptor, next.slice(0, next.length >> 1));
@@ -145,7 +146,10 @@ export class Linkerd extends Follower {
   }
 }
 
-/** Edits as Multus does with a generated configuration: after each change of the list it writes a file of its own that comes first. */
+/**
+ * Writes as Multus does with a generated configuration: after each change of the list it writes a file of its own that
+ * sorts before the list.
+ */
 export class Multus extends Follower {
   override async handle(name: string): Promise<void> {
     const text = name === LIST ? this.read() : undefined;

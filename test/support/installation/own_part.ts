@@ -4,14 +4,14 @@ import { mergeList } from "../../../policyd/installation/merged_list.ts";
 import type { JsonObject } from "../../../policyd/installation/list_text.ts";
 import { isObject } from "../../../policyd/installation/list_text.ts";
 
-/** Our part of a list, small, with further members of our entry. */
+/** Returns our part of a list, small, with further members of our entry. */
 export function ownPartNamed(name: string, members: JsonObject = {}, chain: readonly JsonObject[] = []): OwnPart {
   const capabilities = { bandwidth: true, ips: true, mac: true, portMappings: true };
   const entry = { type: "drawbridge", capabilities, ...members };
   return { name, cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"], entry, chain };
 }
 
-/** A list as a program of another kind reads it: all of it as values. */
+/** Parses a list as any other program reads it: completely, as values. */
 export function listValues(text: string): JsonObject & { readonly plugins: readonly JsonObject[] } {
   const value: unknown = JSON.parse(text);
   assert.ok(isObject(value) && Array.isArray(value["plugins"]));
@@ -19,7 +19,7 @@ export function listValues(text: string): JsonObject & { readonly plugins: reado
   return { ...value, plugins: plugins.filter(isObject) };
 }
 
-/** The text of the list where no other program has written one. */
+/** Returns the text of the list that is written when no other program has written one. */
 export function freshText(own: OwnPart): string {
   return Buffer.from(mergeList(undefined, own).text, "latin1").toString("utf8");
 }

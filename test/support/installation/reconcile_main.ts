@@ -5,7 +5,7 @@ import { hostFiles } from "../../../policyd/installation/host_files.ts";
 import { ListFile } from "../../../policyd/installation/list_file.ts";
 import { ownPartNamed } from "./own_part.ts";
 
-// Puts our part into the list of a directory, and prints the outcome.
+// Merges our part into the list of a directory, and prints the outcome.
 const [directory = ""] = process.argv.slice(2);
 const clock = new FakeClock();
 const list = new ListFile(hostFiles, directory, clock, new Contest(clock));

@@ -10,13 +10,13 @@ const HERE = import.meta.dirname;
 const PROGRAM = path.join(CACHE, "kubectl-decoder-0.37.2");
 const LARGEST_OUTPUT = 256 * 1024 * 1024;
 
-/** The objects that kubectl reads in a text, or why it reads none. */
+/** The objects that kubectl reads in a text, or the error when it cannot read it. */
 export type Decoded = v.InferOutput<typeof DECODED>;
 
 const DECODED = v.object({ objects: v.nullable(v.array(v.unknown())), error: v.optional(v.string()) });
 
 /**
- * Builds the Go program of this folder into the user's cache, unless it is there.
+ * Builds the Go program of this folder into the user's cache, unless it exists there.
  *
  * Without Go it skips the tests of the hook's suite.
  *
@@ -25,7 +25,7 @@ const DECODED = v.object({ objects: v.nullable(v.array(v.unknown())), error: v.o
 export function requireDecoder(context: Mocha.Context): void {
   if (existsSync(PROGRAM)) return;
   if (!hasGo()) {
-    skip(context, "no Go on this machine, with which kubectl's decoder is built for comparison: install Go");
+    skip(context, "this machine has no Go to build kubectl's decoder for comparison: install Go");
   }
   mkdirSync(CACHE, { recursive: true });
   const env = goEnvironment({ GOFLAGS: "-buildvcs=false -mod=readonly -trimpath" });
@@ -33,7 +33,7 @@ export function requireDecoder(context: Mocha.Context): void {
   if (status !== 0) throw new Error(`kubectl's decoder could not be built: ${stderr.trim()}`);
 }
 
-/** Decodes texts as kubectl does. {@link requireDecoder} comes before. */
+/** Decodes texts as kubectl does. Call {@link requireDecoder} before. */
 export function decodeAll(texts: readonly string[]): readonly Decoded[] {
   const input = JSON.stringify(texts.map((text) => Buffer.from(text).toString("base64")));
   const { status, stdout, stderr } = spawnSync(PROGRAM, { input, encoding: "utf8", maxBuffer: LARGEST_OUTPUT });

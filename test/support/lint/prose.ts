@@ -21,7 +21,7 @@ import {
 const RECORD = new URL("prose_counts.json", import.meta.url);
 const MOST_PLACES = 12;
 
-/** Data for tests, and lists that quote titles of tests; what they say is not text of ours. */
+/** Matches data for tests, and lists that quote titles of tests, which are not our prose. */
 const LEFT_OUT = /^test\/(?:fixtures\/|mutants\.yaml$)/;
 
 function projectFiles(): readonly string[] {
@@ -35,7 +35,9 @@ function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-/** The places of a construction in a folder, those in the newest files first: a new occurrence is likely there. */
+/**
+ * Returns the places of a construction in a folder, those in the newest files first: a new occurrence is likely there.
+ */
 function newestPlaces(found: readonly Occurrence[], { folder, construction }: Change): readonly string[] {
   const age = (place: string): number => statSync(place.slice(0, place.indexOf(":"))).mtimeMs;
   return found

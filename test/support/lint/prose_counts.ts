@@ -4,7 +4,7 @@ import { readProse } from "./prose_text.ts";
 /** The number of occurrences of each construction, by its name. */
 export type Counts = Readonly<Record<string, number>>;
 
-/** Counts by top-level folder; "." stands for the files beside them. */
+/** Counts by top-level folder; "." stands for the files beside the folders. */
 export type FolderCounts = Readonly<Record<string, Counts>>;
 
 /** A construction in a file of the project. */

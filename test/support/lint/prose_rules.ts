@@ -1,10 +1,10 @@
 /** A construction that makes a sentence hard to read, and the plain way to say it. */
 export interface Construction {
-  /** Its key in the recorded counts. */
+  /** The key in the recorded counts. */
   readonly name: string;
   /** Finds each occurrence in the text of one paragraph; always global. */
   readonly pattern: RegExp;
-  /** The plain way, as the failure prints it. */
+  /** The plain alternative, as the failure prints it. */
   readonly instead: string;
 }
 

@@ -1,11 +1,11 @@
 /** A stretch of prose: its words with all white space folded to single spaces, and the line where it begins. */
 export interface Paragraph {
   readonly text: string;
-  /** From 1 on. */
+  /** The line's number, from 1 on. */
   readonly line: number;
 }
 
-/** Strings of fewer words are names, keys and fragments of output. */
+/** The number of words below which a string is a name, a key or a fragment of output. */
 const LEAST_WORDS_OF_A_MESSAGE = 3;
 
 /**
@@ -24,8 +24,8 @@ export function readProse(file: string, source: string): readonly Paragraph[] {
 
 /**
  * Matches the parts of TypeScript source that matter here, from a known place on: comments, strings, templates, and
- * regular expressions, which are passed over because they may contain quotes. A slash begins a regular expression
- * where no value has ended just before it.
+ * regular expressions, which are skipped because they may contain quotes. A slash begins a regular expression where no
+ * value has ended just before it.
  */
 const TOKEN =
   /\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:[^"\\\n]|\\[\s\S])*"|'(?:[^'\\\n]|\\[\s\S])*'|`(?:[^`\\]|\\[\s\S])*`|(?<=(?:^|[([{,;=:?!&|+>]|\breturn)\s*)\/(?![/*])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/g;

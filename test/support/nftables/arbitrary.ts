@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
-import { dataTypes, paddedSize } from "../../../kernel/nftables/data_type.ts";
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
-import { isOrderedByBytes } from "../../../kernel/nftables/element_bytes.ts";
-import { keyText, keyTypes } from "../../../kernel/nftables/element.ts";
-import type { KeyField } from "../../../kernel/nftables/expression.ts";
+import { dataTypes, paddedSize } from "../../../kernel/nftables/model/data_type.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import { isOrderedByBytes } from "../../../kernel/nftables/encode/element_bytes.ts";
+import { keyText, keyTypes } from "../../../kernel/nftables/encode/element.ts";
+import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
 import type {
   Element,
   FieldType,
@@ -11,8 +11,8 @@ import type {
   SetDefinition,
   Table,
   TableFamily,
-} from "../../../kernel/nftables/object.ts";
-import { needsTypeof } from "../../../kernel/nftables/userdata.ts";
+} from "../../../kernel/nftables/model/object.ts";
+import { needsTypeof } from "../../../kernel/nftables/encode/userdata.ts";
 import { arbitraryChains } from "./arbitrary_rule.ts";
 import { comments, values, verdicts } from "./arbitrary_value.ts";
 
@@ -22,11 +22,14 @@ export interface Content {
   readonly elements: ReadonlyMap<string, readonly Element[]>;
 }
 
-/** A label cannot be a key, since nft lists it as a mask; a flow's number stands by itself, and a type without a name beside few. */
+/**
+ * Types that cannot be a key: nft lists a label as a mask, a flow's number cannot stand beside other fields, and a type
+ * without a name only beside few.
+ */
 const NO_KEYS: readonly string[] = ["ct_label", "ct_id", "sixteen_bytes"];
-/** The types that a set's key can be made of. */
+/** The types of which a set's key can be made. */
 const keyFields = Object.keys(values).filter((type): type is FieldType => !NO_KEYS.includes(type));
-/** What can stand beside a generated number. */
+/** The types that can stand beside a generated number. */
 const typeofFields = ["ipv4_addr", "ipv6_addr", "inet_service", "inet_proto", "mark"] as const;
 
 const keys: fc.Arbitrary<readonly KeyPart[]> = fc
@@ -93,7 +96,7 @@ function fieldValues(part: KeyPart): fc.Arbitrary<Scalar> {
   return typeof part === "string" ? values[part] : fc.nat(part.modulus - 1);
 }
 
-/** Disjoint ranges of a type that is ordered as numbers; some hold one value only, some touch. */
+/** Generates disjoint ranges of a type that is ordered as numbers; some hold only one value, some are adjacent. */
 function ranges(type: FieldType, count: number): fc.Arbitrary<readonly KeyField[]> {
   const { size } = dataTypes[type];
   const isNumber = type === "ipv4_addr" || type === "inet_service";
@@ -159,7 +162,7 @@ function elementsOf(set: SetDefinition): fc.Arbitrary<readonly Element[]> {
   );
 }
 
-/** Tables of a family with sets and maps of every definition, elements, chains and rules. */
+/** Generates tables of a family with sets and maps of every definition, elements, chains and rules. */
 export function contents(family: TableFamily): fc.Arbitrary<Content> {
   return fc
     .integer({ min: 0, max: 8 })

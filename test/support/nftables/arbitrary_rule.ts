@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { DataTypeName } from "../../../kernel/nftables/data_type.ts";
-import { dataTypes } from "../../../kernel/nftables/data_type.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { Concatenation, Selector } from "../../../kernel/nftables/expression.ts";
+import type { DataTypeName } from "../../../kernel/nftables/model/data_type.ts";
+import { dataTypes } from "../../../kernel/nftables/model/data_type.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { Concatenation, Selector } from "../../../kernel/nftables/model/expression.ts";
 import {
   concatenation,
   connectionKeys,
@@ -14,7 +14,7 @@ import {
   metaKeys,
   payloadFields,
   selectorType,
-} from "../../../kernel/nftables/expression.ts";
+} from "../../../kernel/nftables/model/expression.ts";
 import type {
   BaseChain,
   Chain,
@@ -22,10 +22,10 @@ import type {
   KeyPart,
   SetDefinition,
   TableFamily,
-} from "../../../kernel/nftables/object.ts";
-import { simplified } from "../../../kernel/nftables/match_code.ts";
-import { lowerRule } from "../../../kernel/nftables/rule_code.ts";
-import type { Match, Operand, Rule, Statement } from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/object.ts";
+import { simplified } from "../../../kernel/nftables/encode/match_code.ts";
+import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
+import type { Match, Operand, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   addresses4,
   addresses6,
@@ -39,18 +39,18 @@ import {
 } from "./arbitrary_value.ts";
 
 const keysOf = <K extends string>(table: Readonly<Record<K, unknown>>): readonly K[] =>
-  // A literal's keys are the type's.
+  // A literal has exactly the keys of its type.
   Object.keys(table) as K[];
 
-/** What a family has: a bridge needs modules for connections, and has no routing. */
+/** Returns the selectors that a family supports: a bridge needs modules for connections, and has no routing. */
 function selectorsOf(family: TableFamily): readonly Selector[] {
-  // Before these two a rule has to name the protocol.
+  // A rule has to name the protocol before these two.
   const named = keysOf(payloadFields).filter((field) => field !== "@th,64,128" && field !== "igmp type");
   const common: readonly Selector[] = [...named, ...keysOf(metaKeys)];
   return family === "bridge" ? common : [...common, ...keysOf(connectionKeys), ...keysOf(fibKeys)];
 }
 
-/** What nft cannot list beside other fields, or lists wrongly. */
+/** Selectors that nft cannot list beside other fields, or lists wrongly. */
 const STANDING_ALONE: readonly Selector[] = [
   "ct label",
   "ct id",
@@ -170,13 +170,13 @@ function matches(family: TableFamily): fc.Arbitrary<Statement> {
   );
 }
 
-/** The selectors that give values of a type. */
+/** Returns the selectors that yield values of a type. */
 function sourcesOf(type: KeyPart, family: TableFamily): readonly Concatenation["parts"][number][] {
   if (typeof type !== "string") return [type];
   return selectorsOf(family).filter((selector) => selectorType(selector).name === type);
 }
 
-/** An expression with the types of a key; undefined when nothing gives one of them. */
+/** Generates an expression with the types of a key; undefined when no selector yields one of them. */
 function keysFor(parts: readonly KeyPart[], family: TableFamily): fc.Arbitrary<Selector | Concatenation> | undefined {
   const sources = parts.map((part) => sourcesOf(part, family));
   if (sources.some((found) => found.length === 0)) return undefined;
@@ -186,7 +186,7 @@ function keysFor(parts: readonly KeyPart[], family: TableFamily): fc.Arbitrary<S
   });
 }
 
-/** What can be done with a set or map. */
+/** Returns the statements that a set or map can be used in. */
 function uses(set: SetDefinition, family: TableFamily): readonly fc.Arbitrary<Statement>[] {
   const key = keysFor(set.key, family);
   if (key === undefined) return [];
@@ -285,15 +285,15 @@ function natStatements(
   return base.hook === "postrouting" ? [constant, masquerade, ...maps] : [constant, ...maps];
 }
 
-/** Whether nft, which puts the comparisons of single fields in the order of the packet, may move it. */
+/** Whether nft may move a statement: it orders the comparisons of single fields as they lie in the packet. */
 function isMovable(statement: Statement): boolean {
   if (statement.kind !== "match" || typeof statement.left !== "string" || !isPayload(statement.left)) return false;
   return simplified(statement.right).kind === "value";
 }
 
 /**
- * Leaves out the statements that our gate refuses behind those before them: what it takes has to read back. One
- * that nft would put before others is kept where it is the first.
+ * Keeps the statements that our codec accepts after those before them: what it accepts must read back. A statement that
+ * nft would move before others is only kept when it is the first match.
  */
 function accepted(statements: readonly Statement[], family: TableFamily): Rule {
   const kept: Statement[] = [];
@@ -320,7 +320,7 @@ function rules(family: TableFamily, sets: readonly SetDefinition[], base?: BaseC
     { kind: "reject", reply: "icmpx admin-prohibited" },
     { kind: "reject", reply: "tcp reset" },
   );
-  // A bridge replies with a module of its own, which not every kernel has.
+  // A bridge rejects with a module of its own, which not every kernel has.
   const isRejecting = family !== "bridge" && base?.type === "filter" && base.hook === "input";
   const ends = [
     ...(base === undefined
@@ -370,7 +370,7 @@ function bases(family: TableFamily): fc.Arbitrary<BaseChain> {
   return family === "inet" ? fc.oneof(filter, nat) : fc.oneof(filter, nat, route);
 }
 
-/** Plain chains that verdicts may name, and base chains with rules that use the sets. */
+/** Generates plain chains that verdicts may name, and base chains with rules that use the sets. */
 export function arbitraryChains(family: TableFamily, sets: readonly SetDefinition[]): fc.Arbitrary<readonly Chain[]> {
   const plain = PLAIN_CHAINS.map((name) => rules(family, sets).map((found): Chain => ({ name, rules: found })));
   const hooked = fc.array(

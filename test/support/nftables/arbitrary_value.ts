@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressFromValue } from "../../../kernel/ip/address.ts";
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
-import { dataTypes } from "../../../kernel/nftables/data_type.ts";
-import type { FieldType } from "../../../kernel/nftables/object.ts";
-import type { Verdict } from "../../../kernel/nftables/statement.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import { dataTypes } from "../../../kernel/nftables/model/data_type.ts";
+import type { FieldType } from "../../../kernel/nftables/model/object.ts";
+import type { Verdict } from "../../../kernel/nftables/model/statement.ts";
 
 /** Chains without a hook, which verdicts may name. */
 export const PLAIN_CHAINS = ["profile", "other"] as const;
@@ -38,7 +38,7 @@ const ethernet = fc
   .uint8Array({ minLength: 6, maxLength: 6 })
   .map((bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join(":"));
 
-/** Values of each type as reading back gives them: by name where there is one. */
+/** Values of each type as they are read back: by name where there is one. */
 export const values: Readonly<Record<FieldType, fc.Arbitrary<Scalar>>> = {
   ipv4_addr: addresses4,
   ipv6_addr: addresses6,

@@ -1,24 +1,24 @@
 import assert from "node:assert/strict";
-import { tableChanges } from "../../../kernel/nftables/change.ts";
-import type { Element, Table } from "../../../kernel/nftables/object.ts";
+import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { formatChanges, formatTable } from "../../../kernel/nftables/text.ts";
+import { formatChanges, formatTable } from "../../../kernel/nftables/text/text.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Content } from "./arbitrary.ts";
 import { normalListing } from "./listing.ts";
 
-/** What nft lists, in one form. */
+/** Returns nft's listing in normal form. */
 export function listing(namespace: LabNamespace): string {
   return normalListing(namespace.exec("nft", ["-y", "list", "ruleset"]));
 }
 
-/** Replaces all there is by what the text says; returns what nft then lists, in one form. */
+/** Replaces the whole ruleset by the text, and returns nft's listing of it in normal form. */
 export function loaded(namespace: LabNamespace, text: string): string {
   namespace.exec("nft", ["-f", "-"], `flush ruleset\n${text}`);
   return listing(namespace);
 }
 
-/** Elements in an order of their own, with numbers of every size as text. */
+/** Returns elements as sorted texts, with numbers of every size as text. */
 export function sortedElements(elements: readonly Element[]): readonly string[] {
   return elements
     .map(({ key, data, timeout, comment }) =>
@@ -30,25 +30,25 @@ export function sortedElements(elements: readonly Element[]): readonly string[] 
 }
 
 /**
- * Writes a table by netlink and holds it against nft: the listing is our text, and the text, the batch as commands and
- * the listing itself load and list the same; reading back gives the elements.
+ * Writes a table by netlink and compares it with nft: the listing equals our text; the text, the batch as commands and
+ * the listing itself load and list the same; and the elements read back equal those written.
  *
- * @param written where `nft` is open; what is there goes
- * @param other an other namespace, to load texts in
+ * @param written the namespace where `nft` is open, whose ruleset is replaced
+ * @param other another namespace, in which the texts are loaded
  */
 export function assertSame(nft: Nftables, written: LabNamespace, other: LabNamespace, content: Content): void {
   const { table, elements } = content;
   written.exec("nft", ["flush", "ruleset"]);
   nft.commit(tableChanges(table, elements));
   const listed = listing(written);
-  assert.equal(listed, normalListing(formatTable(table, elements)), "the listing is our text");
+  assert.equal(listed, normalListing(formatTable(table, elements)), "the listing equals our text");
   assert.equal(loaded(other, formatTable(table, elements)), listed, "our text loads");
   assert.equal(loaded(other, formatChanges(tableChanges(table, elements))), listed, "our commands load");
   assert.equal(loaded(other, written.exec("nft", ["-y", "list", "ruleset"])), listed, "the listing loads");
   assertElements(nft, table, elements);
 }
 
-/** Reading every set back gives what was written. */
+/** Asserts that the elements read back from every set equal those written. */
 export function assertElements(nft: Nftables, table: Table, elements: Content["elements"]): void {
   for (const set of table.sets) {
     const found = sortedElements(nft.elements(table, set));

@@ -1,7 +1,7 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
-import type { Rule } from "../../../kernel/nftables/statement.ts";
+import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import type { Rule } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -22,13 +22,13 @@ import {
   setAddress,
   setMarkBit,
   startsWith,
-} from "../../../kernel/nftables/statement.ts";
-import type { Element, Table } from "../../../kernel/nftables/object.ts";
+} from "../../../kernel/nftables/model/statement.ts";
+import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 
 const modulus2 = randomNumber(2);
 const hash6 = { kind: "jhash", of: ["ip6 saddr"], modulus: 0xffff_ffff, seed: 1 } as const;
 
-/** A table with every kind of object, statement and operand we can express, IPv4 and IPv6. */
+/** A table with every kind of object, statement and operand that we can express, IPv4 and IPv6. */
 export const everythingTable: Table = {
   family: "inet",
   name: "everything",

@@ -1,6 +1,6 @@
 /**
- * A listing or a text of ours in one form: no counters' values, handles or remaining times, blanks as one space, the
- * elements of each list sorted. What still differs is a difference of meaning or of nft's own wording.
+ * Returns a listing or one of our texts in normal form: without counters' values, handles and remaining times, blanks
+ * as one space, the elements of each list sorted. What still differs is a difference of meaning or of nft's wording.
  */
 export function normalListing(text: string): string {
   return text
@@ -32,7 +32,8 @@ function sorted(inside: string): string {
 }
 
 /**
- * A listing by nft without pods' shares of ports: ports that shares have left out once, for a host port, stay left out (POD-25).
+ * Returns a listing by nft without pods' shares of ports: a port that a share has once left out for a host port stays
+ * left out (POD-25).
  */
 export function withoutPortShares(listing: string): string {
   return listing.replaceAll(

@@ -1,8 +1,8 @@
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Selector } from "../../../kernel/nftables/expression.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
-import type { BaseChain, FieldType, KeyPart, SetDefinition, Table } from "../../../kernel/nftables/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import type { Selector } from "../../../kernel/nftables/model/expression.ts";
+import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import type { BaseChain, FieldType, KeyPart, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -19,7 +19,7 @@ import {
   returnToCaller,
   rule,
   setMarkBit,
-} from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/statement.ts";
 
 const frontend = (address: FieldType): readonly FieldType[] => [address, "inet_proto", "inet_service"];
 const endpoints = (name: string, key: readonly KeyPart[], address: FieldType): SetDefinition => ({
@@ -63,7 +63,7 @@ const profile = (key: Selector, map: string): Rule => rule({ kind: "vmap", key, 
 const hairpin4 = inSet(concatenation("ip saddr", "ip daddr"), "hairpin4");
 const hairpin6 = inSet(concatenation("ip6 saddr", "ip6 daddr"), "hairpin6");
 
-/** A whole node's Services and policies as one table, with what such a table is made of. */
+/** The Services and policies of a whole node as one table, with the objects of such a table. */
 export const nodeTable: Table = {
   family: "inet",
   name: "drawbridge",
@@ -178,7 +178,7 @@ export const nodeTable: Table = {
   ],
 };
 
-/** The same as a person writes it for nft. */
+/** The same table as a person writes it for nft. */
 export const nodeText = `
 table inet drawbridge {
   set fe4 { type ipv4_addr . inet_proto . inet_service; }

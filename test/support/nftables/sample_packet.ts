@@ -1,7 +1,7 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { SamplePacket } from "../../../kernel/nftables/foreign/sample_packet.ts";
 
-/** A first packet of TCP from one pod of the node to port 8080 of another. */
+/** A first TCP packet from one pod of the node to port 8080 of another. */
 export const POD_TO_POD: SamplePacket = {
   path: "forward",
   protocol: "tcp",

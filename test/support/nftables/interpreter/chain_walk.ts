@@ -1,11 +1,11 @@
-import type { Chain } from "../../../../kernel/nftables/object.ts";
-import type { Rule, Statement } from "../../../../kernel/nftables/statement.ts";
+import type { Chain } from "../../../../kernel/nftables/model/object.ts";
+import type { Rule, Statement } from "../../../../kernel/nftables/model/statement.ts";
 import type { Scope } from "./expression.ts";
 import type { Effect } from "./statement.ts";
 import { carryOut } from "./statement.ts";
 import type { Translation } from "./translation.ts";
 
-/** What a base chain decides. `rule` is the one that did, undefined for the chain's policy. */
+/** The decision of a base chain. `rule` names the rule that made it, undefined for the chain's policy. */
 export interface Decision {
   readonly kind: "accept" | "drop" | "reject" | "translate";
   readonly rule: string | undefined;
@@ -15,10 +15,10 @@ export interface Decision {
 
 type Decisive = Exclude<Effect, { readonly kind: "next" } | { readonly kind: "break" }>;
 
-/** NFT_JUMP_STACK_SIZE: the kernel refuses to load deeper ones. */
+/** NFT_JUMP_STACK_SIZE: the kernel refuses to load deeper jumps. */
 const DEEPEST = 16;
 
-/** Walks a base chain and those it leads to; behind the last rule its policy decides. */
+/** Walks a base chain and the chains that it leads to; after the last rule the chain's policy decides. */
 export function walkBaseChain(scope: Scope, chain: Chain): Decision {
   return walkChain(scope, chain, 0) ?? { kind: chain.base?.policy ?? "accept", rule: undefined };
 }
@@ -37,7 +37,7 @@ function walkChain(scope: Scope, chain: Chain, depth: number): Decision | undefi
     if (verdict.kind === "return") return undefined;
     if ("chain" in verdict) {
       const decision = walkChain(scope, scope.table.chain(verdict.chain), depth + (verdict.kind === "jump" ? 1 : 0));
-      // What a goto leads to stands in place of the rest of this chain.
+      // The target of a goto replaces the rest of this chain.
       if (decision !== undefined || verdict.kind === "goto") return decision;
     }
   }

@@ -1,6 +1,6 @@
-import type { Concatenation, Expression, MapLookup, Selector } from "../../../../kernel/nftables/expression.ts";
-import { expressionTypes } from "../../../../kernel/nftables/expression.ts";
-import type { Match } from "../../../../kernel/nftables/statement.ts";
+import type { Concatenation, Expression, MapLookup, Selector } from "../../../../kernel/nftables/model/expression.ts";
+import { expressionTypes } from "../../../../kernel/nftables/model/expression.ts";
+import type { Match } from "../../../../kernel/nftables/model/statement.ts";
 import { bitsOf } from "../../../../kernel/ip/address.ts";
 import { cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
 import { readField } from "./field.ts";
@@ -11,14 +11,17 @@ import type { HashInput, Surroundings } from "./surroundings.ts";
 import type { Value } from "./value.ts";
 import { isBetween, valueOf } from "./value.ts";
 
-/** What a rule is evaluated with. */
+/** The state with which a rule is evaluated. */
 export interface Scope {
   readonly packet: WalkedPacket;
   readonly table: LoadedTable;
   readonly surroundings: Surroundings;
 }
 
-/** The values of an expression, one for each field; undefined where the packet lacks one, which ends the rule. */
+/**
+ * Returns the values of an expression, one for each field; undefined where the packet lacks a field, which ends the
+ * rule.
+ */
 export function readAll(
   { packet, surroundings }: Scope,
   expression: Exclude<Expression, MapLookup>,
@@ -53,7 +56,7 @@ function chosen({ choose }: Surroundings, modulus: number, hash?: HashInput): nu
   return number;
 }
 
-/** What a map holds for a packet; undefined for nothing, which ends the rule. */
+/** Returns what a map holds for a packet; undefined for nothing, which ends the rule. */
 export function readMap(scope: Scope, { key, map }: MapLookup): readonly Value[] | undefined {
   const values = readAll(scope, key);
   const data = values === undefined ? undefined : scope.table.set(map).lookup(values)?.data;
@@ -62,7 +65,7 @@ export function readMap(scope: Scope, { key, map }: MapLookup): readonly Value[]
   return data;
 }
 
-/** Whether a packet passes a test; one without the field passes neither it nor its opposite. */
+/** Whether a packet passes a test; a packet without the field passes neither the test nor its opposite. */
 export function isMatched(scope: Scope, match: Match): boolean {
   const values = readAll(scope, match.left);
   return values !== undefined && fits(scope, match, values) !== match.isNegated;
@@ -78,7 +81,7 @@ function fits({ table }: Scope, { left, right }: Match, values: readonly Value[]
     throw new Error(`${right.kind} of several fields`);
   switch (right.kind) {
     case "value":
-      // A connection has many labels, and a rule asks for one.
+      // A connection has many labels, and a rule tests one of them.
       if (type.name === "ct_label") return (BigInt(value) & (1n << BigInt(right.value))) !== 0n;
       return value === valueOf(type, right.value);
     case "range":

@@ -1,7 +1,7 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { familyOf } from "../../../../kernel/ip/address.ts";
 import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
-import type { Scalar } from "../../../../kernel/nftables/data_type.ts";
+import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
 import type {
   ConnectionName,
   FibName,
@@ -9,7 +9,7 @@ import type {
   PayloadName,
   Presence,
   Selector,
-} from "../../../../kernel/nftables/expression.ts";
+} from "../../../../kernel/nftables/model/expression.ts";
 import {
   isConnection,
   isExtension,
@@ -17,7 +17,7 @@ import {
   isPayload,
   payloadFields,
   selectorType,
-} from "../../../../kernel/nftables/expression.ts";
+} from "../../../../kernel/nftables/model/expression.ts";
 import type { Surroundings } from "./surroundings.ts";
 import type { Connection } from "./flow_table.ts";
 import type { WalkedPacket } from "./packet.ts";
@@ -27,12 +27,12 @@ import { valueOf } from "./value.ts";
 
 const transports = { tcp: "tcp", udp: "udp", sctp: "sctp", icmp: "icmp", "ipv6-icmp": "icmpv6", igmp: "igmp" } as const;
 
-/** A field of a packet; undefined where it has none, which ends the rule. */
+/** Returns a field of a packet; undefined where it has none, which ends the rule. */
 export function readField(packet: WalkedPacket, surroundings: Surroundings, selector: Selector): Value | undefined {
   if (isPayload(selector)) return typed(selector, readPayload(packet, selector));
   if (isMeta(selector)) return typed(selector, metaReaders[selector](packet));
   if (isConnection(selector)) return readConnection(packet, selector);
-  // A packet that is walked is whole.
+  // The interpreter walks only unfragmented packets.
   if (isExtension(selector)) return networkOf(packet) === "ip6" ? typed(selector, "missing") : undefined;
   return typed(selector, readFib(packet, surroundings, selector));
 }
@@ -77,17 +77,20 @@ const payloadReaders: Readonly<Partial<Record<PayloadName, Reader>>> = {
   "tcp flags": ({ tcpFlags }) => bits("tcp flags", tcpFlags ?? ["syn"]),
   "icmp type": icmpType,
   "icmp code": () => "port-unreachable",
-  // A host answers from the address it was asked for.
+  // A host answers from the address to which it was asked.
   "@th,64,128": source,
   "icmpv6 type": icmpType,
 };
 
-/** The kernel reads the bytes at a port's place in any packet; no rule of ours is about those of other protocols. */
+/**
+ * Returns a port of the packet. For other protocols the kernel reads the bytes at a port's place; none of our rules
+ * uses these.
+ */
 function port({ tuple }: WalkedPacket, number: number): number | undefined {
   return hasPorts(tuple.protocol) ? number : undefined;
 }
 
-/** Without an interface its name is empty and its index 0 (nft_meta.c). */
+/** Reads metadata. Without an interface its name is empty and its index 0 (nft_meta.c). */
 const metaReaders: Readonly<Record<MetaName, (packet: WalkedPacket) => Scalar>> = {
   "meta protocol": networkOf,
   "meta nfproto": (packet) => (networkOf(packet) === "ip" ? "ipv4" : "ipv6"),
@@ -148,7 +151,7 @@ function ofFamily(family: 4 | 6, address: Address): bigint | undefined {
   return familyOf(address) === family ? BigInt(address) : undefined;
 }
 
-/** The network protocol of a packet, by nft's name. */
+/** Returns the network protocol of a packet, by nft's name. */
 export function networkOf({ tuple }: WalkedPacket): "ip" | "ip6" {
   return familyOf(tuple.source) === 4 ? "ip" : "ip6";
 }

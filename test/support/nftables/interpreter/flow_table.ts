@@ -1,13 +1,13 @@
 import type { Tuple, WalkedPacket } from "./packet.ts";
 
-/** A connection as conntrack has it: the tuple it began with, and the one its answers have. */
+/** A connection as conntrack has it: the tuple of its first packet, and the tuple of its answers. */
 export interface Connection {
-  /** The kernel's number of it, which says nothing and is nobody else's. */
+  /** The kernel's unique number of it, without a meaning. */
   readonly id: number;
   readonly original: Tuple;
   reply: Tuple;
   readonly status: Set<"seen-reply" | "confirmed" | "snat" | "dnat">;
-  /** Which halves of its translation are settled: by a rule, or as none (nf_nat_initialized). */
+  /** The halves of its translation that are settled, by a rule or as untranslated (nf_nat_initialized). */
   readonly settled: Set<"source" | "destination">;
   mark: number;
   readonly labels: Set<number>;
@@ -23,8 +23,8 @@ export class FlowTable {
   }
 
   /**
-   * Gives a packet its connection, a new one when there is none (nf_conntrack_in). Until an answer has been seen, packets
-   * of the original direction are new (resolve_normal_ct).
+   * Assigns a packet to its connection, or to a new one (nf_conntrack_in). Until an answer has been seen, packets of
+   * the original direction are new (resolve_normal_ct).
    */
   track(packet: WalkedPacket): void {
     if (packet.connection !== undefined || packet.isUntracked === true || packet.state === "invalid") return;
@@ -37,7 +37,7 @@ export class FlowTable {
     packet.state ??= connection.status.has("seen-reply") ? "established" : "new";
   }
 
-  /** Remembers the packet's connection, when it leaves the node or is delivered (nf_conntrack_confirm). */
+  /** Stores the packet's connection when the packet leaves the node or is delivered (nf_conntrack_confirm). */
   confirm({ connection }: WalkedPacket): void {
     if (connection === undefined || connection.status.has("confirmed")) return;
     connection.status.add("confirmed");
@@ -46,7 +46,7 @@ export class FlowTable {
   }
 }
 
-/** The same packet the other way round. */
+/** Returns the tuple of a packet in the opposite direction. */
 export function reversed(tuple: Tuple): Tuple {
   return {
     protocol: tuple.protocol,
@@ -58,8 +58,8 @@ export function reversed(tuple: Tuple): Tuple {
 }
 
 /**
- * What a packet of a connection looks like behind a NAT hook of one half: translated in the original direction, and
- * in the reply's with the other half undone (nf_nat_packet).
+ * Returns the tuple of a connection's packet after a NAT hook of one half: translated in the original direction, and in
+ * the reply's with the other half undone (nf_nat_packet).
  */
 export function translated(packet: WalkedPacket, half: "source" | "destination"): Tuple {
   const { tuple, connection, direction } = packet;

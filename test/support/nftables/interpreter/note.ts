@@ -1,4 +1,4 @@
-import type { Statement } from "../../../../kernel/nftables/statement.ts";
+import type { Statement } from "../../../../kernel/nftables/model/statement.ts";
 import { addressFromValue } from "../../../../kernel/ip/address.ts";
 import { networkOf, readField } from "./field.ts";
 import type { Scope } from "./expression.ts";
@@ -21,7 +21,8 @@ type NoteStatement = Extract<
 >;
 
 /**
- * Writes what a rule notes beside the packet: its mark, its traffic class, its connection's label, an element of a set.
+ * Carries out a statement that stores something beside the packet: its mark, its traffic class, its connection's label,
+ * an element of a set.
  *
  * @returns false where the rule ends
  */
@@ -82,6 +83,6 @@ function isSetChanged(scope: Scope, statement: Extract<Statement, { readonly kin
   const isThere = set.put(key, statement.operation, statement.timeout, data);
   const { limit } = statement;
   if (!isThere || limit === undefined) return isThere;
-  // Time stands still between the packets of a test, so the burst is all that there is.
+  // No time passes between the packets of a test, so only the burst is available.
   return set.take(key) > limit.burst === limit.isOver;
 }

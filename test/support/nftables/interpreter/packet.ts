@@ -2,13 +2,13 @@ import type { Address } from "../../../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../../../kernel/ip/protocol.ts";
 import type { Connection } from "./flow_table.ts";
 
-/** An interface as rules see it. */
+/** An interface as rules read it. */
 export interface Device {
   readonly index: number;
   readonly name: string;
 }
 
-/** The addresses of a packet; the ports are those of TCP, UDP and SCTP, and 0 in all others. */
+/** The addresses of a packet; the ports are those of TCP, UDP and SCTP, and 0 for all other protocols. */
 export interface Tuple {
   readonly protocol: IpProtocol;
   readonly source: Address;
@@ -31,7 +31,7 @@ export interface WalkedPacket {
   in?: Device | undefined;
   out?: Device | undefined;
   readonly tcpFlags?: readonly string[];
-  /** Of an ICMP or ICMPv6 packet. */
+  /** The type of an ICMP or ICMPv6 packet. */
   readonly icmpType?: string;
   readonly hopLimit?: number;
 }

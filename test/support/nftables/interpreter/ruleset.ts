@@ -1,8 +1,8 @@
-import type { Chain, Element, Table } from "../../../../kernel/nftables/object.ts";
-import type { Rule } from "../../../../kernel/nftables/statement.ts";
+import type { Chain, Element, Table } from "../../../../kernel/nftables/model/object.ts";
+import type { Rule } from "../../../../kernel/nftables/model/statement.ts";
 import { SetContent } from "./set_content.ts";
 
-/** Tables with what their sets hold: what the kernel has after they were loaded. */
+/** Tables and the content of their sets, as the kernel has them after they were loaded. */
 export class Ruleset {
   readonly tables: readonly LoadedTable[];
 
@@ -13,7 +13,7 @@ export class Ruleset {
     this.tables = contents.map(({ table, elements }) => new LoadedTable(table, elements, now));
   }
 
-  /** How often each rule with a counter was met, by table, chain and the rule's place in it. */
+  /** Returns how often each rule with a counter was reached, by table, chain and the rule's place in it. */
   counters(): ReadonlyMap<string, number> {
     return new Map(this.tables.flatMap((table) => [...table.counted]));
   }
@@ -23,7 +23,7 @@ export class Ruleset {
 export class LoadedTable {
   readonly table: Table;
   readonly chains: ReadonlyMap<string, Chain>;
-  /** How often each rule's counter was met. */
+  /** How often each rule's counter was reached. */
   readonly counted = new Map<string, number>();
   readonly #sets: ReadonlyMap<string, SetContent>;
 
@@ -46,7 +46,7 @@ export class LoadedTable {
     return set;
   }
 
-  /** Names a rule: by its comment where it has one. */
+  /** Returns a rule's name: its comment where it has one. */
   ruleName(chain: Chain, rule: Rule): string {
     return `${this.table.family} ${this.table.name} ${chain.name} ${rule.comment ?? chain.rules.indexOf(rule)}`;
   }

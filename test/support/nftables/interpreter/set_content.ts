@@ -1,26 +1,26 @@
-import { keyTypes, valueTypes } from "../../../../kernel/nftables/element.ts";
-import type { DataType, Scalar } from "../../../../kernel/nftables/data_type.ts";
-import type { KeyField } from "../../../../kernel/nftables/expression.ts";
-import type { Element, SetDefinition } from "../../../../kernel/nftables/object.ts";
-import type { Verdict } from "../../../../kernel/nftables/statement.ts";
+import { keyTypes, valueTypes } from "../../../../kernel/nftables/encode/element.ts";
+import type { DataType, Scalar } from "../../../../kernel/nftables/model/data_type.ts";
+import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
+import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
+import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
 import type { Value } from "./value.ts";
 import { isBetween, valueOf } from "./value.ts";
 
-/** An element as the interpreter has it. */
+/** An element in the interpreter. */
 export interface Entry {
   readonly key: readonly (readonly [Value, Value])[];
   readonly data: readonly Value[] | Verdict | undefined;
-  /** Milliseconds of the interpreter's clock; undefined stays for ever. */
+  /** When it expires, in milliseconds of the interpreter's clock; undefined for never. */
   expires: number | undefined;
   packets: number;
 }
 
-/** What a set or a map holds while packets pass. */
+/** The content of a set or a map while packets pass. */
 export class SetContent {
   readonly definition: SetDefinition;
   readonly #now: () => number;
   readonly #types: readonly DataType[];
-  /** By the text of the key; an interval set is searched from its first element on. */
+  /** The elements by the text of their keys; an interval set is searched from its first element on. */
   readonly #entries = new Map<string, Entry>();
 
   constructor(definition: SetDefinition, elements: readonly Element[], now: () => number) {
@@ -37,7 +37,7 @@ export class SetContent {
     }
   }
 
-  /** The element that a key meets, which counts it. */
+  /** Returns the element that contains a key, and counts the packet there. */
   lookup(key: readonly Value[]): Entry | undefined {
     const found = this.#find(key);
     if (found !== undefined && this.definition.hasCounters === true) found.packets++;
@@ -45,7 +45,8 @@ export class SetContent {
   }
 
   /**
-   * Adds an element, or finds the one there is; `update` begins its time anew, neither changes its data (nft_hash_update).
+   * Adds an element, or finds the existing one; `update` restarts its timeout, neither changes its data
+   * (nft_hash_update).
    *
    * @returns false when the set is full, which ends the rule
    */
@@ -67,7 +68,7 @@ export class SetContent {
     return true;
   }
 
-  /** How often an element was asked for by a limit, with this time. */
+  /** Returns how often a limit has used an element, this time included. */
   take(key: readonly Value[]): number {
     const found = this.#find(key);
     if (found === undefined) return 0;
@@ -79,7 +80,7 @@ export class SetContent {
     this.#entries.delete(textOf(key.map((value) => [value, value] as const)));
   }
 
-  /** The elements whose time is not over. */
+  /** Returns the elements that have not expired. */
   entries(): readonly Entry[] {
     return [...this.#entries.values()].filter(({ expires }) => !this.#isOver(expires));
   }
@@ -107,7 +108,7 @@ export function meets(bounds: Entry["key"], key: readonly Value[]): boolean {
   return bounds.length === key.length && bounds.every(([first, last], i) => isBetween(key[i] ?? "", first, last));
 }
 
-/** The bounds of an element's fields. */
+/** Returns the bounds of an element's fields. */
 export function keyBounds(types: readonly DataType[], key: readonly KeyField[]): Entry["key"] {
   if (types.length !== key.length) throw new Error(`a key of ${key.length} fields; expected ${types.length}`);
   return key.map((field, i) => {

@@ -1,11 +1,11 @@
-import type { Statement, Verdict } from "../../../../kernel/nftables/statement.ts";
+import type { Statement, Verdict } from "../../../../kernel/nftables/model/statement.ts";
 import type { Scope } from "./expression.ts";
 import { isMatched, readAll } from "./expression.ts";
 import { isNoted } from "./note.ts";
 import type { NatStatement, Translation } from "./translation.ts";
 import { translationOf } from "./translation.ts";
 
-/** What one statement does: the next one follows, the rule ends here, or something is decided. */
+/** The effect of one statement: the next one follows, the rule ends here, or it decides something. */
 export type Effect =
   | { readonly kind: "next" }
   | { readonly kind: "break" }

@@ -1,22 +1,22 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
-import type { JenkinsHash } from "../../../../kernel/nftables/expression.ts";
+import type { JenkinsHash } from "../../../../kernel/nftables/model/expression.ts";
 import type { Device, WalkedPacket } from "./packet.ts";
 import type { Value } from "./value.ts";
 
-/** What rules ask of the machine around them, and chance. */
+/** The answers that rules get from the machine around them, and random numbers. */
 export interface Surroundings {
-  /** The type the routing table gives an address, by nft's name: "local", "unicast". */
+  /** Returns the type that the routing table gives an address, by nft's name: "local", "unicast". */
   readonly fib: (address: Address) => string;
   /**
-   * A number below the modulus: a random one, or a hash of values. A hash may be chosen at will as long as the same values
-   * give the same number; who wants the kernel's has all it is made of.
+   * Returns a number below the modulus: a random one, or a hash of values. Any function will do as a hash as long as
+   * the same values give the same number; `hash` holds all that is needed to compute the kernel's.
    */
   readonly choose: (modulus: number, hash?: HashInput) => number;
-  /** Milliseconds, for the timeouts of elements. */
+  /** Returns the time in milliseconds, for the timeouts of elements. */
   readonly now: () => number;
-  /** The interface the routing table sends a packet to this address by. */
+  /** Returns the interface by which the routing table sends a packet to this address. */
   readonly outDevice: (address: Address) => Device;
-  /** The address the node takes for a packet that leaves masqueraded, or is redirected to the node. */
+  /** Returns the node's address for a packet that leaves masqueraded, or is redirected to the node. */
   readonly ownAddress: (packet: WalkedPacket) => Address;
 }
 

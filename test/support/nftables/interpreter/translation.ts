@@ -1,13 +1,13 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { addressFromValue, parseAddress } from "../../../../kernel/ip/address.ts";
-import type { NatTarget, Statement } from "../../../../kernel/nftables/statement.ts";
+import type { NatTarget, Statement } from "../../../../kernel/nftables/model/statement.ts";
 import type { Scope } from "./expression.ts";
 import { readMap } from "./expression.ts";
 import { networkOf } from "./field.ts";
 import { hasPorts } from "./packet.ts";
 import type { Value } from "./value.ts";
 
-/** Where a packet's source or destination is moved to; what is absent stays. */
+/** The new source or destination of a packet; an absent field is not changed. */
 export interface Translation {
   readonly half: "source" | "destination";
   readonly by: "dnat" | "snat" | "masquerade" | "redirect";
@@ -18,14 +18,17 @@ export interface Translation {
 /** The statements that translate. */
 export type NatStatement = Extract<Statement, { readonly kind: "dnat" | "snat" | "redirect" | "masquerade" }>;
 
-/** What a NAT statement makes of a packet; undefined where it has no target for it, which ends the rule. */
+/**
+ * Returns the translation of a packet by a NAT statement; undefined where the statement has no target for it, which
+ * ends the rule.
+ */
 export function translationOf(scope: Scope, statement: NatStatement): Translation | undefined {
   const { packet, surroundings } = scope;
   switch (statement.kind) {
     case "masquerade":
       return { half: "source", by: "masquerade", address: surroundings.ownAddress(packet) };
     case "redirect": {
-      // To the interface a packet came by, or to loopback for the node's own (nf_nat_redirect.c).
+      // The target is the interface of an incoming packet, or loopback for the node's own (nf_nat_redirect.c).
       const loopback = parseAddress(networkOf(packet) === "ip" ? "127.0.0.1" : "::1");
       const address = packet.in === undefined ? loopback : surroundings.ownAddress(packet);
       return { half: "destination", by: "redirect", address, port: statement.port };

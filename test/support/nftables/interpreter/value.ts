@@ -1,9 +1,9 @@
-import type { DataType, Scalar } from "../../../../kernel/nftables/data_type.ts";
+import type { DataType, Scalar } from "../../../../kernel/nftables/model/data_type.ts";
 
 /** A value as the interpreter compares it: a number, or the text of a name or an Ethernet address. */
 export type Value = bigint | string;
 
-/** The one form of a value of a type: symbols as their numbers. */
+/** Returns the normal form of a value of a type: symbols as their numbers. */
 export function valueOf(type: DataType, scalar: Scalar): Value {
   if (type.name === "ifname" || type.name === "ether_addr") return String(scalar);
   const number = typeof scalar === "string" ? type.symbols.get(scalar) : scalar;
@@ -11,7 +11,7 @@ export function valueOf(type: DataType, scalar: Scalar): Value {
   return BigInt(number);
 }
 
-/** Whether a value lies between two, both included. Texts are in no order: only the same one is between. */
+/** Whether a value lies between two others, both included. Texts have no order: only an equal text is between. */
 export function isBetween(value: Value, first: Value, last: Value): boolean {
   if (typeof value === "bigint" && typeof first === "bigint" && typeof last === "bigint") {
     return first <= value && value <= last;

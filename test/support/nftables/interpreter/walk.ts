@@ -1,5 +1,5 @@
 import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
-import type { BaseChain, Chain } from "../../../../kernel/nftables/object.ts";
+import type { BaseChain, Chain } from "../../../../kernel/nftables/model/object.ts";
 import type { Decision } from "./chain_walk.ts";
 import { walkBaseChain } from "./chain_walk.ts";
 import type { FlowTable } from "./flow_table.ts";
@@ -13,14 +13,14 @@ import type { Surroundings } from "./surroundings.ts";
 
 export type Hook = BaseChain["hook"];
 
-/** A node's packet filter: what packets pass, and what they leave behind in sets and flows. */
+/** A node's packet filter: the ruleset, and the sets and flows that passing packets change. */
 export interface Machine {
   readonly ruleset: Ruleset;
   readonly flows: FlowTable;
   readonly surroundings: Surroundings;
 }
 
-/** What became of a packet: its end, and the translations of its connection that were made here. */
+/** The outcome for a packet: its verdict, and the translations of its connection that were made here. */
 export interface Outcome {
   readonly verdict: "accept" | "drop" | "reject";
   readonly hook: Hook | undefined;
@@ -33,12 +33,12 @@ interface Step {
   readonly run: (packet: WalkedPacket) => { readonly decision?: Decision; readonly translation?: Translation };
 }
 
-/** Where conntrack sees a packet first (NF_IP_PRI_CONNTRACK). */
+/** The priority at which conntrack sees a packet first (NF_IP_PRI_CONNTRACK). */
 const TRACKING = -200;
 
 /**
- * Where NAT is done at each hook, whatever a chain's own priority: chains of type nat run in one place, in the order of
- * their priorities (nf_nat_register_fn, NF_IP_PRI_NAT_DST and _SRC).
+ * The priority of NAT at each hook, whatever a chain's own priority: chains of type nat run in one place, in the order
+ * of their priorities (nf_nat_register_fn, NF_IP_PRI_NAT_DST and _SRC).
  */
 const NAT = {
   prerouting: { priority: -100, half: "destination" },
@@ -47,7 +47,9 @@ const NAT = {
   postrouting: { priority: 100, half: "source" },
 } as const;
 
-/** Sends a packet through hooks, one after the other, until one decides otherwise. The packet is changed on the way. */
+/**
+ * Sends a packet through hooks, one after the other, until one does not accept it. The packet is changed on the way.
+ */
 export function walkHooks(machine: Machine, packet: WalkedPacket, hooks: readonly Hook[]): Outcome {
   const translations: Translation[] = [];
   for (const hook of hooks) {
@@ -63,8 +65,8 @@ export function walkHooks(machine: Machine, packet: WalkedPacket, hooks: readonl
 }
 
 /**
- * Sends a packet its whole way: one that comes in is routed by where it goes after prerouting, one of the node itself
- * comes in again when it goes to the node.
+ * Sends a packet all its way: an incoming packet is routed by its destination after prerouting, and one from the node
+ * to itself comes in again.
  */
 export function walkThrough(machine: Machine, packet: WalkedPacket, from: "outside" | "node"): Outcome {
   const { fib, outDevice } = machine.surroundings;
@@ -72,7 +74,7 @@ export function walkThrough(machine: Machine, packet: WalkedPacket, from: "outsi
   const first = walkHooks(machine, packet, from === "node" ? ["output"] : ["prerouting"]);
   if (first.verdict !== "accept") return first;
   const isLocal = fib(packet.tuple.destination) === "local";
-  // What NAT has moved is routed anew behind the output hook (nf_nat_ipv4_local_fn).
+  // A packet that NAT has changed is routed again after the output hook (nf_nat_ipv4_local_fn).
   if (from === "node" || !isLocal) packet.out = outDevice(packet.tuple.destination);
   const rest: readonly Hook[] = isLocal ? ["input"] : ["forward", "postrouting"];
   const second = walkHooks(machine, packet, from === "node" ? ["postrouting"] : rest);
@@ -118,8 +120,8 @@ function scopeOf({ surroundings }: Machine, table: LoadedTable, packet: WalkedPa
 }
 
 /**
- * Carries out a connection's translation of one half. Chains are asked once, for the first packet: the first that decides
- * settles it, and without one it is settled as none (nf_nat_inet_fn).
+ * Carries out a connection's translation of one half. Chains are evaluated once, for the first packet: the first that
+ * decides settles the translation, and if none does, it is settled as untranslated (nf_nat_inet_fn).
  */
 function runNat(
   machine: Machine,
