@@ -3,11 +3,11 @@ import { familyOf } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrFamily } from "../kernel/ip/cidr.ts";
 import { MULTICAST } from "../kernel/ip/special.ts";
-import { concatenation } from "../kernel/nftables/expression.ts";
-import { familyWords } from "../kernel/nftables/family_words.ts";
-import type { SetDefinition } from "../kernel/nftables/object.ts";
-import type { Rule, Statement } from "../kernel/nftables/statement.ts";
-import { inPrefix, inSet, not, oneOf, rule } from "../kernel/nftables/statement.ts";
+import { concatenation } from "../kernel/nftables/model/expression.ts";
+import { familyWords } from "../kernel/nftables/model/family_words.ts";
+import type { SetDefinition } from "../kernel/nftables/model/object.ts";
+import type { Rule, Statement } from "../kernel/nftables/model/statement.ts";
+import { inPrefix, inSet, not, oneOf, rule } from "../kernel/nftables/model/statement.ts";
 import type { SetElements } from "./set_elements.ts";
 import { intervalOf, outermost } from "./set_elements.ts";
 

@@ -3,12 +3,12 @@ import type { Address } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import { decodeBody } from "../kernel/netlink/message.ts";
-import { requestsOf } from "../kernel/nftables/change.ts";
-import { commentText } from "../kernel/nftables/identifier.ts";
-import { setLayout } from "../kernel/nftables/message.ts";
-import type { Element, SetDefinition, Table } from "../kernel/nftables/object.ts";
-import type { TableState } from "../kernel/nftables/state.ts";
-import { anyFlag, rule } from "../kernel/nftables/statement.ts";
+import { requestsOf } from "../kernel/nftables/encode/change.ts";
+import { commentText } from "../kernel/nftables/model/identifier.ts";
+import { setLayout } from "../kernel/nftables/encode/message.ts";
+import type { Element, SetDefinition, Table } from "../kernel/nftables/model/object.ts";
+import type { TableState } from "../kernel/nftables/decode/state.ts";
+import { anyFlag, rule } from "../kernel/nftables/model/statement.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import {
   hairpinRules,

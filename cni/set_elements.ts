@@ -1,7 +1,7 @@
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrContains, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
-import type { Interval } from "../kernel/nftables/expression.ts";
-import type { Element, SetDefinition } from "../kernel/nftables/object.ts";
+import type { Interval } from "../kernel/nftables/model/expression.ts";
+import type { Element, SetDefinition } from "../kernel/nftables/model/object.ts";
 
 /** Elements of one set or map. */
 export interface SetElements {

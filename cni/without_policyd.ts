@@ -5,10 +5,10 @@ import type { Address } from "../kernel/ip/address.ts";
 import { formatAddress } from "../kernel/ip/address.ts";
 import { decodeAttributes } from "../kernel/netlink/attribute.ts";
 import { NetlinkError } from "../kernel/netlink/error.ts";
-import { instructions } from "../kernel/nftables/instruction.ts";
-import type { Element, SetDefinition, TableReference } from "../kernel/nftables/object.ts";
+import { instructions } from "../kernel/nftables/encode/instruction.ts";
+import type { Element, SetDefinition, TableReference } from "../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../kernel/nftables/socket.ts";
-import type { RuleState } from "../kernel/nftables/state.ts";
+import type { RuleState } from "../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { Node } from "./node.ts";
 

@@ -7,7 +7,7 @@ import { DrawbridgeError } from "../kernel/error.ts";
 import { readBootId, readTextFile } from "../kernel/file.ts";
 import { enterNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { NftablesSocket } from "../kernel/nftables/socket.ts";
-import { nodeSyscalls } from "../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../kernel/syscall/koffi.ts";
 import { readCommandLine } from "./configuration/command_line.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { readConfiguration } from "./configuration/configuration.ts";

@@ -2,7 +2,7 @@ import process from "node:process";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { KernelEvents } from "../kernel/events/events.ts";
-import type { nodeSyscalls } from "../kernel/syscall/node.ts";
+import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
 import { AttachmentFailures, recordedFailures } from "./attachments/failures.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { realClock } from "./clock.ts";

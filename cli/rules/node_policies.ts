@@ -1,5 +1,5 @@
 import { hostCidr } from "../../kernel/ip/cidr.ts";
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { Claim } from "../../policyd/dataplane/claim.ts";
 import { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";

@@ -1,5 +1,5 @@
-import { keyText } from "../../kernel/nftables/element.ts";
-import type { Element, Table } from "../../kernel/nftables/object.ts";
+import { keyText } from "../../kernel/nftables/encode/element.ts";
+import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import type { Claim } from "../../policyd/dataplane/claim.ts";

@@ -1,4 +1,4 @@
-import { formatTable } from "../../kernel/nftables/text.ts";
+import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { printable } from "../../policyd/log/line.ts";
 import type { NodeRules } from "./node_rules.ts";
 

@@ -1,4 +1,4 @@
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import { tableKey } from "../../policyd/dataplane/claim.ts";
 import type { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
 

@@ -1,8 +1,8 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import { keyText, keyTypes } from "../../kernel/nftables/element.ts";
-import { formatKey } from "../../kernel/nftables/element_text.ts";
-import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
+import { keyText, keyTypes } from "../../kernel/nftables/encode/element.ts";
+import { formatKey } from "../../kernel/nftables/text/element_text.ts";
+import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { BridgeConfiguration } from "../configuration.ts";
 import type { Node } from "../node.ts";

@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
 import type { Family } from "../ip/address.ts";
-import { familyFromNumber, netfilterHeader } from "../netfilter/message.ts";
+import { familyFromNumber, netfilterHeader } from "../netlink/netfilter_message.ts";
 import type { AttributeTable, AttributeValues } from "../netlink/attribute.ts";
 import { be16, be32, be64, nested, u32, u8 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";

@@ -1,6 +1,6 @@
 import type { Address, Family } from "../ip/address.ts";
 import { addressFromBytes } from "../ip/address.ts";
-import { familyFromNumber } from "../netfilter/message.ts";
+import { familyFromNumber } from "../netlink/netfilter_message.ts";
 import { littleEndian } from "../netlink/writer.ts";
 import type { ConntrackTuple } from "./tuple.ts";
 import { tupleTable } from "./tuple.ts";

@@ -1,5 +1,5 @@
 import { familyOf } from "../ip/address.ts";
-import { familyNumber, messageType, Subsystem } from "../netfilter/message.ts";
+import { familyNumber, messageType, Subsystem } from "../netlink/netfilter_message.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
 import type { Request } from "../netlink/message.ts";
 import { request } from "../netlink/message.ts";

@@ -1,4 +1,4 @@
-import { NETLINK_NETFILTER } from "../netfilter/message.ts";
+import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { Request } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";

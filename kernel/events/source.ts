@@ -1,4 +1,4 @@
-import { NETLINK_NETFILTER, NetfilterGroup } from "../netfilter/message.ts";
+import { NETLINK_NETFILTER, NetfilterGroup } from "../netlink/netfilter_message.ts";
 import type { Request } from "../netlink/message.ts";
 import type { LogGroup } from "../nflog/group.ts";
 import { bindLogGroup } from "../nflog/group.ts";

@@ -1,4 +1,4 @@
-import { messageType, netfilterHeader, Subsystem } from "../netfilter/message.ts";
+import { messageType, netfilterHeader, Subsystem } from "../netlink/netfilter_message.ts";
 import type { AttributeType } from "../netlink/attribute.ts";
 import { be32, u8 } from "../netlink/attribute.ts";
 import type { BodyLayout, Request } from "../netlink/message.ts";

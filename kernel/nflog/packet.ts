@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../error.ts";
-import { messageType, netfilterHeader, Subsystem } from "../netfilter/message.ts";
+import { messageType, netfilterHeader, Subsystem } from "../netlink/netfilter_message.ts";
 import type { AttributeType } from "../netlink/attribute.ts";
 import { be16, be32, bytes } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";

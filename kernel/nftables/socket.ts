@@ -1,16 +1,16 @@
-import { NETLINK_NETFILTER } from "../netfilter/message.ts";
+import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { decodeBody } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { Change } from "./change.ts";
-import { preparedRules, requestsOf } from "./change.ts";
-import { elementPieces, readElements } from "./element_list.ts";
-import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./message.ts";
-import type { Chain, Element, SetDefinition, TableReference } from "./object.ts";
-import { explained } from "./refusal.ts";
-import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
-import { readChainAttributes, readChainRules, readSets, readTable, readTableHead } from "./state.ts";
+import type { Change } from "./encode/change.ts";
+import { preparedRules, requestsOf } from "./encode/change.ts";
+import { elementPieces, readElements } from "./decode/element_list.ts";
+import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./encode/message.ts";
+import type { Chain, Element, SetDefinition, TableReference } from "./model/object.ts";
+import { explained } from "./decode/refusal.ts";
+import type { ChainState, RuleState, SetState, TableHead, TableState } from "./decode/state.ts";
+import { readChainAttributes, readChainRules, readSets, readTable, readTableHead } from "./decode/state.ts";
 
 /** Room for a batch, which netlink takes in one piece. 200,000 elements of a Service map are about 20 MB. */
 const BUFFER_BYTES = 128 * 1024 * 1024;

@@ -1,11 +1,11 @@
-import { NETLINK_NETFILTER } from "../netfilter/message.ts";
+import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { Change } from "./change.ts";
-import { requestsOf, tableChanges } from "./change.ts";
-import { lowerRule } from "./rule_code.ts";
-import { batchBegin } from "./message.ts";
-import type { Table } from "./object.ts";
+import type { Change } from "./encode/change.ts";
+import { requestsOf, tableChanges } from "./encode/change.ts";
+import { lowerRule } from "./encode/lowering.ts";
+import { batchBegin } from "./encode/message.ts";
+import type { Table } from "./model/object.ts";
 
 /** The kernel's answer to one change of a trial. */
 export interface Trial {

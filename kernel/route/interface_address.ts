@@ -6,7 +6,7 @@ import type { AttributeTable } from "../netlink/attribute.ts";
 import { address, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
-import { addressFamilyNumber } from "./family.ts";
+import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWADDR = 20;
 const RTM_DELADDR = 21;

@@ -5,7 +5,7 @@ import { address, bytes, mac, u32, u8 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
 import { decodeStruct } from "../netlink/struct.ts";
-import { addressFamilyNumber } from "./family.ts";
+import { addressFamilyNumber } from "../netlink/address_family.ts";
 import { ROUTE_PROTOCOL } from "./route.ts";
 
 const RTM_NEWNEIGH = 28;

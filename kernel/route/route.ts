@@ -6,7 +6,7 @@ import type { AttributeInput, AttributeTable, AttributeValues } from "../netlink
 import { address, bytes, nested, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
-import { addressFamilyNumber } from "./family.ts";
+import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWROUTE = 24;
 const RTM_DELROUTE = 25;

@@ -6,7 +6,7 @@ import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import { commentText } from "../../kernel/nftables/identifier.ts";
+import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import { attachmentKey } from "./registry.ts";
 
 /** Why an attachment cannot have what it asks for. */

@@ -1,4 +1,4 @@
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";

@@ -1,5 +1,5 @@
-import type { Change, SetName } from "../../kernel/nftables/change.ts";
-import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Change, SetName } from "../../kernel/nftables/encode/change.ts";
+import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { SetDifference } from "./difference.ts";
 
 /** The changes that one transaction makes to one table. */

@@ -1,4 +1,4 @@
-import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { TableBatch } from "./batch.ts";
 import { emptyBatch } from "./batch.ts";
 import type { TableKey } from "./claim.ts";

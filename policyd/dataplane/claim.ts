@@ -1,5 +1,5 @@
-import type { Element, TableReference } from "../../kernel/nftables/object.ts";
-import type { Verdict } from "../../kernel/nftables/statement.ts";
+import type { Element, TableReference } from "../../kernel/nftables/model/object.ts";
+import type { Verdict } from "../../kernel/nftables/model/statement.ts";
 import type { KeptElement } from "./kept_element.ts";
 
 /** One element that something in the cluster (a Service, a pod) wants in one set of one table. */

@@ -1,5 +1,5 @@
-import { keyText } from "../../kernel/nftables/element.ts";
-import type { Element, TableReference } from "../../kernel/nftables/object.ts";
+import { keyText } from "../../kernel/nftables/encode/element.ts";
+import type { Element, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Claim, TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { KeptElement } from "./kept_element.ts";

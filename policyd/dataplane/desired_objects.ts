@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Chain, SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
+import type { Chain, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 

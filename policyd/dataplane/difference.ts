@@ -1,4 +1,4 @@
-import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { ElementsByKey } from "./claim.ts";
 import type { KeptElement } from "./kept_element.ts";
 import { elementOf, isSameKept } from "./kept_element.ts";

@@ -1,4 +1,4 @@
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Reading, TableWriter } from "./table_writer.ts";
 import { READ_WORK, readOn } from "./table_writer.ts";

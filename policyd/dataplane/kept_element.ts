@@ -1,7 +1,7 @@
-import type { Scalar } from "../../kernel/nftables/data_type.ts";
-import { FIELD_SEPARATOR } from "../../kernel/nftables/element.ts";
-import type { KeyField } from "../../kernel/nftables/expression.ts";
-import type { Element } from "../../kernel/nftables/object.ts";
+import type { Scalar } from "../../kernel/nftables/model/data_type.ts";
+import { FIELD_SEPARATOR } from "../../kernel/nftables/encode/element.ts";
+import type { KeyField } from "../../kernel/nftables/model/expression.ts";
+import type { Element } from "../../kernel/nftables/model/object.ts";
 import { isSameElement } from "./claim.ts";
 
 /**

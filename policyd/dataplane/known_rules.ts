@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Instruction } from "../../kernel/nftables/instruction.ts";
-import type { RuleState } from "../../kernel/nftables/state.ts";
+import type { Instruction } from "../../kernel/nftables/encode/instruction.ts";
+import type { RuleState } from "../../kernel/nftables/decode/state.ts";
 import type { TableKey } from "./claim.ts";
 
 /**

@@ -1,5 +1,5 @@
-import { keyText } from "../../kernel/nftables/element.ts";
-import type { Element, SetDefinition } from "../../kernel/nftables/object.ts";
+import { keyText } from "../../kernel/nftables/encode/element.ts";
+import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import type { TableBatch } from "./batch.ts";
 import type { ElementsByKey, TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";

@@ -1,4 +1,4 @@
-import type { SetName } from "../../kernel/nftables/change.ts";
+import type { SetName } from "../../kernel/nftables/encode/change.ts";
 import type { TableBatch } from "./batch.ts";
 import { emptyBatch } from "./batch.ts";
 import type { TableSources } from "./batch_plan.ts";

@@ -1,5 +1,5 @@
-import type { Change } from "../../kernel/nftables/change.ts";
-import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";

@@ -1,8 +1,8 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
-import type { Table } from "../../kernel/nftables/object.ts";
-import type { NftablesNotification } from "../../kernel/nftables/notification.ts";
-import { parseNotification } from "../../kernel/nftables/notification.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
+import type { NftablesNotification } from "../../kernel/nftables/decode/notification.ts";
+import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import { KeptSubscription } from "../kept_subscription.ts";

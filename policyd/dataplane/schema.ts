@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
-import { formatTable } from "../../kernel/nftables/text.ts";
+import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
+import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { ownComment } from "./own_comment.ts";
 
 /** The prefix of the name of a chain without rules; the rest of the name is the version in force. */

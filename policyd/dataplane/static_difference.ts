@@ -1,7 +1,7 @@
-import { requestsOf } from "../../kernel/nftables/change.ts";
-import { chainLayout, setLayout } from "../../kernel/nftables/message.ts";
-import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
-import type { ChainState, SetState, TableHead } from "../../kernel/nftables/state.ts";
+import { requestsOf } from "../../kernel/nftables/encode/change.ts";
+import { chainLayout, setLayout } from "../../kernel/nftables/encode/message.ts";
+import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
+import type { ChainState, SetState, TableHead } from "../../kernel/nftables/decode/state.ts";
 import { decodeBody } from "../../kernel/netlink/message.ts";
 import { isOurs } from "./own_comment.ts";
 

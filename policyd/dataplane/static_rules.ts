@@ -1,4 +1,4 @@
-import type { Chain, Table, TableReference } from "../../kernel/nftables/object.ts";
+import type { Chain, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Cancel, Clock } from "../clock.ts";
 
 /** Accepts rules in advance. */

@@ -1,5 +1,5 @@
-import type { SetDefinition, Table } from "../../kernel/nftables/object.ts";
-import type { ChainState, SetState } from "../../kernel/nftables/state.ts";
+import type { SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
+import type { ChainState, SetState } from "../../kernel/nftables/decode/state.ts";
 import { tableKey } from "./claim.ts";
 import type { MirroredTable } from "./mirror.ts";
 import { emptyTable } from "./mirror.ts";

@@ -1,4 +1,4 @@
-import type { Element, Table } from "../../kernel/nftables/object.ts";
+import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";

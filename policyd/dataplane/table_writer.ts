@@ -1,5 +1,5 @@
-import type { Change } from "../../kernel/nftables/change.ts";
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { TableBatch } from "./batch.ts";
 import { changesOf } from "./batch.ts";

@@ -1,6 +1,6 @@
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import type { Change } from "../../kernel/nftables/change.ts";
-import type { Element, SetDefinition, TableReference } from "../../kernel/nftables/object.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import type { Element, SetDefinition, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 
 /** How often the elements are listed again when some have expired before their deletion. */

@@ -4,7 +4,7 @@ import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
-import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";

@@ -1,7 +1,7 @@
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { CountedElement } from "../../kernel/nftables/counters.ts";
-import type { Scalar } from "../../kernel/nftables/data_type.ts";
-import type { Element } from "../../kernel/nftables/object.ts";
+import type { CountedElement } from "../../kernel/nftables/decode/counters.ts";
+import type { Scalar } from "../../kernel/nftables/model/data_type.ts";
+import type { Element } from "../../kernel/nftables/model/object.ts";
 import type { ServedFrontend } from "../services/compile/compile_service.ts";
 import { identityOf } from "../services/compile/priority_number.ts";
 import type { SocketAddress } from "../services/compile/socket_address.ts";

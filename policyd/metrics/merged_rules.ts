@@ -1,8 +1,8 @@
 import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { addressFromValue } from "../../kernel/ip/address.ts";
-import type { KeyField } from "../../kernel/nftables/expression.ts";
-import type { Element, SetDefinition } from "../../kernel/nftables/object.ts";
+import type { KeyField } from "../../kernel/nftables/model/expression.ts";
+import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../cluster/model.ts";
 import { groupHasPod } from "../policy/compile/groups.ts";
 import type { FlowView, JudgedFlow } from "../policy/compile/judge.ts";

@@ -1,7 +1,7 @@
-import type { Change } from "../../kernel/nftables/change.ts";
-import type { CountedRule, NftablesCounters } from "../../kernel/nftables/counters.ts";
-import type { SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
-import { drop } from "../../kernel/nftables/statement.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import type { CountedRule, NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
+import type { SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
+import { drop } from "../../kernel/nftables/model/statement.ts";
 import { tableKey } from "../dataplane/claim.ts";
 import type { Logger } from "../log/logger.ts";
 import { connectionSet } from "../services/compile/connection_counts.ts";

@@ -1,4 +1,4 @@
-import type { Change } from "../../kernel/nftables/change.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 
 /** Observes each batch. Its methods must not throw. */

@@ -1,5 +1,5 @@
-import { nftablesCounters } from "../../kernel/nftables/counters.ts";
-import type { Table } from "../../kernel/nftables/object.ts";
+import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -11,7 +11,7 @@ import { FirstSync } from "./first_sync.ts";
 import { MetricsServer } from "./http_server.ts";
 import type { MetricSources } from "./metrics.ts";
 import { addMetrics, SyncDuration } from "./metrics.ts";
-import { ruleCounters } from "../../kernel/nftables/rule_counters.ts";
+import { ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { POLICY_TABLE } from "../policy/compile/policy_table.ts";
 import { NodeCounters } from "./node_counters.ts";
 import { metricsPage } from "./page.ts";

@@ -1,9 +1,9 @@
-import type { Change } from "../../kernel/nftables/change.ts";
-import type { TableReference } from "../../kernel/nftables/object.ts";
-import type { NftablesCounters } from "../../kernel/nftables/counters.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import type { TableReference } from "../../kernel/nftables/model/object.ts";
+import type { NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import { keyText } from "../../kernel/nftables/element.ts";
-import type { RuleCounters } from "../../kernel/nftables/rule_counters.ts";
+import { keyText } from "../../kernel/nftables/encode/element.ts";
+import type { RuleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { tableKey } from "../dataplane/claim.ts";
 import type { Logger } from "../log/logger.ts";
 import type { MergedProfile, MergedRules } from "./merged_rules.ts";

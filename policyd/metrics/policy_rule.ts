@@ -1,4 +1,4 @@
-import type { CountedTableRule } from "../../kernel/nftables/rule_counters.ts";
+import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
 import { originComment } from "../policy/compile/plain_rules.ts";
 import type { Direction, RuleOrigin } from "../policy/compile/profile.ts";
 

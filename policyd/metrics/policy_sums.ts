@@ -1,4 +1,4 @@
-import type { CountedTableRule } from "../../kernel/nftables/rule_counters.ts";
+import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
 import type { Direction } from "../policy/compile/profile.ts";
 import { DIRECTIONS } from "../policy/compile/profile.ts";
 import type { CounterMeaning, PolicyRuleLabels } from "./policy_rule.ts";

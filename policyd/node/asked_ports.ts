@@ -1,7 +1,7 @@
 import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { RateLimit } from "../../kernel/nftables/statement.ts";
-import { dropping, equals, jumpTo, not, oneOf, rule } from "../../kernel/nftables/statement.ts";
+import type { RateLimit } from "../../kernel/nftables/model/statement.ts";
+import { dropping, equals, jumpTo, not, oneOf, rule } from "../../kernel/nftables/model/statement.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";

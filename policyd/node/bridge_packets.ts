@@ -1,4 +1,4 @@
-import { anyFlag, dropping, equals, goTo, not, rule, startsWith } from "../../kernel/nftables/statement.ts";
+import { anyFlag, dropping, equals, goTo, not, rule, startsWith } from "../../kernel/nftables/model/statement.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
 import { DropReason } from "./guard.ts";

@@ -1,4 +1,4 @@
-import { concatenation } from "../../kernel/nftables/expression.ts";
+import { concatenation } from "../../kernel/nftables/model/expression.ts";
 import {
   accept,
   dropping,
@@ -11,7 +11,7 @@ import {
   returnToCaller,
   rule,
   startsWith,
-} from "../../kernel/nftables/statement.ts";
+} from "../../kernel/nftables/model/statement.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
 import type { TablePart } from "./table_part.ts";

@@ -6,8 +6,8 @@ import {
   hostPortSets,
 } from "../../cni/host_ports.ts";
 import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "../../cni/localhost_ports.ts";
-import type { Chain } from "../../kernel/nftables/object.ts";
-import { anyFlag, rule } from "../../kernel/nftables/statement.ts";
+import type { Chain } from "../../kernel/nftables/model/object.ts";
+import { anyFlag, rule } from "../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "./table_part.ts";
 
 /**

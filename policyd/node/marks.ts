@@ -8,7 +8,7 @@ import {
   not,
   rule,
   setMarkBit,
-} from "../../kernel/nftables/statement.ts";
+} from "../../kernel/nftables/model/statement.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "./table_part.ts";
 

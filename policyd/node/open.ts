@@ -4,7 +4,7 @@ import { systemFileSystem } from "../../ipam/file_system.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { LinkRemoval } from "../attachments/link_removal.ts";
 import { LinkSockets } from "../attachments/link_sockets.ts";
 import { endBypass } from "../attachments/bypass_end.ts";

@@ -1,6 +1,6 @@
 import { hiding, masqueradeConditions, masqueradeSets } from "../../cni/masquerade.ts";
-import type { Chain } from "../../kernel/nftables/object.ts";
-import { rule } from "../../kernel/nftables/statement.ts";
+import type { Chain } from "../../kernel/nftables/model/object.ts";
+import { rule } from "../../kernel/nftables/model/statement.ts";
 import { masqueradeInShare } from "./masquerade_ports/share_rules.ts";
 import type { TablePart } from "./table_part.ts";
 

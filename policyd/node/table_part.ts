@@ -1,6 +1,6 @@
-import type { Chain, SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
-import type { Rule } from "../../kernel/nftables/statement.ts";
-import { accept, anyFlag, rule } from "../../kernel/nftables/statement.ts";
+import type { Chain, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
+import type { Rule } from "../../kernel/nftables/model/statement.ts";
+import { accept, anyFlag, rule } from "../../kernel/nftables/model/statement.ts";
 
 /** The table that sees the frames of the node's bridge. */
 export const BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", name: "drawbridge" });

@@ -1,4 +1,4 @@
-import type { Table, TableReference } from "../../kernel/nftables/object.ts";
+import type { Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import { askerShare } from "./asked_ports.ts";
 import { bridgePackets } from "./bridge_packets.ts";
 import { keptSockets } from "../protection/kept_part.ts";

@@ -1,8 +1,8 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
-import { familyWords } from "../../kernel/nftables/family_words.ts";
-import type { Match, Rule } from "../../kernel/nftables/statement.ts";
-import { anyFlag, dropping, equals, inSet, jumpTo, not, rule } from "../../kernel/nftables/statement.ts";
+import { familyWords } from "../../kernel/nftables/model/family_words.ts";
+import type { Match, Rule } from "../../kernel/nftables/model/statement.ts";
+import { anyFlag, dropping, equals, inSet, jumpTo, not, rule } from "../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import { TUNNEL } from "../routes/names.ts";
 import type { NodeConfiguration } from "./configuration.ts";

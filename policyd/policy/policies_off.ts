@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Change } from "../../kernel/nftables/change.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
 import { isOurs } from "../dataplane/own_comment.ts";

@@ -1,5 +1,5 @@
-import { tableChanges } from "../../kernel/nftables/change.ts";
-import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
+import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { removalOf } from "../../kernel/nftables/socket.ts";
 import { ownComment } from "../dataplane/own_comment.ts";

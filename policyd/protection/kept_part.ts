@@ -1,10 +1,10 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
-import { concatenation, lookup } from "../../kernel/nftables/expression.ts";
-import { familyWords } from "../../kernel/nftables/family_words.ts";
-import type { Chain, SetDefinition } from "../../kernel/nftables/object.ts";
-import type { Rule } from "../../kernel/nftables/statement.ts";
-import { rule } from "../../kernel/nftables/statement.ts";
+import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
+import { familyWords } from "../../kernel/nftables/model/family_words.ts";
+import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
+import type { Rule } from "../../kernel/nftables/model/statement.ts";
+import { rule } from "../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { TablePart } from "../node/table_part.ts";
 import { INET_TABLE } from "../node/table_part.ts";

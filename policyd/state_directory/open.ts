@@ -4,7 +4,7 @@ import { AddressStore } from "../../ipam/store.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import { sightOf } from "../../kernel/file.ts";
-import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { hasLink } from "../attachments/presence.ts";
 import { LinkSockets } from "../attachments/link_sockets.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";

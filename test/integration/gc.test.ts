@@ -57,12 +57,12 @@ describe("GC", function () {
     return record.hostInterface;
   }
 
-  /** Lets the namespace that a record names have ended: its path leads nowhere, and the kernel has removed the link. */
+  /** Makes the namespace of a record look ended: its path leads nowhere, and the link is gone. */
   function endNamespace(pod: LabPod, network?: string): void {
     wired.node.exec("ip", ["link", "del", hidePath(pod, network)]);
   }
 
-  it("I11: a pod whose link is there stays, though its path leads nowhere or elsewhere where GC runs", () => {
+  it("I11: GC keeps a pod whose link is there, though the pod's path leads nowhere or elsewhere where GC runs", () => {
     const hidden = attach("hidden").pod;
     hidePath(hidden);
     const replaced = attach("replaced").pod;
@@ -79,7 +79,7 @@ describe("GC", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("I11: without a list it removes nothing and says so, with an empty one only what has ended too", () => {
+  it("I11: GC without a list removes nothing and says so, and with an empty list removes only what has ended", () => {
     const alive = attach("alive", everything);
     const ended = attach("ended", { ...everything, runtimeConfig: {} });
     endNamespace(ended.pod);
@@ -102,7 +102,7 @@ describe("GC", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("I11: what is in the list stays, by its interface, and every interface of an entry without one", () => {
+  it("I11: GC keeps listed attachments with the listed interface, and all interfaces of an entry that names none", () => {
     const [listed, whole, second, gone] = ["listed", "whole", "second", "gone"].map((name) => attach(name).pod);
     assert.ok(listed !== undefined && whole !== undefined && second !== undefined && gone !== undefined);
     for (const pod of [listed, whole, second, gone]) endNamespace(pod);
@@ -119,7 +119,7 @@ describe("GC", function () {
     assert.equal(readdirSync(records()).length, 2);
   });
 
-  it("I11: another network's attachments, files that are not records and what runs stay; a path that leads elsewhere has ended", () => {
+  it("I11: GC keeps other networks' attachments, foreign files and running pods, and removes a pod without link whose path leads elsewhere", () => {
     const other = attach("other", { name: "another" }).pod;
     endNamespace(other, "another");
     const running = attach("running").pod;
@@ -136,7 +136,7 @@ describe("GC", function () {
     assert.equal(readdirSync(store("another")).filter((name) => name.startsWith("10.")).length, 1);
   });
 
-  it("I11 I10: after a reboot what another boot has left goes: records, and reservations without one, but none of this boot", () => {
+  it("I11 I10: GC after a reboot removes records of another boot and old reservations without a record, but nothing of this boot", () => {
     const { pod } = attach("rebooted");
     const path = `${records()}/${pod.containerId}:eth0.json`;
     writeFileSync(path, readFileSync(path, "utf8").replace(/"bootId":"[^"]*"/, '"bootId":"another"'));
@@ -171,7 +171,7 @@ describe("GC", function () {
     assert.equal(readdirSync(store()).filter((name) => ofRunning.includes(name)).length, 2);
   });
 
-  it("I11: with policyd the daemon forgets what goes, and through a plugin server the shim does it by itself", async () => {
+  it("I11: the daemon forgets an attachment that GC removes, and beside a plugin server the shim executes the plugin for GC", async () => {
     const policyd = new PolicydNode(lab, wired);
     const daemon = await policyd.start();
     const plugin = new ServedPlugin(lab);
@@ -190,7 +190,7 @@ describe("GC", function () {
     }
   });
 
-  it("P18 I11: killed at any moment it leaves nothing that the next one does not find", async () => {
+  it("P18 I11: a GC that is killed at any moment leaves nothing that the next GC does not find", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     console.log(`      seed ${seed}`);
     const random = randomFrom(seed);
@@ -210,7 +210,7 @@ describe("GC", function () {
     assert.ok(!/comment "dbv/.test(wired.node.exec("nft", ["list", "ruleset"])), "no element is left");
   });
 
-  it("I11: an error does not end it, and all are reported together", () => {
+  it("I11: an error with one attachment does not end GC, which reports all errors together", () => {
     const pods = ["a", "b", "c"].map((name) => attach(name).pod);
     for (const pod of pods) endNamespace(pod);
     const [first, second] = pods;
@@ -229,7 +229,7 @@ describe("GC", function () {
     assert.deepEqual(nodeState(wired.node).podLinks, [], "their links are gone all the same");
   });
 
-  it(`I11: ${ATTACHMENTS} attachments, of which ${ATTACHMENTS - STALE} are in the list, take it some tenths of a second`, () => {
+  it(`I11: GC of ${ATTACHMENTS} attachments, of which ${ATTACHMENTS - STALE} are in the list, takes some tenths of a second`, () => {
     const { pod } = attach("first");
     const template = readFileSync(`${records()}/${pod.containerId}:eth0.json`, "utf8");
     const { addresses, hostInterface } = JSON.parse(template) as { addresses: string[]; hostInterface: string };
@@ -254,7 +254,7 @@ describe("GC", function () {
     assert.equal(readdirSync(records()).length, ATTACHMENTS - STALE);
     assert.equal(readdirSync(store()).filter((name) => /^(10|fd)/.test(name)).length, 2 * (ATTACHMENTS - STALE));
     assert.ok(!existsSync(`${store()}/10.245.0.0`));
-    // On a machine that is busy with other things; docs/performance.md has the figure of a quiet one.
+    // The bound is for a machine that is busy with other things; docs/performance.md has the figure of a quiet one.
     assert.ok(outcome.milliseconds < 3000, `${outcome.milliseconds} ms`);
   });
 });

@@ -25,7 +25,7 @@ for (const way of WAYS) {
       loadVirtualAddresses(on);
     });
 
-    /** Each says something to the bridge itself, which knows its port by that, wherever an attack has moved it to. */
+    /** Sends a frame from each party to the bridge, which learns the party's port by it even after an attack. */
     const introduce = (): void => {
       for (const { mac, addresses, link } of [on.attacker, on.victim, on.third, on.fourth, on.stranger]) {
         const packet = encodeUdp(addresses[4], on.bridge.addresses[4], PORT, new Uint8Array(16));
@@ -42,7 +42,7 @@ for (const way of WAYS) {
       for (const frame of frames) from.link.send(encodeFrame(frame));
     };
 
-    /** What arrives somewhere up to a later datagram that takes the right way. */
+    /** Returns the frames that arrive at a party up to a later datagram that takes the right way. */
     const arrivedBefore = async (at: Party, from: Party = on.attacker): Promise<readonly Uint8Array[]> => {
       const fence = newToken();
       const packet = encodeUdp(from.addresses[4], at.addresses[4], PORT, fence);
@@ -60,7 +60,7 @@ for (const way of WAYS) {
     for (const attack of [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS, ...NEEDLESS_FRAMES]) {
       const { title, seenBy, reason, earlierReason, frames } = attack;
       const id = reason === DropReason.LINK ? "GUARD-02" : "GUARD-01";
-      it(`${id}: ${title}`, async () => {
+      it(`${id}: ${title}: the guard drops the frame`, async () => {
         const exposed = newToken();
         send(on.attacker, ...frames(on, exposed));
         assert.ok(await on.arrives(exposed, on[seenBy]), "without the guard it arrives");
@@ -78,9 +78,9 @@ for (const way of WAYS) {
     }
 
     for (const { title, reason, frame } of THEFTS) {
-      it(`GUARD-01 GUARD-03: stealing the victim's MAC by ${title}`, async () => {
+      it(`GUARD-01 GUARD-03: stealing the victim's MAC by ${title} fails with the guard`, async () => {
         const { attacker, victim, bridge } = on;
-        /** Who gets the node's next frame to the victim; the bridge has one port for it. */
+        /** Returns the parties that get the node's next frame to the victim; the bridge has one port for it. */
         const receivers = async (): Promise<readonly Party[]> => {
           const token = newToken();
           const found = new Set<Party>();
@@ -96,7 +96,8 @@ for (const way of WAYS) {
           return [...found];
         };
 
-        // The bridge has been told where pods are, and learns nothing else of them; one that was not is left to the guard alone.
+        // The bridge has the ports of pods as fixed entries and learns no others. A pod without an entry has only the
+        // guard.
         const unguarded = bypassBridge ? victim : attacker;
         if (!bypassBridge) {
           const { mac, record } = victim;
@@ -111,7 +112,7 @@ for (const way of WAYS) {
       });
     }
 
-    /** Runs with the attacker's port as the kernel makes it, without what the plugin sets for the guard's sake. */
+    /** Runs an action with the attacker's port as the kernel makes it, without what the plugin sets for the guard. */
     const withDefaultPort = async <T>(action: () => Promise<T>): Promise<T> => {
       const port = on.attacker.record.hostInterface;
       const ip = (...words: readonly string[]): string => on.wired.node.exec("ip", words);
@@ -168,7 +169,7 @@ for (const way of WAYS) {
     for (const family of [4, 6] as const) {
       for (const isStatic of [true, false]) {
         const means = `an on-link route${isStatic ? " and a static neighbour" : ""}`;
-        it(`GUARD-02: the pod's own kernel by ${means}, IPv${family}`, async () => {
+        it(`GUARD-02: a packet that a pod's kernel sends to a neighbour by ${means} is dropped, IPv${family}`, async () => {
           const { attacker, victim } = on;
           const to = formatAddress(victim.addresses[family]);
           const ip = (...words: readonly string[]): string => attacker.namespace.exec("ip", [`-${family}`, ...words]);
@@ -227,7 +228,7 @@ for (const way of WAYS) {
       });
     }
 
-    it("GUARD-04: others' ports of the bridge are left alone", async () => {
+    it("GUARD-04: the guard drops no frame from a port of the bridge that is not ours", async () => {
       on.load();
       const { stranger, victim } = on;
       for (const family of [4, 6] as const) {

@@ -11,7 +11,7 @@ import { loadVirtualAddresses, PORT, VIRTUAL } from "../support/guard/virtual_ad
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const FAMILIES = [4, 6] as const;
-/** Every bit that is not ours is set by the first and clear by the second, or the other way round. */
+/** Two marks: each bit that is not ours is set in one of them and clear in the other. */
 const FOREIGN_MARKS = [0x4555_5555, 0x8aaa_aaaa] as const;
 
 for (const bridgeNetfilter of [true, false]) {
@@ -41,7 +41,7 @@ for (const bridgeNetfilter of [true, false]) {
     });
 
     for (const mark of FOREIGN_MARKS) {
-      it(`SVC-16: others' mark 0x${mark.toString(16)} stays as it is, and nothing of ours is left`, async () => {
+      it(`SVC-16: another program's mark 0x${mark.toString(16)} stays unchanged, and no bit of ours is left`, async () => {
         const { attacker, victim, wired, nodes } = on;
         const check = 'meta mark != $V counter comment "changed"\n counter comment "seen"';
         wired.node.exec(
@@ -95,7 +95,7 @@ for (const bridgeNetfilter of [true, false]) {
       });
     }
 
-    it("GUARD-02: a rule of others that sets every bit of every mark opens no way on the link", async () => {
+    it("GUARD-02: another program's rule that sets every bit of every mark opens no way on the link", async () => {
       const { attacker, victim, bridge, wired } = on;
       const chain = "chain every_bit { type filter hook prerouting priority -150\nmeta mark set 0xffffffff\n}";
       wired.node.exec("nft", ["-f", "-"], `table inet foreign {\n${chain}\n}\n`);

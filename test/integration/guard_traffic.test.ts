@@ -47,7 +47,7 @@ for (const way of WAYS) {
       on.load();
     });
 
-    /** Every way there is, and that the guard stood in none. */
+    /** Asserts that packets get through on every way, and that the guard drops none of them. */
     const reachEveryWay = async (): Promise<void> => {
       const { attacker, victim, third, wired, nodes } = on;
       await reach(prober, [
@@ -66,10 +66,10 @@ for (const way of WAYS) {
       for (const reason of [SOURCE, PROTOCOL, FROM_PORT]) assert.equal(on.dropped(reason), 0, reason);
     };
 
-    // First of all: the kernel limits how many redirects it sends to one pod.
+    // This test is the first, because the kernel limits how many redirects it sends to one pod.
     it("GUARD-06: 1,000 same-node packets of each family bring no redirect to a pod", async () => {
       const { attacker, victim, third, fourth, wired } = on;
-      // The plugin switches IPv4 redirects off as well; here the rule shall stand alone.
+      // The plugin switches IPv4 redirects off as well; here only the rule shall work.
       for (const device of ["all", "cni0"]) wired.node.writeSysctl(`net/ipv4/conf/${device}/send_redirects`, "1");
       const talk = (from: typeof attacker, to: typeof victim, family: 4 | 6): Promise<readonly ProbeResult[]> =>
         prober.run(
@@ -100,7 +100,7 @@ for (const way of WAYS) {
 
     it("POD-10 POD-04 GUARD-01: pods, their node and the outside reach each other", reachEveryWay);
 
-    it("GUARD-01: the same without permanent neighbours, by ARP and neighbour discovery", async () => {
+    it("GUARD-01: pods, their node and the outside also reach each other by ARP and neighbour discovery", async () => {
       const { attacker, victim, third, wired } = on;
       for (const { namespace } of [attacker, victim, third]) flushNeighbours(namespace, "eth0");
       flushNeighbours(wired.node, "cni0");
@@ -115,7 +115,7 @@ for (const way of WAYS) {
         namespace.exec("ip", [family, "neigh", "flush", "dev", link, "nud", "permanent"]);
     };
 
-    it("GUARD-01: every address of a pod that has several, and a MAC of its own choice", async () => {
+    it("GUARD-01: a pod with several addresses and a MAC of its own choice is reached at each address and sends from each", async () => {
       const { fourth, bridge, wired } = on;
       assert.equal(fourth.mac, parseMac("02:00:00:00:04:04"));
       assert.equal(fourth.record.addresses.length, 3);
@@ -137,7 +137,7 @@ for (const way of WAYS) {
       assert.equal(on.dropped(DropReason.SOURCE), 0);
     });
 
-    it("GUARD-05: a virtual address of another pod of the node, which sees the client's own address", async () => {
+    it("GUARD-05: a virtual address leads to another pod of the node, which sees the client's own address", async () => {
       const { attacker, victim } = on;
       const results = await reach(prober, flowsTo(attacker.namespace, Object.values(VIRTUAL.other), ["tcp", "udp"]));
       for (const { flow, seenBy, seenSource } of results) {
@@ -146,7 +146,7 @@ for (const way of WAYS) {
       }
     });
 
-    it("GUARD-05: such a packet is bridged with br_netfilter, routed without it", async () => {
+    it("GUARD-05: a packet to a virtual address of a pod of the node is bridged with br_netfilter, and routed without it", async () => {
       const { attacker, victim, bridge } = on;
       for (const family of FAMILIES) {
         const token = newToken();
@@ -158,12 +158,12 @@ for (const way of WAYS) {
           return seen.length > 0;
         };
         assert.ok(await eventually(hasArrived));
-        // The bridge leaves a hop limit as it is, a router takes one off.
+        // The bridge does not change a hop limit; a router decrements it.
         assert.equal(seen[0]?.[family === 4 ? 14 + 8 : 14 + 7], bridgeNetfilter ? 255 : 254);
       }
     });
 
-    it("GUARD-05 POD-12: a virtual address of the pod itself, which sees the bridge's address", async () => {
+    it("GUARD-05 POD-12: a virtual address leads to the client pod itself, which sees the bridge's address", async () => {
       const { attacker, bridge, wired } = on;
       const reachItself = async (): Promise<void> => {
         const results = await reach(prober, flowsTo(attacker.namespace, Object.values(VIRTUAL.self), ["tcp", "udp"]));
@@ -173,13 +173,14 @@ for (const way of WAYS) {
         }
       };
       await reachItself();
-      // By ARP it finds the bridge's MAC address: its frames take the bridge, where br_netfilter has to ask for the pod's.
+      // By ARP the pod finds the bridge's MAC address: its frames take the bridge, where br_netfilter has to ask for the
+      // pod's address.
       flushNeighbours(attacker.namespace, "eth0");
       flushNeighbours(wired.node, "cni0");
       await reachItself();
     });
 
-    it("GUARD-05: datagrams in fragments, to a pod and to virtual addresses", async () => {
+    it("GUARD-05: datagrams in fragments reach a pod and virtual addresses", async () => {
       const { attacker, victim } = on;
       const port = PORT + 1;
       const poller = new Poller(lab.calls);
@@ -213,7 +214,7 @@ for (const way of WAYS) {
       }
     });
 
-    it("GUARD-05: the switch of br_netfilter flips under live TCP and UDP connections to virtual addresses", async function () {
+    it("GUARD-05: live TCP and UDP connections to virtual addresses survive each switch of br_netfilter", async function () {
       requireBridgeNetfilter(this);
       const { attacker, victim, wired } = on;
       const port = PORT + 1;

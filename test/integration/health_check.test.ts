@@ -72,7 +72,7 @@ describe("health checks of Services", function () {
     return askHttp(from, formatAddress(nodes.node1.addresses[family === 4 ? 0 : 1]), HEALTH_PORT, path);
   }
 
-  /** Waits until the families answer with a status; 0 is not at all. */
+  /** Waits until the health check answers with a status in the families; 0 is no answer. */
   async function until(status: number, families: readonly (4 | 6)[] = [4, 6]): Promise<void> {
     for (let left = 100; ; left--) {
       const seen = families.map((family) => ask(nodes.router, family).status);
@@ -82,7 +82,7 @@ describe("health checks of Services", function () {
     }
   }
 
-  it("LB-14: a load balancer, a pod and the node learn whether a ready pod is here, as long as the Service has a check", async () => {
+  it("LB-14: a load balancer, a pod and the node learn whether the node has a ready pod, as long as the Service has a check", async () => {
     assert.equal(ask(nodes.router, 4).body, "ECONNREFUSED");
     policyd.put("vote.yaml", manifest(undefined));
     await until(200);
@@ -115,7 +115,7 @@ describe("health checks of Services", function () {
     await until(0);
   });
 
-  it("LB-14 TERM-02: the check fails while the last pod here terminates, and its clients are still served", async () => {
+  it("LB-14 TERM-02: the health check fails while the node's last pod terminates, and the pod's clients are still served", async () => {
     for (const address of PODS) prober.listen("tcp", { namespace: pod, address, port: TARGET_PORT });
     const flows = nodes.node1.addresses.map((address) => ({
       protocol: "tcp" as const,
@@ -129,7 +129,7 @@ describe("health checks of Services", function () {
     for (const { reached, why } of await prober.run(flows)) assert.ok(reached, why);
   });
 
-  it("LB-14: a port that another program has is told, and taken as soon as it is free", async () => {
+  it("LB-14: the daemon reports a health check port that another program has, and takes it as soon as it is free", async () => {
     await policyd.kill();
     const daemon = await policyd.start();
     const other = new Prober(lab.calls);

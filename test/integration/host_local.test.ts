@@ -5,7 +5,7 @@ import { useTemporaryDirectory } from "../support/address_store.ts";
 import { HostLocal, heldAddresses, NETWORK, ourAdd, ours, pod, SMALL } from "../support/host_local.ts";
 import { requirePeer } from "../support/peer.ts";
 
-/** Every file of the network's directory: its mode and content. */
+/** Returns the mode and content of every file in the network's directory. */
 function tree(directory: string): Readonly<Record<string, string>> {
   const base = `${directory}/${NETWORK}`;
   const show = (path: string) => `${(statSync(path).mode & 0o777).toString(8)} ${readFileSync(path, "utf8")}`;
@@ -24,7 +24,7 @@ describe("the store beside Go's host-local", () => {
 
   const go = (directory = base()) => new HostLocal(executable, directory);
 
-  it("I1: leaves the same files, contents and modes as Go, the lock among them", async () => {
+  it("I1: the store leaves the same files, contents and modes as Go's host-local, including the lock", async () => {
     const [theirs, mine] = [`${base()}/go`, `${base()}/drawbridge`];
     const peer = go(theirs);
     const store = ours(mine);
@@ -37,7 +37,7 @@ describe("the store beside Go's host-local", () => {
     assert.match(tree(mine)["lock"] ?? "", /^750 $/);
   });
 
-  it("I1: names IPv6 files as Go does", async () => {
+  it("I1: the store names IPv6 files as Go's host-local does", async () => {
     const sets = [[{ subnet: "2001:db8::/32", rangeStart: "2001:db8::1" }]];
     const [theirs, mine] = [`${base()}/go`, `${base()}/drawbridge`];
     const awkward = [
@@ -57,7 +57,7 @@ describe("the store beside Go's host-local", () => {
     assert.equal(heldAddresses(mine).length, awkward.length);
   });
 
-  it("I2: each releases what the other has reserved, and finds it before", async () => {
+  it("I2: the store and Go's host-local find and release what the other has reserved", async () => {
     const store = ours(base());
     const four = ourAdd(store, SMALL, pod(1));
     assert.ok("ips" in four && four.ips.length === 2);
@@ -66,7 +66,7 @@ describe("the store beside Go's host-local", () => {
     assert.deepEqual(heldAddresses(base()), []);
     const given = await go().call("ADD", SMALL, pod(2));
     assert.ok("ips" in given);
-    assert.deepEqual(given.ips, ["10.1.2.3/28", "fd00:1::3/124"], "each goes on where the other stopped");
+    assert.deepEqual(given.ips, ["10.1.2.3/28", "fd00:1::3/124"], "each continues where the other stopped");
     assert.equal(store.release(pod(2)).length, 2);
     assert.deepEqual(heldAddresses(base()), []);
     const refused = await go().call("CHECK", SMALL, pod(2));
@@ -83,14 +83,14 @@ describe("the store beside Go's host-local", () => {
     ["I5: a full range set of two ranges", [[{ subnet: "10.3.0.0/30" }, { subnet: "10.3.1.0/30" }]], 5, []],
   ];
   for (const [name, sets, n, requested] of refusals) {
-    it(`${name} is refused in Go's own words`, async () => {
+    it(`${name} is refused with the message of Go's host-local`, async () => {
       const store = ours(base());
       ourAdd(store, SMALL, pod(1));
       if (sets !== SMALL) for (const other of [11, 12]) ourAdd(store, sets, pod(other));
       const theirs = await go().call("ADD", sets, pod(n), requested);
       const mine = ourAdd(store, sets, pod(n), requested);
       assert.ok("refused" in theirs && "refused" in mine);
-      // Of several requested addresses Go's map yields any first, so that its message names any of the others.
+      // Go's map yields several requested addresses in any order, so its message names any of the others.
       const anyOf = (text: string): string =>
         requested.length < 2 ? text : requested.reduce((rest, address) => rest.replaceAll(address, "ANY"), text);
       assert.ok(anyOf(mine.refused).startsWith(anyOf(theirs.refused)), `${mine.refused}\n${theirs.refused}`);

@@ -17,13 +17,13 @@ import { podResult } from "./add_result.ts";
 import { podAddresses } from "./container_state.ts";
 import { nodeState, nothingHeld } from "./kernel_state.ts";
 
-/** More than one call at once has, fewer than the 13 addresses of a range. */
+/** The number of pods: more than there are calls at once, and fewer than the 13 addresses of a range. */
 const PODS = 12;
 const AT_ONCE = 4;
-/** A few milliseconds bring the calls to different points of each other. */
+/** The longest delay before a call in milliseconds, so that the calls of a round overlap at different points. */
 const LONGEST_DELAY = 6;
 
-/** One of those that share the store. */
+/** One of the programs that share the store. */
 interface Party {
   /** @returns addresses without prefix length */
   add(n: number): Promise<readonly string[]>;
@@ -39,7 +39,7 @@ describe("Go's host-local and Drawbridge at work on one store at once", function
     peer = `${requirePeer(this)}/host-local`;
   });
 
-  it("I2: 200 calls of Go, our store and drawbridge-ipam: no address twice, nothing left over", async () => {
+  it("I2: 200 calls of Go, our store and drawbridge-ipam give no address twice and leave nothing", async () => {
     const go = partyOf(new HostLocal(peer, base()));
     const executable = partyOf(new HostLocal(pluginAs("drawbridge-ipam", base()), base()));
     const parties = [go, executable, go, storeParty(ours(base()))];
@@ -59,7 +59,7 @@ describe("Go's host-local and Drawbridge at work on one store at once", function
 
     after(() => lab?.destroy());
 
-    it("I2: 100 calls of Go and of the plugin that wires pods: no address twice, nothing left over", async () => {
+    it("I2: 100 calls of Go and of the plugin that wires pods give no address twice and leave nothing", async () => {
       const wired = twoNodes(lab).node1;
       const pods = Array.from({ length: PODS }, (_, n) => lab.pod(`n${n}`));
       const plugin = new PluginParty(wired, pods);
@@ -68,7 +68,7 @@ describe("Go's host-local and Drawbridge at work on one store at once", function
         parties: [go, plugin, plugin, go],
         rounds: 25,
         directory: wired.node.dataDir,
-        // Go knows nothing of links: who is wired is taken away by the plugin. It may release what Go has reserved.
+        // Go does not know links, so the plugin removes a wired pod. The plugin may also release what Go has reserved.
         partyFor: (n, drawn) => (plugin.wiredPods.has(n) ? plugin : drawn),
       });
       for (const n of live) await plugin.del(n);
@@ -81,12 +81,13 @@ interface Interleaving {
   readonly parties: readonly Party[];
   readonly rounds: number;
   readonly directory: string;
-  /** Who calls for this pod, given the one whose turn it is. */
+  /** Returns the party that calls for a pod, given the party whose turn it is. */
   readonly partyFor: (n: number, drawn: Party) => Party;
 }
 
 /**
- * Rounds of four calls at once, each for another pod: ADD when it has no addresses, else DEL, whoever added it.
+ * Runs rounds of four calls at once, each for another pod: ADD when the pod has no addresses, else DEL, whichever party
+ * added it.
  *
  * @returns the pods that have addresses in the end
  */
@@ -137,7 +138,7 @@ function storeParty(store: AddressStore): Party {
   };
 }
 
-/** The plugin itself, wiring pods in a lab. */
+/** The plugin itself, which wires pods in a lab. */
 class PluginParty implements Party {
   readonly wiredPods = new Set<number>();
   readonly #wired: WiredNode;

@@ -18,10 +18,10 @@ import { podResult } from "./add_result.ts";
 
 const HOST_PORT = 7000;
 const protocols = ["tcp", "udp", "sctp"] as const;
-/** For what must not be reached: longer than any answer on one machine takes. */
+/** The timeout for flows that must not get through: longer than any answer on one machine takes. */
 const SHORT = { timeoutMilliseconds: 400 };
 
-/** As containerd sends them. */
+/** Returns port mappings as containerd sends them. */
 function published(
   hostPort: number,
   options: { readonly HostIP?: string; readonly protocols?: readonly string[] } = {},
@@ -31,7 +31,7 @@ function published(
   return { runtimeConfig: { portMappings: mappings } };
 }
 
-/** Who keeps the rules, and the two ways a packet takes through a bridge. */
+/** The modes: the plugin or the daemon keeps the rules, and packets take one of the two ways through a bridge. */
 const modes = [
   { keeper: "", bridgeNetfilter: true },
   { keeper: "", bridgeNetfilter: false },
@@ -87,7 +87,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       lab?.destroy();
     });
 
-    it("are rules of the daemon's tables where there is one, else of the plugin's", () => {
+    it("host ports are rules of the daemon's tables where a daemon runs, and otherwise of the plugin's table", () => {
       const tables = nodes.node1.node.exec("nft", ["list", "tables"]).trim().split("\n");
       const expected =
         keeper === ""
@@ -110,7 +110,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
         ? why
         : `seen by ${seenBy.name} from ${seenSource === undefined ? "" : formatAddress(seenSource)}`);
 
-    /** Demands that all flows get through, to one namespace, and come from the address that is expected there. */
+    /** Asserts that all flows get through to one namespace, and come from the address that is expected there. */
     const assertSeen = async (
       wanted: readonly Flow[],
       by: LabNamespace,
@@ -129,28 +129,28 @@ for (const { keeper, bridgeNetfilter } of modes) {
       ({ to }: Flow): Address | undefined =>
         addresses.find((address) => familyOf(address) === familyOf(to.address));
 
-    it("POD-07 R1 R8: from outside, in both families, the pod sees the client's own address", async () => {
+    it("POD-07 R1 R8: a client outside reaches a host port in both families, and the pod sees the client's own address", async () => {
       const { node1, router } = nodes;
       await assertSeen(flows(router, [...node1.addresses]), web.pod, ofFamily(node1.routerAddresses));
       await assertSeen(flows(far.pod, [...node1.addresses]), web.pod, ofFamily(far.addresses));
     });
 
-    it("POD-07 R1: a pod of the same node reaches it by any address of the node, and is seen as itself", async () => {
+    it("POD-07 R1: a pod of the same node reaches a host port at any address of the node, and is seen with its own address", async () => {
       const { node1 } = nodes;
       await assertSeen(flows(other.pod, [...node1.addresses, ...node1.gateways]), web.pod, ofFamily(other.addresses));
     });
 
-    it("POD-07 R1: the pod reaches itself by its host port, and sees the node", async () => {
+    it("POD-07 R1: the pod reaches itself by its host port, and sees the gateway's address", async () => {
       const { node1 } = nodes;
       await assertSeen(flows(web.pod, [...node1.addresses]), web.pod, ofFamily(node1.gateways));
     });
 
-    it("POD-07 R1: the node reaches it by its own address", async () => {
+    it("POD-07 R1: the node reaches a host port at its own address", async () => {
       const { node1 } = nodes;
       await assertSeen(flows(node1.node, [...node1.addresses]), web.pod, ofFamily(node1.addresses));
     });
 
-    it("R9: localhost of the node leads to the pod for its port, and to the node's own programs for any other", async () => {
+    it("R9: localhost of the node leads to the pod at its host port, and to the node's own programs at any other port", async () => {
       const { node1 } = nodes;
       const loopback = [parseAddress("127.0.0.1"), parseAddress("::1")];
       const unpublished = HOST_PORT + 1;
@@ -161,7 +161,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       await assertSeen(flows(node1.node, loopback, unpublished, ["tcp"]), node1.node, ofFamily(loopback));
     });
 
-    it("R4: CVE-2025-67499: traffic through the node to that port of another host, or of another pod, is untouched", async () => {
+    it("R4: CVE-2025-67499: traffic through the node to the number of a host port at another host or pod is not translated", async () => {
       const { node1, router } = nodes;
       for (const address of node1.routerAddresses) {
         for (const protocol of protocols) prober.listen(protocol, { namespace: router, address, port: HOST_PORT });
@@ -172,7 +172,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       await assertSeen(flows(far.pod, other.addresses, HOST_PORT, ["tcp"]), other.pod, ofFamily(far.addresses));
     });
 
-    it("R5: a Service address among the node's own is untouched, any other of its addresses is published", async () => {
+    it("R5: a host port is published at the node's addresses, except Service addresses among them", async () => {
       const { node } = nodes.node1;
       const services = ["10.96.7.1", "fd00:96::7"].map((text) => parseAddress(text));
       // 10.96.0.0/12 ends at 10.111.255.255.
@@ -187,7 +187,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       await assertSeen(flows(other.pod, more), web.pod, ofFamily(other.addresses));
     });
 
-    it("R3: hostIP takes its one address; 0.0.0.0 and :: take those of their family", async () => {
+    it("R3: a host port with hostIP is published at that address only, and with 0.0.0.0 or :: at all addresses of the family", async () => {
       const { node1 } = nodes;
       const [address4, address6] = node1.addresses;
       const [gateway4, gateway6] = node1.gateways;

@@ -12,7 +12,7 @@ import { FrameReader, frame } from "../../ipam/message_frame.ts";
 import { parseReply, requestToJson } from "../../ipam/policyd_messages.ts";
 import type { PolicydReply } from "../../ipam/policyd_messages.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { attachmentKey } from "../../policyd/attachments/registry.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { linkLocalAddress } from "../../policyd/node/attachment_elements.ts";

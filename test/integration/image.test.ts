@@ -7,7 +7,7 @@ import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { askPolicyd } from "../../cni/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { VERSION } from "../../policyd/version.ts";
 import type { Lab, LabNode } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync } from "node:fs";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { bridgeTable, ipTable } from "../../cni/node_tables.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import { formatTable } from "../../kernel/nftables/text.ts";
+import { formatTable } from "../../kernel/nftables/text/text.ts";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";
 import { add, del, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";

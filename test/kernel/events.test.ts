@@ -8,9 +8,9 @@ import { deleteEntries, listEntries, openConntrackSocket } from "../../kernel/co
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import { messageType, Subsystem } from "../../kernel/netfilter/message.ts";
+import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
-import { parseNotification } from "../../kernel/nftables/notification.ts";
+import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { changeLink, createVeth, deleteLink, parseLink } from "../../kernel/route/link.ts";
 import type { Lab } from "../lab/lab.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
-import { tableChanges } from "../../kernel/nftables/change.ts";
-import type { Element } from "../../kernel/nftables/object.ts";
+import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import type { Element } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { formatTable } from "../../kernel/nftables/text.ts";
+import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { podShareElement } from "../../policyd/node/masquerade_ports/share_rules.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import { attachmentElements } from "../../policyd/node/attachment_elements.ts";

@@ -3,7 +3,7 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { currentNamespace, insideNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { createBridge, deleteLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 
 /** A thread that creates and deletes links in a namespace, a pair in 25 ms or more, until it is terminated. */
 function isInput(value: unknown): value is { readonly path: string } {

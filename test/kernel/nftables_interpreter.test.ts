@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
-import { tableChanges } from "../../kernel/nftables/change.ts";
-import { concatenation, lookup } from "../../kernel/nftables/expression.ts";
-import type { Element, Table } from "../../kernel/nftables/object.ts";
+import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
+import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { Statement } from "../../kernel/nftables/statement.ts";
+import type { Statement } from "../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -23,7 +23,7 @@ import {
   returnToCaller,
   rule,
   setMarkBit,
-} from "../../kernel/nftables/statement.ts";
+} from "../../kernel/nftables/model/statement.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";

@@ -6,7 +6,7 @@ import os from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import type { Change } from "../../kernel/nftables/change.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";

@@ -1,5 +1,5 @@
 import process from "node:process";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 
 /** Owns the table "owned" in the namespace it was started in until its standard input ends. */

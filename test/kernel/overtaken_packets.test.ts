@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { Rule } from "../../kernel/nftables/statement.ts";
-import { counter, drop, equals, inSet, rule } from "../../kernel/nftables/statement.ts";
+import type { Rule } from "../../kernel/nftables/model/statement.ts";
+import { counter, drop, equals, inSet, rule } from "../../kernel/nftables/model/statement.ts";
 import { realClock } from "../../policyd/clock.ts";
 import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";

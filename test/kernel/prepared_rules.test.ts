@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Change } from "../../kernel/nftables/change.ts";
-import { tableChanges } from "../../kernel/nftables/change.ts";
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import type { Lab } from "../lab/lab.ts";

@@ -5,7 +5,7 @@ import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { Table } from "../../kernel/nftables/object.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
 import { realClock } from "../../policyd/clock.ts";
 import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
 import { RulesetWatch } from "../../policyd/dataplane/ruleset_watch.ts";

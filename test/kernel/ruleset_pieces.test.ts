@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import { tableChanges } from "../../kernel/nftables/change.ts";
-import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { realClock } from "../../policyd/clock.ts";
 import type { Claim } from "../../policyd/dataplane/claim.ts";

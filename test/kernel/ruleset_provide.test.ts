@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import { nftablesCounters } from "../../kernel/nftables/counters.ts";
+import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { FakeClock, realClock } from "../../policyd/clock.ts";
 import { Ruleset } from "../../policyd/dataplane/ruleset.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
-import { counter, drop, equals, goTo, inSet, rule } from "../../kernel/nftables/statement.ts";
-import type { Rule } from "../../kernel/nftables/statement.ts";
+import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
+import { counter, drop, equals, goTo, inSet, rule } from "../../kernel/nftables/model/statement.ts";
+import type { Rule } from "../../kernel/nftables/model/statement.ts";
 import { realClock } from "../../policyd/clock.ts";
 import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";

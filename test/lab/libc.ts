@@ -1,6 +1,6 @@
 import os from "node:os";
 import koffi from "koffi";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { BackgroundCalls } from "../../kernel/syscall/background_calls.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
-/** Of the published document what test/fixtures/openapi/extract.ts took. */
+/** The parts of the published OpenAPI document that test/fixtures/openapi/extract.ts extracted. */
 interface OpenApi {
-  /** By "apiVersion kind". */
+  /** The kinds, by "apiVersion kind". */
   readonly kinds: Readonly<Record<string, string>>;
   readonly definitions: Readonly<Record<string, Schema>>;
 }
@@ -22,8 +22,8 @@ const OPEN_API = JSON.parse(readFileSync("test/fixtures/openapi/kubernetes.json"
 const REFERENCE = "#/definitions/";
 
 /**
- * What an API server with strict validation would refuse of an object: one line for each unknown field, missing field and
- * wrong type; empty for a good one.
+ * Returns the errors of an object that an API server with strict validation would report: one line for each unknown
+ * field, missing field and wrong type; none for a valid object.
  */
 export function schemaProblems(object: Readonly<Record<string, unknown>>): readonly string[] {
   const { apiVersion, kind } = object;
@@ -49,7 +49,7 @@ function problems(value: unknown, schema: Schema, path: string): readonly string
 
 function memberProblems(value: Readonly<Record<string, unknown>>, schema: Schema, path: string): readonly string[] {
   const missing = (schema.required ?? []).filter((key) => !(key in value));
-  // A schema that names no members, such as Quantity's, is a leaf; hasType has refused objects there.
+  // A schema that names no members, such as Quantity's, is a leaf, where hasType has refused objects.
   const members = Object.entries(value).flatMap(([key, member]) => {
     const known = schema.properties?.[key] ?? schema.additionalProperties;
     return known === undefined ? [`${path}.${key}: unknown field`] : problems(member, known, `${path}.${key}`);

@@ -6,13 +6,18 @@ import type Mocha from "mocha";
 import { CACHE, goEnvironment, hasGo } from "./go.ts";
 import { skip } from "./privilege.ts";
 
-/** The versions of the reference plugins that comparisons and the benchmark accept, the one that is built first. */
+/**
+ * The versions of the reference plugins that comparisons and the benchmark accept, beginning with the one that is
+ * built.
+ */
 export const PEER_VERSIONS = ["1.10.0", "1.9.1"] as const;
 const [BUILT_VERSION] = PEER_VERSIONS;
 
 const MODULE = "github.com/containernetworking/plugins";
 
-/** The plugin we stand in for, the IPAM plugins that it and ours may call, and the one for `lo`. */
+/**
+ * The packages of the plugin that Drawbridge replaces, the IPAM plugins that both may call, and the plugin for `lo`.
+ */
 const PACKAGES = [
   "plugins/main/bridge",
   "plugins/ipam/host-local",
@@ -23,7 +28,10 @@ const PACKAGES = [
 ];
 const NEEDED = ["bridge", "host-local"];
 
-/** A directory with the plugins, or why there is none: `absent` on a machine without Go, `broken` when Go or the user's own directory fails. */
+/**
+ * The directory with the plugins, or the reason why there is none: `absent` on a machine without Go, `broken` when Go
+ * or the user's own directory fails.
+ */
 type Peer =
   | { readonly kind: "found"; readonly directory: string }
   | { readonly kind: "absent" | "broken"; readonly reason: string };
@@ -31,30 +39,33 @@ type Peer =
 let peer: Peer | undefined;
 
 /**
- * A directory with the reference plugins `bridge` and `host-local`: DRAWBRIDGE_PEER_DIR, else the one in the user's
- * cache, which is filled by `go install` when there is a Go toolchain. Where that fails, an older version of the cache serves.
+ * Returns a directory with the reference plugins `bridge` and `host-local`: DRAWBRIDGE_PEER_DIR, else the one in the
+ * user's cache, which `go install` fills when there is a Go toolchain. Where that fails, an older version in the cache
+ * is used.
  *
- * @returns undefined when there is none and none can be made; {@link peerAdvice} says what to do then
+ * @returns undefined when there is none and none can be built; {@link peerAdvice} says what to do then
  */
 export function peerDirectory(): string | undefined {
   peer ??= findPeer();
   return peer.kind === "found" ? peer.directory : undefined;
 }
 
-/** Why {@link peerDirectory} has found none, and how to get them, in one sentence. */
+/** Returns a sentence that says why {@link peerDirectory} has found no plugins, and how to get them. */
 export function peerAdvice(): string {
   peer ??= findPeer();
   return peer.kind === "found" ? `the reference plugins are in ${peer.directory}` : peer.reason;
 }
 
 /**
- * The directory of {@link peerDirectory}; without it skips the test, or in a `before` hook every test of the suite.
+ * Returns the directory of {@link peerDirectory}; without it skips the test, or in a `before` hook every test of the
+ * suite.
  *
- * A machine without Go may skip this even in continuous integration: comparing with Go needs a program of others, not a
- * privilege, and Drawbridge itself is tested without it. With DRAWBRIDGE_REQUIRE_KERNEL=1 what is there has to work.
+ * A machine without Go may skip this even in continuous integration: comparing with Go needs foreign programs, not a
+ * privilege, and Drawbridge itself is tested without them. With DRAWBRIDGE_REQUIRE_KERNEL=1 the plugins that exist have
+ * to work.
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1 and a build by Go fails or DRAWBRIDGE_PEER_DIR
- *   names a directory without the plugins; always when they are not all of one of the {@link PEER_VERSIONS}
+ * names a directory without the plugins; always when they are not all of one of the {@link PEER_VERSIONS}
  */
 export function requirePeer(context: Mocha.Context): string {
   peer ??= findPeer();
@@ -64,8 +75,8 @@ export function requirePeer(context: Mocha.Context): string {
 }
 
 /**
- * The same, where further plugins of the reference are there, too: a directory that was filled by an earlier version of these tests
- * lacks some.
+ * Returns the directory of {@link requirePeer} when it has these further reference plugins as well, and skips
+ * otherwise: a directory that an earlier version of these tests filled lacks some.
  *
  * @throws Error as {@link requirePeer}
  */
@@ -74,7 +85,10 @@ export function requirePeerPlugins(context: Mocha.Context, names: readonly strin
   return peerPlugins(names) ?? skip(context, `${directory} does not hold ${names.join(" and ")}`);
 }
 
-/** The directory of {@link peerDirectory} when it holds these plugins, or can be filled with them; undefined otherwise. */
+/**
+ * Returns the directory of {@link peerDirectory} when it holds these plugins, or can be filled with them; undefined
+ * otherwise.
+ */
 export function peerPlugins(names: readonly string[]): string | undefined {
   const directory = peerDirectory();
   if (directory === undefined) return undefined;
@@ -92,10 +106,11 @@ function withVersion(directory: string): string {
 }
 
 /**
- * Why plugins cannot stand for the reference plugins: they are of different versions, or of one that we do not compare with.
+ * Returns why plugins cannot be used as the reference plugins: they are of different versions, or of one that we do not
+ * compare with.
  *
  * @param versions of the plugins, as {@link peerVersion} returns them
- * @returns undefined when they can
+ * @returns undefined when they can be used
  */
 export function peerRefusal(versions: readonly (string | undefined)[]): string | undefined {
   const distinct = [...new Set(versions)];
@@ -105,7 +120,7 @@ export function peerRefusal(versions: readonly (string | undefined)[]): string |
 }
 
 /**
- * The version of a Go program: that of its main module, from the build information every Go linker puts into it.
+ * Returns the version of a Go program: that of its main module, from the build information that every Go linker embeds.
  *
  * @returns "1.9.1", or undefined when the file has no build information or was built from a working copy
  */
@@ -119,14 +134,15 @@ const MAGIC = Buffer.from("\xff Go buildinf:", "latin1");
 const HEADER_SIZE = 32;
 const FLAGS_OFFSET = 15;
 const FLAG_INLINE_STRINGS = 2;
-/** The module text stands between two markers of 16 bytes. */
+/** The size of the two markers between which the module text stands. */
 const MARKER_SIZE = 16;
 
 /**
- * The module text of a Go program as `go version -m` prints it, found as that does (Go's debug/buildinfo, the layout
- * since Go 1.18): a magic string, 32 bytes of header, then the Go version and the module text, each behind its length.
+ * Returns the module text of a Go program as `go version -m` prints it, found in the same way (Go's debug/buildinfo,
+ * the layout since Go 1.18): a magic string, 32 bytes of header, then the Go version and the module text, each preceded
+ * by its length.
  *
- * @returns undefined when this is no such program
+ * @returns undefined for any other file
  */
 export function buildInformation(program: Uint8Array): string | undefined {
   const bytes = Buffer.from(program.buffer, program.byteOffset, program.byteLength);
@@ -137,7 +153,7 @@ export function buildInformation(program: Uint8Array): string | undefined {
   return modules?.text.subarray(MARKER_SIZE, -MARKER_SIZE).toString("utf8");
 }
 
-/** Bytes behind their length as a varint (base 128, low group first). */
+/** Reads bytes that follow their length, which is a varint (base 128, low group first). */
 function lengthPrefixed(bytes: Buffer, start: number): { readonly text: Buffer; readonly end: number } | undefined {
   let length = 0;
   for (let i = 0; i < 4; i++) {

@@ -12,7 +12,7 @@ const LISTENS = "00010000";
 const PATIENCE_MILLISECONDS = 10_000;
 const POLL_MILLISECONDS = 2;
 
-/** The plugin server that shims of a run directory start, seen from outside. */
+/** The plugin server that the shims of a run directory start, observed from outside. */
 export class PluginServer {
   readonly runDirectory: string;
   #pid: number | undefined;
@@ -21,7 +21,7 @@ export class PluginServer {
     this.runDirectory = runDirectory;
   }
 
-  /** Its process ID; undefined while there is none. */
+  /** Its process ID; undefined while it does not run. */
   get pid(): number | undefined {
     if (this.#pid === undefined || !this.#isServer(this.#pid)) {
       this.#pid = readdirSync("/proc")
@@ -36,14 +36,14 @@ export class PluginServer {
   get isListening(): boolean {
     const { pid } = this;
     if (pid === undefined) return false;
-    // Num RefCount Protocol Flags Type St Inode Path
+    // The columns are: Num RefCount Protocol Flags Type St Inode Path
     return readIfThere(`/proc/${pid}/net/unix`)
       .split("\n")
       .map((line) => line.split(" "))
       .some((fields) => fields[3] === LISTENS && fields.at(-1) === `${this.runDirectory}/${SOCKET_FILE}`);
   }
 
-  /** User and system time of its threads so far, in milliseconds. */
+  /** Returns the user and system time of its threads so far, in milliseconds. */
   get cpuMilliseconds(): number {
     const { pid } = this;
     if (pid === undefined) return 0;
@@ -53,7 +53,7 @@ export class PluginServer {
     return nanoseconds.reduce((sum, value) => sum + value, 0) / 1e6;
   }
 
-  /** Its resident pages in MB; undefined while there is none. */
+  /** Returns its resident memory in MB; undefined while it does not run. */
   get residentMegabytes(): number | undefined {
     const { pid } = this;
     if (pid === undefined) return undefined;
@@ -61,9 +61,10 @@ export class PluginServer {
   }
 
   /**
-   * Has one listen, which the shim starts, if there is none.
+   * Makes the shim start a server that listens, unless one does.
    *
-   * @param home where it is started, and rests: no node, and not the machine, whose rules a server gone wrong must not touch
+   * @param home the namespace where it is started and waits: neither a node's nor the machine's, whose rules a faulty
+   * server must not change
    * @throws Error when there is none after some seconds
    */
   start(shim: string, home: LabNamespace): void {
@@ -79,7 +80,7 @@ export class PluginServer {
     waitUntil(() => this.isListening, `a plugin server listens in ${this.runDirectory}`);
   }
 
-  /** Ends it, if there is one, and blocks this thread until it has gone. @throws Error when it does not go */
+  /** Ends the server, if it runs, and blocks this thread until it has gone. @throws Error when it does not end */
   end(): void {
     const { pid } = this;
     if (pid === undefined) return;
@@ -88,7 +89,7 @@ export class PluginServer {
     this.#pid = undefined;
   }
 
-  /** A process that has ended and was not waited for has no command line any more. */
+  /** Whether a process is the server. One that has ended and was not waited for has no command line any more. */
   #isServer(pid: number): boolean {
     const [argv0, runDirectory] = readIfThere(`/proc/${pid}/cmdline`).split("\0");
     return argv0 === SERVER && runDirectory === this.runDirectory;
@@ -98,7 +99,7 @@ export class PluginServer {
 function waitUntil(condition: () => boolean, what: string): void {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`waited ${PATIENCE_MILLISECONDS} ms in vain: ${what}`);
+    if (performance.now() > deadline) throw new Error(`waited ${PATIENCE_MILLISECONDS} ms without success: ${what}`);
     realWaiting.pause(POLL_MILLISECONDS);
   }
 }

@@ -9,7 +9,7 @@ export const SECCOMP_PROFILE = path.resolve("manifests/seccomp/drawbridge.json")
 
 const NAME = "policyd";
 
-/** A mount of the machine's directory. */
+/** A mount of a directory of the machine. */
 export interface Mount {
   readonly from: string;
   readonly to: string;
@@ -17,10 +17,11 @@ export interface Mount {
 }
 
 /**
- * Runs images with what a manifest's container has: its capabilities, its read-only root, its seccomp profile, and no more.
+ * Runs images with exactly the rights of a manifest's container: its capabilities, its read-only root, its seccomp
+ * profile.
  *
- * podman keeps its storage in a directory of the test's. It runs in a mount namespace with the unified cgroup hierarchy
- * alone, since crun takes no hybrid one, and touches no cgroup.
+ * podman keeps its storage in a directory of the test's. It runs in a mount namespace that has only the unified cgroup
+ * hierarchy, since crun does not accept a hybrid one, and it changes no cgroup.
  */
 export class Podman {
   readonly #storage: readonly string[];
@@ -32,7 +33,7 @@ export class Podman {
     this.#storage = ["--storage-driver", driver, ...places, "--cgroup-manager", "cgroupfs"];
   }
 
-  /** Reads an archive. */
+  /** Loads the image of an archive. */
   load(archive: string): void {
     const { status, stderr } = this.#wait(["load", "--quiet", "--input", archive]);
     assert.equal(status, 0, stderr);
@@ -44,10 +45,10 @@ export class Podman {
   }
 
   /**
-   * Starts the image as a container of the host's network, which is that of a namespace here.
+   * Starts the image as a container in the host's network, which is a namespace here.
    *
    * @param where path of the network namespace
-   * @param entrypoint the image's own without it
+   * @param entrypoint replaces the image's own
    */
   start(
     where: string,
@@ -63,12 +64,12 @@ export class Podman {
     return spawn("nsenter", [`--net=${where}`, ...command], { stdio: ["ignore", "ignore", "pipe"] });
   }
 
-  /** Runs a program in the container that was started. */
+  /** Runs a program in the container that {@link start} has started. */
   exec(command: readonly string[]): SpawnSyncReturns<string> {
     return this.#wait(["exec", NAME, ...command]);
   }
 
-  /** What `kubectl delete pod` does: SIGTERM, and SIGKILL after the grace period. */
+  /** Ends the container as `kubectl delete pod` does: SIGTERM, and SIGKILL after the grace period. */
   stop(): void {
     this.#wait(["stop", "--ignore", "--time=5", NAME]);
   }
@@ -83,7 +84,7 @@ export class Podman {
   }
 }
 
-/** The security context of manifests/install.yaml, as podman has it. */
+/** Returns the security context of manifests/install.yaml as options of podman. */
 function restrictions(): readonly string[] {
   const [container] = daemonSet(readFileSync("manifests/install.yaml", "utf8")).pod.containers;
   const { capabilities, readOnlyRootFilesystem, allowPrivilegeEscalation, runAsUser } =
@@ -98,7 +99,7 @@ function restrictions(): readonly string[] {
     "--security-opt=no-new-privileges",
     `--security-opt=seccomp=${SECCOMP_PROFILE}`,
     "--cgroups=disabled",
-    // Raising a limit takes a capability that a sandbox may lack.
+    // To raise a limit takes a capability that a sandbox may lack.
     "--ulimit=nofile=1024:4096",
     "--ulimit=nproc=1000:1000",
   ];

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { askPolicyd } from "../../cni/policyd_client.ts";
 import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 
 export const BUNDLE = fileURLToPath(new URL("../../dist/policyd/policyd.js", import.meta.url));
 

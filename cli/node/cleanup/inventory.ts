@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import type { FoundOriginal } from "../../../ipam/original_settings.ts";
-import type { TableOverview } from "../../../kernel/nftables/overview.ts";
+import type { TableOverview } from "../../../kernel/nftables/decode/overview.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 import type { NetworkList } from "../../../policyd/installation/list_text.ts";

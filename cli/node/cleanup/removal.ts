@@ -1,7 +1,7 @@
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { TableReference } from "../../../kernel/nftables/object.ts";
+import type { TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 

@@ -1,4 +1,4 @@
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
 import { policyOptions, serviceRules } from "../../../policyd/node/rule_options.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";

@@ -7,7 +7,7 @@ import type { Reservation } from "../../../ipam/reservation.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
-import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
+import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import type { Trial } from "../../../kernel/nftables/trial.ts";
 import type { Link } from "../../../kernel/route/link.ts";
 import type { Route } from "../../../kernel/route/route.ts";

@@ -1,5 +1,5 @@
 import { enterNamespace, openNamespace } from "../../../kernel/network_namespace.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import type { NodeMachine } from "./machine.ts";
 import { systemMachine } from "./system_machine.ts";
 

@@ -1,4 +1,4 @@
-import { messageType, netfilterHeader, Subsystem } from "../../netfilter/message.ts";
+import { messageType, netfilterHeader, Subsystem } from "../../netlink/netfilter_message.ts";
 import type { AttributeTable, AttributeValues } from "../../netlink/attribute.ts";
 import { be32, bytes, list, nested, string } from "../../netlink/attribute.ts";
 import type { BodyLayout, Request } from "../../netlink/message.ts";
@@ -13,7 +13,7 @@ import {
   ruleLayout,
   setLayout,
   tableLayout,
-} from "../message.ts";
+} from "../encode/message.ts";
 import type { ForeignSet } from "./foreign_set.ts";
 import { foreignSet, MOST_ELEMENTS } from "./foreign_set.ts";
 import type { Step } from "./step.ts";

@@ -1,7 +1,7 @@
 import type { AttributeValues } from "../../netlink/attribute.ts";
-import type { setAttributes } from "../message.ts";
-import { verdictOf } from "../rule_code.ts";
-import type { Verdict } from "../statement.ts";
+import type { setAttributes } from "../encode/message.ts";
+import { verdictOf } from "../encode/lowering.ts";
+import type { Verdict } from "../model/statement.ts";
 import type { ForeignElement } from "./foreign_ruleset.ts";
 import type { KnownBytes, Ternary } from "./ternary.ts";
 import { both, equals, isAtLeast, isBetween, opposite } from "./ternary.ts";

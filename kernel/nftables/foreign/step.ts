@@ -1,4 +1,4 @@
-import type { Verdict } from "../statement.ts";
+import type { Verdict } from "../model/statement.ts";
 import type { ExtensionTest } from "./extension.ts";
 
 /** A part of a packet, or something known about it, that a rule loads into registers. */

@@ -1,8 +1,8 @@
 import { be32, bytes, decodeAttributes, string, u8 } from "../../netlink/attribute.ts";
-import type { Instruction } from "../instruction.ts";
-import { instructions } from "../instruction.ts";
-import { VERDICT_REGISTER } from "../register.ts";
-import { verdictOf } from "../rule_code.ts";
+import type { Instruction } from "../encode/instruction.ts";
+import { instructions } from "../encode/instruction.ts";
+import { VERDICT_REGISTER } from "../encode/register.ts";
+import { verdictOf } from "../encode/lowering.ts";
 import { extensionTest } from "./extension.ts";
 import type { Step } from "./step.ts";
 import { targetSteps } from "./target.ts";

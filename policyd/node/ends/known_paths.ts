@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
-import type { SetDefinition } from "../../../kernel/nftables/object.ts";
-import type { Match, Rule } from "../../../kernel/nftables/statement.ts";
-import { anyFlag, dropping, equals, inSet } from "../../../kernel/nftables/statement.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, dropping, equals, inSet } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import { INET_TABLE } from "../table_part.ts";

@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
-import type { Chain } from "../../../kernel/nftables/object.ts";
-import type { Match, Rule } from "../../../kernel/nftables/statement.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
+import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
 import {
   anyFlag,
   dropping,
@@ -14,7 +14,7 @@ import {
   not,
   oneOf,
   rule,
-} from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import type { TablePart } from "../table_part.ts";
 import { INET_TABLE } from "../table_part.ts";

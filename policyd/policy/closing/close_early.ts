@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import type { Table, TableReference } from "../../../kernel/nftables/object.ts";
+import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { isOurs } from "../../dataplane/own_comment.ts";
 import { BRIDGE_TABLE } from "../../node/table_part.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";

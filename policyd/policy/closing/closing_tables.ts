@@ -1,9 +1,9 @@
-import type { Change } from "../../../kernel/nftables/change.ts";
-import { tableChanges } from "../../../kernel/nftables/change.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { removalOf } from "../../../kernel/nftables/socket.ts";
-import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
-import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/statement.ts";
+import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../node/configuration.ts";
 import { ownComment } from "../../dataplane/own_comment.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";

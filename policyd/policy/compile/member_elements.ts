@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { KeyField } from "../../../kernel/nftables/expression.ts";
+import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
 import type { ContainerPort } from "../../cluster/model.ts";
 import type { MemberSource } from "./member_set.ts";
 

@@ -1,5 +1,5 @@
-import type { SetDefinition } from "../../../kernel/nftables/object.ts";
-import type { Chain, Element } from "../../../kernel/nftables/object.ts";
+import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Chain, Element } from "../../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../../cluster/model.ts";
 import type { NodeGroup, PodGroup, Profile } from "./profile.ts";
 

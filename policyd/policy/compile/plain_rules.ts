@@ -1,7 +1,7 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { commentText } from "../../../kernel/nftables/identifier.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
-import { counter, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import { commentText } from "../../../kernel/nftables/model/identifier.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
+import { counter, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
 import { numberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup, ProfileRule, RuleOrigin } from "./profile.ts";
 import { namedPortMatch, peerAndPort, peerMatch, portMatches } from "./rule_parts.ts";

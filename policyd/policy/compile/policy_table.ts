@@ -1,6 +1,6 @@
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -14,11 +14,11 @@ import {
   not,
   oneOf,
   rule,
-} from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/statement.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import { brakeHooks, crowdingChains, CrowdingReason, crowdingSets, limitHooks } from "./crowding.ts";
 import type { PolicyOptions } from "./options.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Direction } from "./profile.ts";
 import { FAMILIES } from "./words.ts";
 

@@ -1,9 +1,9 @@
 import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Chain } from "../../../kernel/nftables/object.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { commentText } from "../../../kernel/nftables/identifier.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
-import { counter, drop, equals, goTo, inSet, oneOf, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { commentText } from "../../../kernel/nftables/model/identifier.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
+import { counter, drop, equals, goTo, inSet, oneOf, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { Slices } from "../../slices.ts";
 import { atOnce } from "../../slices.ts";
 import { digest } from "./digest.ts";
@@ -18,7 +18,7 @@ import { plainRules } from "./plain_rules.ts";
 import { selfMatch } from "./policy_table.ts";
 import type { Direction, Isolation, Profile, ProfileRule } from "./profile.ts";
 import { SetCollector } from "./set_collector.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { FAMILIES } from "./words.ts";
 
 /**

@@ -3,16 +3,16 @@ import { bitsOf, familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { unitedRanges } from "../../../kernel/ip/ranges.ts";
-import type { Concatenation } from "../../../kernel/nftables/expression.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import type { Match } from "../../../kernel/nftables/statement.ts";
-import { equals, inPrefix, inSet } from "../../../kernel/nftables/statement.ts";
+import type { Concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import type { Match } from "../../../kernel/nftables/model/statement.ts";
+import { equals, inPrefix, inSet } from "../../../kernel/nftables/model/statement.ts";
 import type { NumberedPorts } from "./numbered_ports.ts";
 import { isWholeProtocol } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup } from "./profile.ts";
 import type { SetCollector } from "./set_collector.ts";
 import { namedSource } from "./set_collector.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { peerField, portField, protocolWord } from "./words.ts";
 
 /** Returns matches for ports by their numbers: a packet with one of the ports passes one of them. */

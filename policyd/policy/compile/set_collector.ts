@@ -1,13 +1,13 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { KeyField } from "../../../kernel/nftables/expression.ts";
-import type { Element, FieldType, SetDefinition } from "../../../kernel/nftables/object.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
+import type { Element, FieldType, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../../cluster/model.ts";
 import { digest } from "./digest.ts";
 import type { FixedSet, MemberSet, MemberSource } from "./member_set.ts";
 import type { PortNumber, PortRange } from "./numbered_ports.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { protocolWord } from "./words.ts";
 
 const PORT_TYPES: readonly FieldType[] = ["inet_proto", "inet_service"];

@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import type { Selector } from "../../../kernel/nftables/expression.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import type { Selector } from "../../../kernel/nftables/model/expression.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Protocol } from "../../cluster/model.ts";
 import type { Direction } from "./profile.ts";
 

@@ -2,7 +2,7 @@ import { localAddresses } from "../../../cni/stale_flows.ts";
 import { relabelFlows } from "../../../kernel/conntrack/relabelling.ts";
 import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
 import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { CutsParts, PolicyFlows } from "./cuts.ts";

@@ -1,10 +1,10 @@
-import type { Change } from "../../../kernel/nftables/change.ts";
-import { tableChanges } from "../../../kernel/nftables/change.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { removalOf } from "../../../kernel/nftables/socket.ts";
-import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
-import type { Rule } from "../../../kernel/nftables/statement.ts";
-import { equals, rule } from "../../../kernel/nftables/statement.ts";
+import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import type { Rule } from "../../../kernel/nftables/model/statement.ts";
+import { equals, rule } from "../../../kernel/nftables/model/statement.ts";
 import { isOurs, ownComment } from "../../dataplane/own_comment.ts";
 import { openingChanges } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";

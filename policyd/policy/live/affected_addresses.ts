@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressFromValue } from "../../../kernel/ip/address.ts";
-import type { Element, SetDefinition } from "../../../kernel/nftables/object.ts";
+import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../../dataplane/claim.ts";
 import type { Commit } from "../../dataplane/commit.ts";
 import type { SetDifference } from "../../dataplane/difference.ts";

@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { ContainerPort } from "../../cluster/model.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { memberKeys } from "../compile/member_elements.ts";

@@ -1,4 +1,4 @@
-import type { Chain } from "../../../kernel/nftables/object.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { timeoutRules } from "../compile/affinity_part.ts";
 import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./kept_timeouts.ts";

@@ -1,4 +1,4 @@
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { Service } from "../../cluster/model.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { keptMap, knownMap } from "./affinity_part.ts";

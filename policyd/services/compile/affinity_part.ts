@@ -1,11 +1,11 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
-import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/expression.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
-import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
-import { goTo, hasBits, jumpTo, not, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/model/expression.ts";
+import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
+import { goTo, hasBits, jumpTo, not, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { INET_TABLE } from "../../node/table_part.ts";

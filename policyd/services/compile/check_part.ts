@@ -1,7 +1,7 @@
-import type { Chain } from "../../../kernel/nftables/object.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { LOOPBACK } from "../../../kernel/ip/special.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   anyFlag,
   dropping,
@@ -13,7 +13,7 @@ import {
   not,
   returnToCaller,
   rule,
-} from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";

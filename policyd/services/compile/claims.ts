@@ -1,6 +1,6 @@
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
-import type { KeyField } from "../../../kernel/nftables/expression.ts";
-import type { Element } from "../../../kernel/nftables/object.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../../cluster/model.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { INET_TABLE } from "../../node/table_part.ts";

@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { commentText } from "../../../kernel/nftables/identifier.ts";
+import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
 import { ProblemList } from "../../cluster/problem_list.ts";
 import type { Claim } from "../../dataplane/claim.ts";

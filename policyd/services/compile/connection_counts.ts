@@ -1,6 +1,6 @@
-import type { SetDefinition } from "../../../kernel/nftables/object.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { anyFlag, hasBits, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { anyFlag, hasBits, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { admit } from "./affinity_part.ts";
 import type { RuleFamily } from "./frontend_space.ts";

@@ -1,4 +1,4 @@
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { claim, keyWith } from "./claims.ts";
 import { endpointMap, restMap } from "./endpoint_maps.ts";

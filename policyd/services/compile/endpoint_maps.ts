@@ -1,7 +1,7 @@
-import { lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
-import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
-import type { Rule } from "../../../kernel/nftables/statement.ts";
-import { equals, goTo, jumpTo, rule } from "../../../kernel/nftables/statement.ts";
+import { lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Rule } from "../../../kernel/nftables/model/statement.ts";
+import { equals, goTo, jumpTo, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { affinityRule } from "./affinity_part.ts";
 import type { FrontendKind, Scope, Transport } from "./frontend_space.ts";

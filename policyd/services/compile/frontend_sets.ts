@@ -1,4 +1,4 @@
-import type { SetDefinition } from "../../../kernel/nftables/object.ts";
+import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { byAddress, FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./frontend_space.ts";
 

@@ -1,7 +1,7 @@
-import type { Concatenation, JenkinsHash, NumberGenerator, Selector } from "../../../kernel/nftables/expression.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { familyWords } from "../../../kernel/nftables/family_words.ts";
-import type { FieldType, KeyPart } from "../../../kernel/nftables/object.ts";
+import type { Concatenation, JenkinsHash, NumberGenerator, Selector } from "../../../kernel/nftables/model/expression.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import type { FieldType, KeyPart } from "../../../kernel/nftables/model/object.ts";
 
 export const FAMILIES = [4, 6] as const;
 export type RuleFamily = (typeof FAMILIES)[number];

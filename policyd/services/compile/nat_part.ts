@@ -1,7 +1,7 @@
 import { hiding } from "../../../cni/masquerade.ts";
-import { concatenation } from "../../../kernel/nftables/expression.ts";
-import type { Chain } from "../../../kernel/nftables/object.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   anyFlag,
   equals,
@@ -12,7 +12,7 @@ import {
   not,
   rule,
   setMarkBit,
-} from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { drawRules, endpointChain } from "./endpoint_maps.ts";

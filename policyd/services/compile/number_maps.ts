@@ -1,5 +1,5 @@
-import type { Statement } from "../../../kernel/nftables/statement.ts";
-import { lookup } from "../../../kernel/nftables/expression.ts";
+import type { Statement } from "../../../kernel/nftables/model/statement.ts";
+import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { byAddress, FRONTEND_KINDS, frontendKey, frontendParts, nameOf } from "./frontend_space.ts";

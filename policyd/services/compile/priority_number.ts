@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
-import type { JenkinsHash } from "../../../kernel/nftables/expression.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import type { JenkinsHash } from "../../../kernel/nftables/model/expression.ts";
 import type { ServicePort } from "../../cluster/model.ts";
 import { MOST_TIMEOUTS } from "../affinity/kept_timeouts.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";

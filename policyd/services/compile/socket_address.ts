@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressFromValue, addressToBytes, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Scalar } from "../../../kernel/nftables/data_type.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 
 /** The address and port where an endpoint listens. */
 export interface SocketAddress {

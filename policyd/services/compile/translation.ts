@@ -1,5 +1,5 @@
-import type { MapLookup } from "../../../kernel/nftables/expression.ts";
-import type { Statement } from "../../../kernel/nftables/statement.ts";
+import type { MapLookup } from "../../../kernel/nftables/model/expression.ts";
+import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import { words } from "./frontend_space.ts";
 

@@ -1,4 +1,4 @@
-import type { Element } from "../../../kernel/nftables/object.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { SetDifference } from "../../dataplane/difference.ts";
 import type { FrontendId } from "../compile/arbitration.ts";
 import { frontendId } from "../compile/arbitration.ts";

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { EventListener } from "../../../kernel/events/events.ts";
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { parseNotification } from "../../../kernel/nftables/notification.ts";
+import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 
 /**
  * Tells when what concerns an address was committed: the kernel's notification of a batch, before which came one of an

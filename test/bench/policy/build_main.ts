@@ -1,6 +1,6 @@
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import type { BuildMeasurement, BuildOrder } from "./build.ts";
 import { parseOrder } from "./build.ts";
 import {

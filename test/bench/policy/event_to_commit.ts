@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { EventListener } from "../../../kernel/events/events.ts";
 import { startEventThread } from "../../../kernel/events/thread.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { parseNotification } from "../../../kernel/nftables/notification.ts";
+import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { BUNDLE, startDaemon } from "../../support/policyd.ts";
 import { imageStart } from "../daemon/image_start.ts";

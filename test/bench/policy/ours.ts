@@ -1,10 +1,10 @@
 import process from "node:process";
 import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
-import type { Change } from "../../../kernel/nftables/change.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { realClock } from "../../../policyd/clock.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";

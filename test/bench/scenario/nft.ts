@@ -1,8 +1,8 @@
 import { addressFromValue } from "../../../kernel/ip/address.ts";
-import type { Change } from "../../../kernel/nftables/change.ts";
-import type { Element, SetDefinition } from "../../../kernel/nftables/object.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import { formatChanges } from "../../../kernel/nftables/text.ts";
+import { formatChanges } from "../../../kernel/nftables/text/text.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { interleave } from "../row.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { parseNotification } from "../../../kernel/nftables/notification.ts";
+import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import { startEventThread } from "../../../kernel/events/thread.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { quantile } from "../statistics.ts";

@@ -1,4 +1,4 @@
-import type { Element } from "../../../kernel/nftables/object.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { endpointMap, restMap } from "../../../policyd/services/compile/endpoint_maps.ts";
 import { DRAWS, isDrawn, modulusFor } from "../../../policyd/services/compile/modulus.ts";

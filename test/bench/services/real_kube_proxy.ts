@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { startEventThread } from "../../../kernel/events/thread.ts";
-import { parseNotification } from "../../../kernel/nftables/notification.ts";
+import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
 import { FakeApiServer } from "./api_server.ts";

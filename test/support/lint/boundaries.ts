@@ -71,9 +71,9 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     within: ["cni/", "ipam/", "kernel/"],
-    except: ["kernel/syscall/node.ts"],
+    except: ["kernel/syscall/koffi.ts"],
     forbids: ["koffi", "winston", "@kubernetes/client-node", "commander", "valibot", "yaml"],
-    instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/node.ts",
+    instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/koffi.ts",
   },
   {
     except: ["policyd/source/api/kubeconfig.ts", "test/"],
@@ -84,7 +84,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     within: ["cni/", "ipam/"],
-    forbids: ["kernel/events/", "kernel/syscall/node.ts"],
+    forbids: ["kernel/events/", "kernel/syscall/koffi.ts"],
     instead: "the plugin runs under Bun for some milliseconds: only the daemon waits for events",
   },
   {

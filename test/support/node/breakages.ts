@@ -2,7 +2,7 @@ import { appendFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSy
 import type { NodePlace } from "../../../cli/node/place.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
-/** A breakage, how it is undone, and the check that finds it. */
+/** A breakage, the way to undo it, and the check that finds it. */
 export interface Breakage {
   readonly name: string;
   readonly check: string;
@@ -21,7 +21,7 @@ function sysctl(check: string, key: string, wrong: string, right: string, text: 
   };
 }
 
-/** A foreign table, as nft reads it. */
+/** Returns the breakage by a foreign table, written in nft's language. */
 function foreignTable(check: string, head: string, body: string, text: RegExp): Breakage {
   return {
     name: `table ${head}`,
@@ -53,7 +53,7 @@ function file(check: string, pathOf: (place: NodePlace) => string, content: stri
   };
 }
 
-/** An executable of ours with another content, or gone. */
+/** Replaces an executable of ours by another content, or removes it. */
 function replaced(name: string, content: string | undefined): Pick<Breakage, "breaks" | "mends"> {
   const pathIn = ({ binaryDirectory }: NodePlace): string => `${binaryDirectory}/${name}`;
   return {
@@ -76,11 +76,11 @@ const NOWHERE: NodePlace = {
   flowDirectory: "FLOWS",
   networkNamespace: undefined,
 };
-/** Where our network configuration is. */
+/** Returns the path of our network configuration. */
 export const confOf = ({ configurationDirectory }: NodePlace): string =>
   `${configurationDirectory}/10-drawbridge.conflist`;
 
-/** Faults that the doctor finds beside a daemon that runs. */
+/** Faults that the doctor finds while a daemon runs. */
 export const BREAKAGES: readonly Breakage[] = [
   sysctl("forwarding", "net/ipv4/ip_forward", "0", "1", /ip_forward = 0/),
   sysctl("forwarding", "net/ipv6/conf/all/forwarding", "0", "1", /ipv6\.conf\.all\.forwarding = 0/),
@@ -168,7 +168,7 @@ export const BREAKAGES: readonly Breakage[] = [
   },
 ];
 
-/** Faults that the daemon repairs: they are found while none runs. */
+/** Faults that the daemon repairs; the doctor finds them while no daemon runs. */
 export const REPAIRED: readonly Breakage[] = [
   sysctl("redirects", "net/ipv4/conf/cni0/send_redirects", "1", "0", /cni0\.send_redirects = 1/),
   sysctl("forwarding", "net/ipv4/conf/cni0/forwarding", "0", "1", /cni0\.forwarding = 0/),

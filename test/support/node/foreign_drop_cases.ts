@@ -2,7 +2,7 @@ import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
 import type { Severity } from "../../../cli/node/doctor/finding.ts";
 import type { Step } from "../../../kernel/nftables/foreign/step.ts";
 
-/** A chain of iptables-nft with one rule of such steps. */
+/** Returns a chain of iptables-nft with one rule of these steps. */
 export function foreignForward(policy: "accept" | "drop", steps: readonly Step[]): Partial<NodeFacts> {
   const base = { hook: "forward", priority: 0, policy, devices: [] } as const;
   const chain = { name: "FORWARD", rules: [{ handle: 5n, steps }], base };
@@ -10,7 +10,7 @@ export function foreignForward(policy: "accept" | "drop", steps: readonly Step[]
   return { foreignTables: { value: [table] } };
 }
 
-/** Cases of another program's rules that drop packets which pods need: check, facts, severity and what is said. */
+/** Cases of foreign rules that drop packets which pods need: check, facts, severity and message. */
 export const FOREIGN_DROP_CASES: readonly (readonly [string, Partial<NodeFacts>, Severity, RegExp])[] = [
   ["foreign-drops", foreignForward("drop", []), "error", /ip filter FORWARD.*drops.*Docker.*pod to pod \(IPv4 TCP/],
   [

@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { AttachmentFollower } from "../../../policyd/attachments/follower.ts";
 import { LinkRemoval } from "../../../policyd/attachments/link_removal.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
@@ -19,7 +19,7 @@ import { nodeTables } from "../../../policyd/node/tables.ts";
 import { attachmentRecord } from "../attachment_record.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 
-/** Tells that rules are in force only when it may. */
+/** A ruleset that reports that its rules are in force only when the test allows it. */
 class HeldRuleset extends Ruleset {
   held: () => Promise<void> | undefined = () => undefined;
 
@@ -30,27 +30,27 @@ class HeldRuleset extends Ruleset {
   }
 }
 
-/** A daemon on a kernel in memory, what it does and what its tests hold up. */
+/** A daemon on a kernel in memory, records of its work, and functions by which tests delay it. */
 export interface HeldDaemon {
   readonly daemon: Daemon;
   readonly clock: FakeClock;
   readonly attachments: AttachmentRegistry;
   readonly logger: ReturnType<typeof recordingLogger>;
-  /** What is done about pods, in order. */
+  /** The steps that were done for pods, in order. */
   readonly journal: string[];
-  /** What its follower is told of the flows of pods that come and go. */
+  /** The reports to its follower about flows of pods that come and go. */
   readonly flowsTold: string[];
-  /** What is begun with the daemon and with its objects. */
+  /** The work that began with the daemon and with its objects. */
   readonly begun: string[];
-  /** The attachments of which nothing is left, and those whose link is not there. */
+  /** The attachments of which nothing is left, and those whose link is missing. */
   readonly absent: Set<string>;
   readonly unlinked: Set<string>;
-  /** Holds up the next who waits for something. @returns lets him go on */
+  /** Delays the next caller that waits for something. @returns a function that lets the caller continue */
   readonly hold: (what: string) => () => void;
-  /** Whose ports are published: the comments of what leads to IPv4 addresses. */
+  /** Returns the pods whose ports are published: the comments of the elements that lead to IPv4 addresses. */
   readonly published: () => readonly string[];
   readonly commentsIn: (set: string) => readonly string[];
-  /** Lets its follower go on. */
+  /** Functions that let its follower continue. */
   readonly policies: { readonly prepared: () => void; readonly inForce: () => void };
 }
 
@@ -185,7 +185,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
   };
 }
 
-/** The attachment of a pod with an address, a port and networks of its own, by the first letter of its name. */
+/** Returns the attachment of a pod with an address, a port and networks of its own, by the first letter of its name. */
 export function podRecord(containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
   const [number = 0] = new TextEncoder().encode(containerId);
   return attachmentRecord({

@@ -22,17 +22,17 @@ export const PLACE: NodePlace = {
 
 const RECORD = attachmentRecord();
 
-/** An executable of the directory of plugins that is as it should be. */
+/** Returns the facts of a correct executable in the directory of plugins. */
 export function pluginFile(name: string, changes: Partial<PluginFile> = {}): PluginFile {
   return { name, isFile: true, isExecutable: true, isAsShipped: true, version: undefined, ...changes };
 }
 
-/** A link that is up and nothing in particular. */
+/** Returns a link that is up and has no further properties. */
 export function link(index: number, name: string, changes: Partial<NodeLink> = {}): NodeLink {
   return { ...plainLink(index, name, undefined), vxlan: undefined, ...changes };
 }
 
-/** A node on which nothing is wrong, with some changes. */
+/** Returns the facts of a node without faults, with some changes. */
 export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
   const expected = expectation(readConfiguration(undefined, { nodeName: { value: "node", where: "test" } }));
   return {

@@ -41,7 +41,7 @@ const PORTS: Partial<NodeFacts> = {
   links: { value: [...LINKS, link(OTHER, "veth1a2b", { kind: "veth", master: 3 })] },
 };
 
-/** Cases of routes and bridges of others: check, facts, severity of the gravest finding, and what is said. */
+/** Cases of foreign routes and bridges: check, facts, severity of the gravest finding, and message. */
 export const ROUTE_CASES: readonly (readonly [string, Partial<NodeFacts>, Severity, RegExp])[] = [
   [
     "pod-networks",

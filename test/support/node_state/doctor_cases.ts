@@ -4,7 +4,7 @@ import { FakeNodeState } from "../../../cni/node_state/fake_kernel.ts";
 import { EVERYTHING } from "../../../cni/node_state/observed.ts";
 import { RECORDS } from "./records.ts";
 
-/** The facts of a node whose bridge has lost something. */
+/** Returns the facts of a node whose bridge has lost some state. */
 function harmed(harm: (kernel: FakeNodeState) => void): Partial<NodeFacts> {
   return {
     nodeState: {
@@ -17,7 +17,7 @@ function harmed(harm: (kernel: FakeNodeState) => void): Partial<NodeFacts> {
   };
 }
 
-/** Cases of the doctor's tests: the check, what is broken, the severity, and what is said of it. */
+/** Cases of the doctor's tests: the check, the fault, the severity, and the message. */
 export const NODE_STATE_CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
   [
     "node-state",

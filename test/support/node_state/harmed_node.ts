@@ -16,20 +16,20 @@ import type { HarmedFiles } from "./harms.ts";
 import { OTHER_BRIDGE } from "./harms.ts";
 import { fileState, othersState, podState, wayState } from "./snapshot.ts";
 
-/** The slowest repair: milliseconds until all pods worked, and until all was as before. */
+/** The slowest repair: milliseconds until all pods worked, and until all state was as before. */
 export interface Worst {
   readonly flows: number;
   readonly state: number;
   readonly what: string;
 }
 
-/** After a harm all pods work again within this. */
+/** The time after a harm in which all pods must work again. */
 export const REPAIR_MILLISECONDS = 1000;
 const PROBE_MILLISECONDS = 150;
 
 /**
- * A node with three pods, a daemon that installs the plugin, and a tunnel to a second node with a pod, beside a bridge of containers and the
- * link of a VPN, which other programs have made.
+ * A node with three pods, a daemon that installs the plugin, and a tunnel to a second node with a pod, beside a bridge
+ * of containers and the link of a VPN, which belong to other programs.
  */
 export class HarmedNode {
   readonly policyd: PolicydNode;
@@ -37,7 +37,7 @@ export class HarmedNode {
   readonly files: HarmedFiles;
   readonly #second: WiredNode;
   readonly #secondDaemon: PolicydNode;
-  /** Milliseconds until all pods worked again and all was as before, of the slowest repair so far. */
+  /** Milliseconds until all pods worked again and all state was as before, of the slowest repair so far. */
   worst: Worst = { flows: 0, state: 0, what: "" };
   /** Milliseconds until all pods worked again, of each repair. */
   readonly repairs: number[] = [];
@@ -101,7 +101,7 @@ export class HarmedNode {
     ]);
   }
 
-  /** Small files in the place of the executables: that they are installed is what counts here. */
+  /** Writes small files in place of the executables: the tests only check that they are installed. */
   #installSource(): void {
     const { source, binaries, configurations } = this.files;
     for (const directory of [source, binaries, configurations]) mkdirSync(directory, { recursive: true });
@@ -129,13 +129,13 @@ export class HarmedNode {
     await this.#secondDaemon.kill();
   }
 
-  /** The link of one of the pods. */
+  /** Returns the name of the link of one of the pods. */
   portOf(index: number): string {
     const names = this.wired.node.links().flatMap(({ name }) => (name.startsWith("dbv") ? [name] : []));
     return names[index % names.length] ?? "";
   }
 
-  /** The flows that do not get through and back: between pods, to the node, from it, and to what is outside. */
+  /** Returns the flows that are not answered: between pods, to the node, from it, and to targets outside. */
   async lost(): Promise<readonly string[]> {
     const results = await this.#prober.run(this.#flows(), { timeoutMilliseconds: PROBE_MILLISECONDS });
     return results.flatMap(({ reached, flow, why }) =>
@@ -164,14 +164,14 @@ export class HarmedNode {
     ).map(([from, address]): Flow => ({ protocol: "icmp", from, to: { address: parseAddress(address), port: 0 } }));
   }
 
-  /** All that is ours on the node: the pods' side of it, the way to other nodes, and files. */
+  /** Returns all of our state on the node: the pods' side of it, the routes to other nodes, and files. */
   state(): Readonly<Record<string, unknown>> {
     return { ...podState(this.wired.node), ...wayState(this.wired.node), files: fileState(this.files) };
   }
 
   /**
-   * Does something to the node, and demands that all pods work again in under a second, that all of their state is as it was, and that
-   * nothing of others' has changed.
+   * Harms the node, and asserts that all pods work again in under a second, that all of our state is restored, and that
+   * no foreign state has changed.
    *
    * @param harm the time counts from its end
    */

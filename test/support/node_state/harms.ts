@@ -3,21 +3,21 @@ import path from "node:path";
 import { TUNNEL as TUNNEL_PARAMETERS } from "../../../policyd/routes/names.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
-/** Something that another program or an administrator does to what pods need on a node. */
+/** A change by another program or an administrator of state that pods need on a node. */
 export interface Harm {
   readonly name: string;
   /** @param port the link of one pod on the node */
   readonly commit: (node: LabNamespace, port: string, files: HarmedFiles) => void;
-  /** Whether only the daemon that runs can know what was there. */
+  /** Whether only a running daemon can know what was there. */
   readonly needsDaemon?: boolean;
 }
 
-/** Where files of ours are on the node. */
+/** The places of our files on the node. */
 export interface HarmedFiles {
   readonly configurations: string;
   readonly binaries: string;
   readonly source: string;
-  /** The directory with records. */
+  /** The directory of the records. */
   readonly state: string;
   readonly socket: string;
 }
@@ -32,7 +32,9 @@ export const OTHER_BRIDGE = "docker0";
 const SUBNETS = ["10.244.1.0/24", "fd00:244:1::/64"] as const;
 const GATEWAYS = ["10.244.1.1/24", "fd00:244:1::1/64"] as const;
 
-/** A command, whose refusal does not matter: with two harms at once, the first may have taken what the second wants. */
+/**
+ * Runs a command and ignores its failure: with two harms at once, the first may have removed what the second changes.
+ */
 function run(file: string, ...args: readonly string[]) {
   return (node: LabNamespace, port: string): void => {
     try {
@@ -53,13 +55,13 @@ function set(key: string, value: string): Harm {
     try {
       node.writeSysctl(key, value);
     } catch {
-      // The other harm has taken the bridge.
+      // The other harm has removed the bridge.
     }
   };
   return { name: `${key} = ${value}`, commit };
 }
 
-/** Everything that is removed, changed, set down or moved, each by itself. */
+/** Every removal, change or move of state, each by itself. */
 export const HARMS: readonly Harm[] = [
   { name: "the bridge is deleted", commit: ip("link", "delete", BRIDGE) },
   { name: "the bridge is set down", commit: ip("link", "set", BRIDGE, "down") },
@@ -159,12 +161,14 @@ function show(node: LabNamespace, file: string, ...args: readonly string[]): str
   try {
     return node.exec(file, args);
   } catch {
-    // The other harm has taken the link.
+    // The other harm has removed the link.
     return "";
   }
 }
 
-/** The daemon may put something into a directory before it is gone, as under `rm -r`. */
+/**
+ * Removes a file or directory. The daemon may create something in a directory before it is removed, as with `rm -r`.
+ */
 function remove(file: string): void {
   try {
     rmSync(file, { recursive: true, force: true });
@@ -173,7 +177,7 @@ function remove(file: string): void {
   }
 }
 
-/** Nothing where the other harm has taken it. */
+/** Empties a file, unless the other harm has removed it. */
 function empty(file: string): void {
   if (existsSync(file)) writeFileSync(file, "");
 }

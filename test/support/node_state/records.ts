@@ -4,7 +4,7 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import { attachmentRecord } from "../attachment_record.ts";
 
 /**
- * The record of a pod of the node with 10.244.1.0/24 and fd00:244:1::/64.
+ * Returns the record of a pod of the node with 10.244.1.0/24 and fd00:244:1::/64.
  *
  * @param number of its addresses, from 2 to 9
  */
@@ -34,5 +34,5 @@ export function recordOf(
   });
 }
 
-/** Those of two pods. */
+/** The records of two pods. */
 export const RECORDS: readonly AttachmentRecord[] = [recordOf(2), recordOf(3)];

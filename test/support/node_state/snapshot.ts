@@ -29,7 +29,10 @@ const SETTINGS = [
   `net/ipv6/conf/${BRIDGE}/disable_ipv6`,
 ];
 
-/** The node's side of its pods, as the tools of iproute2 tell it: the same before a harm and after its repair. */
+/**
+ * Returns the node's side of its pods, as the tools of iproute2 list it: it is the same before a harm and after the
+ * repair.
+ */
 export function podState(node: LabNamespace): Readonly<Record<string, unknown>> {
   const links = linksOf(node);
   const indexOfBridge = links.find(({ ifname }) => ifname === BRIDGE)?.ifindex;
@@ -65,7 +68,7 @@ export function podState(node: LabNamespace): Readonly<Record<string, unknown>> 
   };
 }
 
-/** The node's way to other nodes: the tunnel with what is in it, our routes and rules. */
+/** Returns the node's connection to other nodes: the tunnel with its entries, our routes and rules. */
 export function wayState(node: LabNamespace): Readonly<Record<string, unknown>> {
   const tunnel = linksOf(node).find(({ ifname }) => ifname === TUNNEL.name);
   return {
@@ -84,7 +87,7 @@ export function wayState(node: LabNamespace): Readonly<Record<string, unknown>> 
   };
 }
 
-/** Our files on the node with a digest of each, by their names; of the socket only that it is there. */
+/** Returns our files on the node with a digest of each, by their names; of the socket only whether it exists. */
 export function fileState({ configurations, binaries, state, socket }: HarmedFiles): readonly string[] {
   const found = [configurations, binaries, `${state}/attachments`].flatMap((directory) =>
     existsSync(directory)
@@ -96,7 +99,7 @@ export function fileState({ configurations, binaries, state, socket }: HarmedFil
   return [...own, ...[socket, `${socket}.lock`].map((file) => `${file} ${existsSync(file)}`)].toSorted();
 }
 
-/** Nothing for a directory, and for a file that goes meanwhile. */
+/** Returns a line for a file; none for a directory and for a file that is removed meanwhile. */
 function digest(file: string): readonly string[] {
   try {
     return [`${file} ${createHash("sha256").update(readFileSync(file)).digest("hex")}`];
@@ -105,7 +108,7 @@ function digest(file: string): readonly string[] {
   }
 }
 
-/** Everything of a node that is not ours: links with their indexes, addresses, routes and settings. */
+/** Returns all state of a node that is not ours: links with their indexes, addresses, routes and settings. */
 export function othersState(node: LabNamespace): Readonly<Record<string, unknown>> {
   const links = linksOf(node).filter(
     ({ ifname }) => ifname !== BRIDGE && ifname !== TUNNEL.name && !ifname.startsWith("dbv"),

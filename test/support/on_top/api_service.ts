@@ -3,12 +3,14 @@ import type { Pair } from "../services/traffic_lab.ts";
 import { FAMILIES, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject } from "./services.ts";
 
-/** Where pods find the API. */
+/** The cluster IPs at which pods reach the API. */
 export const API_IPS = pairOf("10.96.0.1", "fd00:96::1");
-/** Where its server listens. */
+/** The port on which the API's server listens. */
 export const API_PORT = 6443;
 
-/** The Service that a cluster has for its API, with the slices its servers write: by hand, of no pod. */
+/**
+ * Returns the Service that a cluster has for its API, with slices as its servers write them, which belong to no pod.
+ */
 export function apiService(server: Pair): readonly KubernetesObject[] {
   const metadata = { namespace: "default", name: "kubernetes" };
   const slices = FAMILIES.map((family) => ({

@@ -1,13 +1,13 @@
 import { Resolver } from "node:dns/promises";
 import process from "node:process";
 
-/** What {@link ask} of resolver.ts asks for. */
+/** A question that {@link ask} of resolver.ts asks. */
 export interface Question {
   readonly type: "A" | "AAAA" | "SRV" | "PTR";
   readonly name: string;
 }
 
-/** What came back, sorted: addresses, names, or ports and names; or the error's code ("ENOTFOUND", "ETIMEOUT"). */
+/** The sorted answer: addresses, names, or ports and names; or the error's code ("ENOTFOUND", "ETIMEOUT"). */
 export type Answer = readonly string[] | string;
 
 async function answerOf(resolver: Resolver, question: string): Promise<Answer> {
@@ -31,7 +31,10 @@ async function answerOf(resolver: Resolver, question: string): Promise<Answer> {
   }
 }
 
-/** `ask_main.ts <server> <milliseconds> ["<type> <name>"...]` asks each question once and prints the answers as JSON. */
+/**
+ * Runs as `ask_main.ts <server> <milliseconds> ["<type> <name>"...]`, asks each question once and prints the answers as
+ * JSON.
+ */
 const [server = "", timeout = "", ...questions] = process.argv.slice(2);
 const resolver = new Resolver({ timeout: Number(timeout), tries: 1 });
 resolver.setServers([server.includes(":") ? `[${server}]:53` : server]);

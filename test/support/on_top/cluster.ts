@@ -21,12 +21,12 @@ import { FAMILIES, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
 
 const PATIENCE_MILLISECONDS = 20_000;
-/** Where pods keep their own address under masquerade. */
+/** The destinations to which pods keep their own address under masquerade. */
 const CLUSTER_NETWORKS = ["10.244.0.0/16", "fd00:244::/32"];
 
 export type NodeName = "node1" | "node2";
 
-/** A pod of a namespace. Its labels are `app` and its name. */
+/** A pod of a Kubernetes namespace. Its labels are `app` and its name. */
 export interface ClusterPod extends ServiceEndpoint {
   readonly namespace: LabPod;
   readonly nodeName: NodeName;
@@ -38,14 +38,14 @@ export interface Stranger {
   readonly addresses: Pair;
 }
 
-/** How a pod differs from one without labels of its own and without anything published. */
+/** Differences of a pod from one without labels of its own and without published ports. */
 export interface PodOptions {
   readonly labels?: Readonly<Record<string, string>>;
   readonly runtimeConfig?: Configuration;
 }
 
 /**
- * Two nodes with a daemon each, which follow the same objects, a router between them and a stranger behind it. Pods leave
+ * Two nodes with a daemon each, which read the same objects, a router between them and a stranger behind it. Pods leave
  * the cluster with their node's address.
  */
 export class SmallCluster {
@@ -64,13 +64,13 @@ export class SmallCluster {
       node1: new PolicydNode(this.lab, this.nodes.node1),
       node2: new PolicydNode(this.lab, this.nodes.node2),
     };
-    // The kernel tells one sender of one refusal a second; here each probe waits for its own.
+    // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
     for (const { node } of [this.nodes.node1, this.nodes.node2]) {
       for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
     }
   }
 
-  /** Starts one with these namespaces of Kubernetes, each with the label of its name. */
+  /** Starts a cluster with these namespaces of Kubernetes, each with the label of its name. */
   static async start(name: string, namespaces: readonly string[]): Promise<SmallCluster> {
     const cluster = new SmallCluster(name);
     try {
@@ -88,7 +88,7 @@ export class SmallCluster {
     }
   }
 
-  /** Gives both nodes objects, new ones or those that take the place of others. */
+  /** Gives both nodes objects, which are new or replace others. */
   put(...objects: readonly KubernetesObject[]): void {
     for (const object of objects) {
       const file = fileOf(object);
@@ -105,7 +105,7 @@ export class SmallCluster {
     }
   }
 
-  /** Makes a pod: its object, its wires, and its object with the addresses it has got. */
+  /** Makes a pod: its object, its attachment, and then its object with the allocated addresses. */
   pod(kubernetesNamespace: string, name: string, nodeName: NodeName, options: PodOptions = {}): ClusterPod {
     const namespace = this.lab.pod(name);
     const object = (podIPs: readonly object[]): KubernetesObject => ({
@@ -130,12 +130,15 @@ export class SmallCluster {
     return { namespace, name, nodeName, addresses };
   }
 
-  /** All objects it was given. */
+  /** All objects that the cluster was given. */
   get objects(): readonly KubernetesObject[] {
     return [...this.#objects.values()];
   }
 
-  /** Settles when both nodes have in force what they were given. A change of what was there before shows by {@link until}. */
+  /**
+   * Resolves when both nodes have the given objects in force. To wait for the change of an existing object, use {@link
+   * until}.
+   */
   async inForce(): Promise<void> {
     const counts = countKinds([...this.#objects.values()]);
     for (const node of ["node1", "node2"] as const) {
@@ -150,7 +153,7 @@ export class SmallCluster {
     return listing.includes(` : ${formatAddress(address)} . ${port}`);
   }
 
-  /** Has the router send what is for addresses to a node. */
+  /** Makes the router send packets for these addresses to a node. */
   route(addresses: Pair, to: WiredNode): void {
     for (const family of FAMILIES) {
       const gateway = to.addresses[family === 4 ? 0 : 1];
@@ -188,7 +191,7 @@ export class SmallCluster {
   }
 }
 
-/** Waits until something is so. @throws Error when it is not for a long time */
+/** Waits until `holds` is true. @throws Error when it is still false after a long time */
 export async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (!(await holds())) {
@@ -197,7 +200,7 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
   }
 }
 
-/** A pair of a node's addresses or of its gateways. */
+/** Returns a pair of a node's addresses or of its gateways. */
 export function pairFrom([v4, v6]: WiredNode["addresses"]): Pair {
   return { 4: v4, 6: v6 };
 }

@@ -11,8 +11,8 @@ import { Program } from "./program.ts";
 const VERSION = "1.12.1";
 
 /**
- * The program of CoreDNS: DRAWBRIDGE_COREDNS, else the one in the user's cache; without it the test is skipped, in continuous
- * integration, too: it is a program of others, which takes ten minutes to build.
+ * Returns the path of CoreDNS: DRAWBRIDGE_COREDNS, else the program in the user's cache. Without it the test is
+ * skipped, in continuous integration as well, since this foreign program takes ten minutes to build.
  */
 export function requireCoreDns(context: Mocha.Context): string {
   const file = process.env["DRAWBRIDGE_COREDNS"] || path.join(CACHE, `coredns-${VERSION}`, "coredns");
@@ -21,7 +21,7 @@ export function requireCoreDns(context: Mocha.Context): string {
   return skip(context, `no CoreDNS: ${command}`);
 }
 
-/** Starts CoreDNS in a namespace, which follows the objects of an API server; it answers when this settles. */
+/** Starts CoreDNS in a namespace, which reads the objects of an API server; resolves when it answers. */
 export async function startCoreDns(lab: Lab, namespace: LabNamespace, file: string, api: string): Promise<Program> {
   const configuration = `${lab.scratch}/Corefile`;
   writeFileSync(

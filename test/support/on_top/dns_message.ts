@@ -6,10 +6,12 @@ const RECURSION_DESIRED = 0x0100;
 const TRUNCATED = 0x0200;
 const CLASS_IN = 1;
 const OPT = 41;
-/** A name that goes on elsewhere: two bits, and two bytes in all. */
+/** The two bits that mark a name that continues elsewhere, which takes two bytes in all. */
 const POINTER = 0xc0;
 
-/** A query for one name (RFC 1035 §4), with an EDNS record where larger datagrams can be taken (RFC 6891). */
+/**
+ * Encodes a query for one name (RFC 1035 §4), with an EDNS record where the client accepts larger datagrams (RFC 6891).
+ */
 export function encodeQuery(id: number, name: string, type: number, largestDatagram = 0): Uint8Array {
   const labels = name.split(".").flatMap((label) => [label.length, ...Buffer.from(label, "latin1")]);
   const extra = largestDatagram === 0 ? [] : [0, ...word(OPT), ...word(largestDatagram), 0, 0, 0, 0, 0, 0];
@@ -28,7 +30,7 @@ export function encodeQuery(id: number, name: string, type: number, largestDatag
   ]);
 }
 
-/** What the tests want to know of an answer. */
+/** The parts of an answer that the tests read. */
 export interface DnsAnswer {
   readonly id: number;
   readonly isTruncated: boolean;
@@ -39,7 +41,7 @@ export interface DnsAnswer {
   readonly text: string | undefined;
 }
 
-/** @throws RangeError when it is cut short */
+/** Decodes an answer. @throws RangeError when it is cut short */
 export function decodeAnswer(bytes: Uint8Array): DnsAnswer {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const flags = view.getUint16(2);

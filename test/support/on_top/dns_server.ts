@@ -5,23 +5,23 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { Program } from "./program.ts";
 import type { Zone } from "./services.ts";
 
-/** The text record by which a DNS server says which one it is. */
+/** The text record in which a DNS server gives its name. */
 export const WHOAMI = "whoami.cluster.local";
 
-/** Other DNS servers, by the domain they know. */
+/** Other DNS servers, by the domain for which they answer. */
 export type Forwarders = Readonly<Record<string, string>>;
 
 /**
- * Debian's dnsmasq in the place of a cluster's DNS server: in a namespace, on port 53 of all its addresses, by UDP and TCP.
+ * Debian's dnsmasq in place of a cluster's DNS server: in a namespace, on port 53 of all its addresses, by UDP and TCP.
  *
- * It tells of every query, keeps no answers, and knows nothing of the machine's own names and servers.
+ * It logs every query, caches no answers, and does not use the machine's own names and servers.
  */
 export class DnsServer {
   readonly namespace: LabNamespace;
   readonly #lab: Lab;
   readonly #args: readonly string[];
   #program: Program | undefined;
-  /** Of those that ended. */
+  /** The logs of the programs that have ended. */
   #oldLogs = "";
 
   constructor(lab: Lab, namespace: LabNamespace, { hosts, services }: Zone, forwarders: Forwarders = {}) {
@@ -48,7 +48,7 @@ export class DnsServer {
     ];
   }
 
-  /** Starts it; it answers when this settles. */
+  /** Starts the server; resolves when it answers. */
   async start(): Promise<void> {
     this.#program = new Program(this.#lab, this.namespace, "dnsmasq", this.#args);
     await this.#program.written(/started, version/);
@@ -60,7 +60,7 @@ export class DnsServer {
     this.#program = undefined;
   }
 
-  /** From which addresses a name was asked for, each once. */
+  /** Returns the addresses from which a name was asked for, each once. */
   sourcesOf(name: string): readonly string[] {
     const sources = `${this.#oldLogs}${this.#program?.log ?? ""}`.split("\n").map((line) => {
       const { asked, source } = / query\[[A-Z]+\] (?<asked>\S+) from (?<source>\S+)/.exec(line)?.groups ?? {};

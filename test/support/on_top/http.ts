@@ -8,21 +8,21 @@ import { familyOf } from "../../../kernel/ip/address.ts";
 
 const PATIENCE_MILLISECONDS = 10_000;
 
-/** What a request came to: a page, or why there is none. */
+/** The outcome of a request: a page, or the reason why there is none. */
 export interface Page {
   /** 0 where no answer came. */
   readonly status: number;
   readonly text: string;
 }
 
-/** How a request differs from one for `/`. */
+/** Differences of a request from one for `/`. */
 export interface PageOptions {
   readonly path?: string;
-  /** How long the whole may take, in milliseconds. */
+  /** The longest time for the whole request, in milliseconds. */
   readonly patience?: number;
 }
 
-/** Asks an address for a page by HTTP, on a connection of its own. */
+/** Requests a page from an address by HTTP, on a connection of its own. */
 export async function getPage(
   poller: Poller,
   from: LabNamespace,

@@ -6,10 +6,13 @@ import { Program } from "./program.ts";
 /** The port it listens on, in both families. */
 export const NGINX_PORT = 8080;
 
-/** An application: says whom it was asked for, and who asked. */
+/** An application whose answer names the host that was requested and the client. */
 export const APPLICATION = 'location / { return 200 "for $http_x_forwarded_for by $remote_addr\\n"; }';
 
-/** An ingress: finds a Service by DNS servers, each time anew, and hands on what it is asked and by whom. */
+/**
+ * Returns the configuration of an ingress, which finds a Service by DNS servers, again for each request, and forwards
+ * the request with the client's address.
+ */
 export function ingress(service: string, dnsServers: readonly string[]): string {
   return `
     resolver ${dnsServers.join(" ")} valid=1s;
@@ -20,7 +23,7 @@ export function ingress(service: string, dnsServers: readonly string[]): string 
     }`;
 }
 
-/** Starts Debian's nginx in a namespace; it answers when this settles. */
+/** Starts Debian's nginx in a namespace; resolves when it answers. */
 export async function startNginx(lab: Lab, namespace: LabNamespace, locations: string): Promise<Program> {
   const directory = `${lab.scratch}/nginx-${namespace.name}`;
   mkdirSync(directory);
@@ -44,7 +47,7 @@ http {
   );
   const args = ["-p", directory, "-e", "stderr", "-c", `${directory}/nginx.conf`];
   const program = new Program(lab, namespace, "nginx", args);
-  // What comes next opens the ports first (ngx_init_cycle).
+  // nginx opens the ports before it writes this (ngx_init_cycle).
   await program.written(/using the "\w+" event method/);
   return program;
 }

@@ -11,7 +11,7 @@ const PATIENCE_MILLISECONDS = 20_000;
 
 let started = 0;
 
-/** A server of the machine that runs in a namespace until it is stopped, or the lab ends. */
+/** A server program of the machine that runs in a namespace until it is stopped, or the lab ends. */
 export class Program {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
@@ -22,7 +22,7 @@ export class Program {
   constructor(lab: Lab, namespace: LabNamespace, file: string, args: readonly string[]) {
     this.#name = `${file} in ${namespace.name}`;
     this.#logFile = `${lab.scratch}/${path.basename(file)}-${++started}.log`;
-    // Into a file: a pipe that this process is too busy to read would bring the server to a stop.
+    // The log goes into a file: a pipe that this process is too busy to read would block the server.
     const log = openSync(this.#logFile, "a");
     const child = namespace.inside(() => spawn(file, args, { cwd: "/", stdio: ["ignore", log, log] }));
     closeSync(log);
@@ -31,12 +31,15 @@ export class Program {
     lab.atEnd(() => void child.kill("SIGKILL"));
   }
 
-  /** What it has written so far. */
+  /** Returns everything that the program has written so far. */
   get log(): string {
     return readFileSync(this.#logFile, "utf8");
   }
 
-  /** Waits until it has written something. @throws Error when it ends first, or does not for a long time */
+  /**
+   * Waits until the program has written something. @throws Error when it ends first, or has not written it after a long
+   * time
+   */
   async written(pattern: RegExp): Promise<void> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
     while (!pattern.test(this.log)) {
@@ -47,7 +50,7 @@ export class Program {
     }
   }
 
-  /** Ends it as a kubelet does, and waits. */
+  /** Ends the program as a kubelet does, and waits for its end. */
   async stop(): Promise<void> {
     this.#child.kill("SIGTERM");
     await this.#ended;

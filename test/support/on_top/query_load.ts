@@ -8,12 +8,12 @@ import { decodeAnswer, encodeQuery, RecordType } from "./dns_message.ts";
 import { WHOAMI } from "./dns_server.ts";
 
 const INTERVAL_MILLISECONDS = 5;
-/** Much longer than any answer on one machine takes. */
+/** A time much longer than any answer on one machine takes. */
 const PATIENCE_MILLISECONDS = 10_000;
 const DNS_PORT = 53;
 
 interface Query {
-  /** Whether it was from a port of its own, or from the one that asks all the time. */
+  /** Whether the query came from a new port, or from the port that is kept for all queries. */
   readonly port: "new" | "kept";
   readonly server: Address;
   readonly sentAt: number;
@@ -21,8 +21,8 @@ interface Query {
 }
 
 /**
- * Queries at a steady pace from a namespace to DNS servers' addresses: of each address in turn one from a new port and one
- * from the port of the first. None is sent again.
+ * Sends queries at a steady pace from a namespace to DNS servers' addresses, without retries: to each address in turn
+ * one from a new port and one from a port that it keeps.
  */
 export class QueryLoad implements Disposable {
   readonly #poller: Poller;
@@ -30,7 +30,7 @@ export class QueryLoad implements Disposable {
   readonly #servers: readonly Address[];
   readonly #kept: readonly ProbeSocket[];
   readonly #queries: Query[] = [];
-  /** The last query of each number that a message has room for. */
+  /** The last query of each number that a message can hold. */
   readonly #numbered = new Map<number, Query>();
   #next = performance.now();
 
@@ -46,10 +46,10 @@ export class QueryLoad implements Disposable {
   }
 
   /**
-   * Sends on until something is so.
+   * Sends queries until `isDone` is true.
    *
-   * @param interval how often that is looked at, in milliseconds; 0 is all the time
-   * @throws Error when it is not so for a long time
+   * @param interval how often it is checked, in milliseconds; 0 is all the time
+   * @throws Error when it is still false after a long time
    */
   async runUntil(isDone: () => boolean, what: string, interval = 0): Promise<void> {
     const deadline = performance.now() + 2 * PATIENCE_MILLISECONDS;
@@ -57,31 +57,31 @@ export class QueryLoad implements Disposable {
     await this.#poller.runUntil(() => {
       this.#send();
       const now = performance.now();
-      if (now > deadline) throw new Error(`not so under load: ${what}`);
+      if (now > deadline) throw new Error(`still false under load: ${what}`);
       if (now < nextLook) return false;
       nextLook = now + interval;
       return isDone();
     });
   }
 
-  /** Sends so many queries. */
+  /** Sends this number of queries. */
   async run(count: number): Promise<void> {
     const end = this.#queries.length + count;
     await this.runUntil(() => this.#queries.length >= end, `${count} queries`);
   }
 
-  /** Sends none, and waits for the answers to the queries from a moment on, or for as long as they may take. */
+  /** Sends no queries, and waits for the answers to the queries since a mark, for as long as they may take. */
   async settle(mark: number): Promise<void> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
     await this.#poller.runUntil(() => this.lost(mark).length === 0 || performance.now() > deadline);
   }
 
-  /** A moment to judge from: queries before it do not count. */
+  /** Returns a mark; the queries before it do not count. */
   mark(): number {
     return this.#queries.length;
   }
 
-  /** By whom queries from this moment on were answered, for each address by itself. */
+  /** Returns the servers that answered the queries since this mark, for each address by itself. */
   answeredBy(port: "new" | "kept", mark: number): readonly ReadonlySet<string>[] {
     const queries = this.#queries.slice(mark).filter((query) => query.port === port);
     return this.#servers.map(
@@ -89,7 +89,7 @@ export class QueryLoad implements Disposable {
     );
   }
 
-  /** By whom the last query to each address that was answered was answered; "" where none was. */
+  /** Returns for each address the server that answered the last answered query; "" where none was answered. */
   lastAnsweredBy(port: "new" | "kept"): readonly string[] {
     return this.#servers.map(
       (server) =>
@@ -99,7 +99,7 @@ export class QueryLoad implements Disposable {
     );
   }
 
-  /** The queries from this moment on that were not answered. */
+  /** Returns the queries since this mark that were not answered. */
   lost(mark: number): readonly string[] {
     return this.#queries
       .slice(mark)
@@ -114,7 +114,7 @@ export class QueryLoad implements Disposable {
   #send(): void {
     const now = performance.now();
     if (now < this.#next) return;
-    // A busy machine that was late sends no burst.
+    // A busy machine that was late does not send a burst.
     this.#next = now + INTERVAL_MILLISECONDS;
     for (const [i, server] of this.#servers.entries()) {
       const kept = this.#kept[i];
@@ -157,10 +157,10 @@ export class QueryLoad implements Disposable {
 }
 
 /**
- * Asks for both families' addresses of a name from one port, back to back, as a C library does: so often, each time from a
- * new port, and each query once.
+ * Asks for both families' addresses of a name from one port, back to back, as a C library does: `count` times, each
+ * time from a new port, and each query once.
  *
- * @returns what was not answered, or wrongly
+ * @returns the queries that were not answered, or wrongly
  */
 export async function askPairs(
   poller: Poller,
@@ -191,7 +191,7 @@ export async function askPairs(
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
     let next = 0;
     await poller.runUntil(() => {
-      // A few at a time: the server's buffer is not what is looked at.
+      // Only a few at a time, since this does not test the server's buffer.
       for (const end = Math.min(next + 8, count); next < end; next++) {
         const socket = sockets[next];
         socket?.connect({ address: server, port: DNS_PORT });

@@ -10,23 +10,27 @@ import type { Answer, Question } from "./ask_main.ts";
 const answers = v.array(v.union([v.string(), v.array(v.string())]));
 
 const ASK = fileURLToPath(new URL("ask_main.ts", import.meta.url));
-/** Gives a program another /etc/resolv.conf, in a mount namespace of its own. */
+/** Runs a program with another /etc/resolv.conf, in a mount namespace of its own. */
 const WITH_RESOLV_CONF = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"';
 const PATIENCE_MILLISECONDS = 60_000;
 
-/** How a kubelet writes resolv.conf: the cluster's DNS server, where to look for short names, from how many dots on first as it is. */
+/**
+ * The content of resolv.conf as a kubelet writes it: the cluster's DNS server, the search domains for short names, and
+ * the number of dots from which on a name is first asked as it is.
+ */
 export interface ResolverOptions {
   readonly server: string;
   /** The namespace of the pod. */
   readonly namespace: string;
-  /** Beyond those of a kubelet ("use-vc"). */
+  /** Options in addition to those of a kubelet ("use-vc"). */
   readonly options?: string;
 }
 
 /**
- * The addresses that the C library's own resolver finds for a name, asking for both families at once from one port.
+ * Returns the addresses that the C library's own resolver finds for a name, asking for both families at once from one
+ * port.
  *
- * It asks once and waits long: a query that is lost is a name that is not found.
+ * It asks once and waits long, so a lost query means that the name is not found.
  *
  * @returns each address once, sorted; none when the name is not found
  */
@@ -39,12 +43,14 @@ export function lookUp(lab: Lab, from: LabNamespace, name: string, options: Reso
   const { status, stdout, stderr, error } = from.inside(() =>
     spawnSync("unshare", args, { encoding: "utf8", timeout: PATIENCE_MILLISECONDS }),
   );
-  // getent(1): 2 is a name that is not found.
+  // The status 2 of getent(1) means that the name was not found.
   if (status !== 0 && status !== 2) throw new Error(`${from.name}: getent ${name}: ${error?.message ?? stderr}`);
   return [...new Set(stdout.split("\n").flatMap((line) => /^\S+/.exec(line)?.[0] ?? []))].toSorted();
 }
 
-/** Asks a DNS server as Node's resolver does, which goes on by TCP where an answer is cut short; each question once. */
+/**
+ * Asks a DNS server each question once, as Node's resolver does, which continues by TCP where an answer is truncated.
+ */
 export function ask(
   from: LabNamespace,
   server: string,

@@ -3,7 +3,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { Pair } from "../services/traffic_lab.ts";
 import { FAMILIES } from "../services/traffic_lab.ts";
 
-/** An object as a cluster has it. */
+/** An object as a cluster stores it. */
 export interface KubernetesObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -20,11 +20,11 @@ export interface ServicePort {
   readonly nodePort?: number;
 }
 
-/** A Service with its endpoints: what the daemon's objects and the DNS server's names are made of. */
+/** A Service with its endpoints, from which the daemon's objects and the DNS server's names are made. */
 export interface ClusterService {
   readonly namespace: string;
   readonly name: string;
-  /** None for a headless one. */
+  /** Undefined for a headless Service. */
   readonly clusterIps: Pair | undefined;
   readonly ports: readonly ServicePort[];
   readonly endpoints: readonly ServiceEndpoint[];
@@ -41,7 +41,7 @@ export interface ServiceEndpoint {
   readonly addresses: Pair;
 }
 
-/** The Service and a slice of each family, as a control plane has them. */
+/** Returns the Service and a slice of each family, as a control plane writes them. */
 export function objectsOf(service: ClusterService): readonly KubernetesObject[] {
   const { namespace, name, clusterIps, ports, endpoints } = service;
   const clusterIpTexts =
@@ -71,16 +71,19 @@ export function objectsOf(service: ClusterService): readonly KubernetesObject[] 
   return [{ apiVersion: "v1", kind: "Service", metadata: { namespace, name }, spec, ...status }, ...slices];
 }
 
-/** A DNS server's content. */
+/** The content of a DNS server. */
 export interface Zone {
-  /** Names and their addresses, both ways. */
+  /** Names and their addresses, in both directions. */
   readonly hosts: readonly (readonly [Address, string])[];
   readonly services: readonly { readonly name: string; readonly target: string; readonly port: number }[];
 }
 
 const DOMAIN = "svc.cluster.local";
 
-/** What a cluster's DNS server answers for Services: addresses, and SRV of named ports (DNS-01, DNS-02, DNS-03, DNS-05). */
+/**
+ * Returns the answers of a cluster's DNS server for Services: addresses, and SRV of named ports (DNS-01, DNS-02,
+ * DNS-03, DNS-05).
+ */
 export function zoneOf(services: readonly ClusterService[]): Zone {
   const zones = services.map(({ namespace, name, clusterIps, ports, endpoints }) => {
     const own = `${name}.${namespace}.${DOMAIN}`;
@@ -91,7 +94,7 @@ export function zoneOf(services: readonly ClusterService[]): Zone {
     return {
       hosts: targets.flatMap((target) =>
         FAMILIES.flatMap((family) =>
-          // A headless Service's address belongs to the pod's own name first: that is what it resolves back to.
+          // A headless Service's address has the pod's own name first, which is the answer to a reverse query.
           [...new Set([target.name, own])].map((host) => [target.addresses[family], host] as const),
         ),
       ),

@@ -21,7 +21,7 @@ const labels = (values: Readonly<Record<string, readonly (string | undefined)[]>
 
 const rarely = mostly(false, 9, true);
 
-/** A name has mostly the same number, but not in all pods. */
+/** A named port, whose number is mostly the same, but not in all pods. */
 const namedPort = fc
   .record({
     name: fc.constantFrom(...NAMES),
@@ -58,7 +58,7 @@ const pod = fc.record({
 
 type RandomPod = typeof pod extends fc.Arbitrary<infer T> ? T : never;
 
-/** Addresses 10.244.N.5: half of them lie in the prefixes that policies name. */
+/** Returns a pod with an address 10.244.N.5; half of these addresses lie in the prefixes that policies name. */
 function rawPod(one: RandomPod, number: number): RawPod {
   const { namespace, nodeName, isHostNetwork, containers, initContainers, families, phase, isTerminating } = one;
   const name = `p${number}`;
@@ -105,7 +105,7 @@ const nodes = fc.tuple(...NODES.map(() => labels({ zone: ["a", "b", undefined] }
   })),
 );
 
-/** One namespace is sometimes not among the objects. */
+/** Namespaces, one of which is sometimes not among the objects. */
 const namespaces = fc
   .tuple(
     labels({ team: ["a", "b"] }),
@@ -119,7 +119,7 @@ const namespaces = fc
       .slice(0, isKnown ? 3 : 2),
   );
 
-/** A finished pod that had the address of the first. */
+/** Returns a finished pod that had the address of the first. */
 function finishedTwin(first: RawPod | undefined): readonly RawPod[] {
   if (first === undefined) return [];
   return [
@@ -171,7 +171,7 @@ function endText(one: RandomEnd, pods: readonly RawPod[], isIpv6: boolean): stri
   return `pod ${metadata.namespace}/${metadata.name}`;
 }
 
-/** Random clusters with everything that decides about policies, and flows that are likely to meet it. */
+/** Random clusters with everything that affects verdicts of policies, and flows that are likely to be affected. */
 export const policyCases: fc.Arbitrary<PolicyCase> = fc
   .record({
     namespaces,

@@ -43,7 +43,7 @@ interface Rule {
   readonly protocols: readonly RawClusterPort[] | undefined;
 }
 
-/** Names stand beside pods alone, as the CRD has it. */
+/** Named ports stand only beside pods, as the CRD demands. */
 const rule = (isEgress: boolean): fc.Arbitrary<Rule> =>
   fc.oneof(
     {
@@ -76,7 +76,7 @@ function rawRule({ action: one, peers, protocols: ports }: Rule, key: "from" | "
   return { action: one, [key]: peers, ...(ports === undefined ? {} : { protocols: ports }) };
 }
 
-/** Few priorities, so that some are equal. */
+/** Cluster policies, with few priorities, so that some are equal. */
 export const arbitraryClusterPolicy: fc.Arbitrary<Pick<RawClusterPolicy, "spec">> = fc
   .record({
     tier: fc.constantFrom("Admin", "Baseline"),

@@ -65,7 +65,7 @@ const lists = fc.record({
   isRenamed: fc.boolean(),
 });
 
-/** Typed objects of client-node have `_from`; a rule without anything in it is everyone's. */
+/** An ingress rule. Typed objects of client-node have `_from`; a rule without fields allows everyone. */
 const ingressRule = lists.map(({ peers, ports, isRenamed }): RawRule =>
   isRenamed ? { _from: peers, ports } : { from: peers, ports },
 );
@@ -84,7 +84,7 @@ const spec: fc.Arbitrary<RawNetworkPolicy["spec"]> = fc.record({
   egress: rules(egressRule),
 });
 
-/** Mostly none; what is not "true" leaves the policy in force. */
+/** Annotations, mostly none; a value that is not "true" leaves the policy in force. */
 const annotations = mostly<RawLabels | undefined>(undefined, 7, { [SHADOW]: "true" }, { [SHADOW]: "yes" });
 
 /** Two to six policies with names of their own. */

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import type { RawSelector } from "./raw_cluster.ts";
 
-/** Few of each, so that what belongs together meets often, and so does what must not. */
+/** Names. There are few of each kind, so that random objects often share one, whether they should or not. */
 export const NAMESPACES = ["n1", "n2", "n3"] as const;
 export const NODES = ["node1", "node2"] as const;
 export const APPS = ["web", "db"] as const;
@@ -9,7 +9,9 @@ export const TIERS = ["front", "back"] as const;
 export const NAMES = ["http", "dns", "metrics"] as const;
 export const NUMBERS = [80, 8080, 53] as const;
 
-/** One of `special` now and then, `usual` otherwise; integers of fast-check would favour the ends of a range. */
+/**
+ * Generates one of `special` now and then, `usual` otherwise; integers of fast-check would favour the ends of a range.
+ */
 export function mostly<T>(usual: T, times: number, ...special: readonly T[]): fc.Arbitrary<T> {
   return fc.constantFrom(...Array.from({ length: times }, () => usual), ...special);
 }
@@ -46,7 +48,7 @@ const selector = (words: Readonly<Record<string, readonly string[]>>): fc.Arbitr
   ) as fc.Arbitrary<RawSelector>;
 };
 
-/** Whom a policy is for: mostly all pods, so that few are without a policy. */
+/** The selector of a policy's subject: mostly all pods, so that few are without a policy. */
 export const subjectSelector: fc.Arbitrary<RawSelector> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({}) },
   { weight: 1, arbitrary: selector({ app: APPS, tier: TIERS }) },

@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { Element, Table } from "../../../kernel/nftables/object.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import type {
   ClusterNetworkPolicy,
   Labels,

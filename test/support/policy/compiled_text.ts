@@ -1,6 +1,6 @@
-import { elementCode } from "../../../kernel/nftables/element.ts";
-import { formatElement } from "../../../kernel/nftables/element_text.ts";
-import { formatRule } from "../../../kernel/nftables/rule_text.ts";
+import { elementCode } from "../../../kernel/nftables/encode/element.ts";
+import { formatElement } from "../../../kernel/nftables/text/element_text.ts";
+import { formatRule } from "../../../kernel/nftables/text/rule_text.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
 import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
 import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { addressFromValue } from "../../../kernel/ip/address.ts";
 import { rangeOf, unitedRanges } from "../../../kernel/ip/ranges.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { Element, Table } from "../../../kernel/nftables/object.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import { judgeNodes } from "../../../policyd/cluster/judged_nodes.ts";
 import type { Service } from "../../../policyd/cluster/model.ts";
 import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";

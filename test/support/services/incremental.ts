@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import type { FaultRates } from "../dataplane/faulty_nftables.ts";

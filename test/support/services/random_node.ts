@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";

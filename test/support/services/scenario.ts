@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { Element } from "../../../kernel/nftables/object.ts";
-import { formatTable } from "../../../kernel/nftables/text.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
+import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";

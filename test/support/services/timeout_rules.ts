@@ -1,4 +1,4 @@
-import type { Chain } from "../../../kernel/nftables/object.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_classes.ts";
 

@@ -23,7 +23,7 @@ describe("cni/status/attach_outcome", () => {
     return existsSync(`${runDir}/failures/attach/pods.json`);
   }
 
-  it("STATUS-05: notes the cause by the error's code, whatever its words are, and forgets all with the first success", () => {
+  it("STATUS-05: the cause of a failure is noted by the error's code, whatever its text is, and the first success removes all notes", () => {
     const cases: readonly (readonly [Error, "attach" | "full", string])[] = [
       [new DrawbridgeError("ERR_RANGE_EXHAUSTED", "x"), "full", "addresses"],
       [new NetlinkError("create veth", Errno.EXFULL), "full", "ports"],
@@ -49,7 +49,7 @@ describe("cni/status/attach_outcome", () => {
     for (const kind of ["attach", "full"]) assert.ok(!existsSync(`${runDir}/failures/${kind}/pods.json`), kind);
   });
 
-  it("notes failures of the node and none of a pod, a full range or a full bridge (STATUS-01, STATUS-02)", () => {
+  it("failures of the node are noted, and those of a pod, a full range or a full bridge are not (STATUS-01, STATUS-02)", () => {
     const failures: readonly (readonly [Error, boolean])[] = [
       [new NetlinkError("create veth", Errno.ENOMEM), true],
       [new NetlinkError("create veth", Errno.EXFULL), false],
@@ -64,7 +64,10 @@ describe("cni/status/attach_outcome", () => {
       [new DrawbridgeError("ERR_DUPLICATE", "x"), false],
       [new DrawbridgeError("ERR_NAMESPACE", "x"), false],
     ];
-    assert.ok(!isNoted(new DrawbridgeError("ERR_STORE", "x"), true), "of an IPAM plugin of others");
+    assert.ok(
+      !isNoted(new DrawbridgeError("ERR_STORE", "x"), true),
+      "a failure of an IPAM plugin of others is not noted",
+    );
     for (const [error, expected] of failures)
       assert.equal(isNoted(error), expected, `${error.message} ${String(error)}`);
   });

@@ -8,7 +8,7 @@ const MTU = 1500;
 const LARGEST_FRAME = MTU + 22;
 
 describe("cni/bandwidth", () => {
-  it("reads both directions in any case, as containerd and CRI-O write them", () => {
+  it("limits of both directions are read with keys in any case, as containerd and CRI-O write them", () => {
     const of = (bandwidth: Readonly<Record<string, number>>): unknown =>
       configurationOf(networkInput({ runtimeConfig: { bandwidth } })).limits;
     const ingress = { rate: 20_000_000, burst: KUBELET_BURST };
@@ -24,7 +24,7 @@ describe("cni/bandwidth", () => {
     });
   });
 
-  it("takes zeros and an absent capability for no limit", () => {
+  it("zeros and an absent capability mean no limit", () => {
     assert.equal(limitsOf(undefined), undefined);
     assert.equal(limitsOf({}), undefined);
     assert.equal(limitsOf({ bandwidth: {} }), undefined);
@@ -32,14 +32,14 @@ describe("cni/bandwidth", () => {
     assert.equal(limitsOf({ bandwidth: zeros }), undefined);
   });
 
-  it("cuts a burst to 100 ms of the rate and keeps a shorter one", () => {
+  it("a burst is cut to 100 ms of the rate, and a shorter one is kept", () => {
     const bucket = (rate: number, burst: number): unknown => tokenBucket({ rate, burst }, MTU);
     assert.deepEqual(bucket(20e6, KUBELET_BURST), { rate: 2_500_000, burst: 250_000, limit: 125_000 });
     assert.deepEqual(bucket(200e6, 2 ** 63), { rate: 25_000_000, burst: 2_500_000, limit: 1_250_000 });
     assert.deepEqual(bucket(20e6, 160_000), { rate: 2_500_000, burst: 20_000, limit: 125_000 });
   });
 
-  it("never lets a burst fall below a frame, nor a queue below what arrives at once", () => {
+  it("a burst is at least a frame, and a queue holds at least what arrives at once", () => {
     assert.deepEqual(tokenBucket({ rate: 64_000, burst: 1 }, MTU), { rate: 8000, burst: LARGEST_FRAME, limit: 6088 });
     assert.deepEqual(tokenBucket({ rate: 64_000, burst: 1 }, 9000), { rate: 8000, burst: 9022, limit: 36_088 });
     // 62,500 bytes are less than a packet of segments may have, so one of that size has to fit the queue.
@@ -47,7 +47,7 @@ describe("cni/bandwidth", () => {
     assert.deepEqual(tokenBucket({ rate: 10e6, burst: 1e9 }, MTU), { rate: 1_250_000, burst: 125_000, limit: 65_558 });
   });
 
-  it("for every limit: no more than the rate, a burst of a frame or up to 100 ms, numbers the kernel takes", () => {
+  it("every limit gives at most its rate, a burst between a frame and 100 ms, and numbers that the kernel takes", () => {
     const anyLimit = fc.record({
       rate: fc.oneof(
         fc.integer({ min: 1000, max: 1e9 }),

@@ -8,7 +8,7 @@ import { portMappingsOf } from "../../../cni/port_mappings.ts";
 import type { PortMapping } from "../../../ipam/attachment.ts";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Element } from "../../../kernel/nftables/object.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../support/cni.ts";
 
 const hostIps = ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) =>
@@ -17,7 +17,7 @@ const hostIps = ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:d
 
 const families = fc.constantFrom<readonly Family[]>([4], [6], [4, 6], [6, 4]);
 
-/** Few ports, protocols and addresses, so that they meet. */
+/** Generates mappings from few ports, protocols and addresses, so that they overlap often. */
 const mapping = fc
   .record({
     hostPort: fc.integer({ min: 80, max: 82 }),
@@ -40,7 +40,7 @@ const wanted = families.chain((own) =>
     .map((mappings) => ({ mappings, families: own })),
 );
 
-/** Whether two claims cannot both hold. */
+/** Returns whether two claims exclude each other. */
 function claimsOverlap(a: Claim, b: Claim): boolean {
   return (
     a.family === b.family &&
@@ -50,7 +50,7 @@ function claimsOverlap(a: Claim, b: Claim): boolean {
   );
 }
 
-/** The first two mappings that cannot both be, each compared with all before it. */
+/** Finds the first mapping that overlaps an earlier one, by comparing each with all before it. */
 function overlapIn(mappings: readonly PortMapping[], own: readonly Family[]): string | undefined {
   const doOverlap = (a: PortMapping, b: PortMapping): boolean =>
     claimsOf(a, own).some((one) => claimsOf(b, own).some((other) => claimsOverlap(one, other)));
@@ -75,7 +75,7 @@ function refusedOverlap(mappings: readonly PortMapping[], own: readonly Family[]
   }
 }
 
-/** The first claim that somebody's element stands against, each compared with all of them. */
+/** Finds the first claim that an element already holds, by comparing each claim with all elements. */
 function conflictAmong(
   claims: readonly Claim[],
   present: ReadonlyMap<string, readonly Element[]>,
@@ -101,7 +101,7 @@ function podAddresses(own: readonly Family[], index: number): readonly Address[]
 }
 
 describe("cni/claim_index", () => {
-  it("R6: of one pod's mappings the very ones are refused that overlap when each is compared with each", () => {
+  it("R6: the same overlapping mappings of one pod are refused as when each is compared with each", () => {
     fc.assert(
       fc.property(wanted, ({ mappings, families: own }) => {
         assert.equal(refusedOverlap(mappings, own)?.replaceAll("runtimeConfig.", ""), overlapIn(mappings, own));
@@ -110,7 +110,7 @@ describe("cni/claim_index", () => {
     );
   });
 
-  it("R6: of others' ports the very one is named that overlaps when each is compared with each", () => {
+  it("R6: the same holder of a port is named as when each claim is compared with each element", () => {
     fc.assert(
       fc.property(fc.array(wanted, { maxLength: 5 }), wanted, (others, { mappings, families: own }) => {
         const present = new Map<string, Element[]>();
@@ -130,7 +130,7 @@ describe("cni/claim_index", () => {
     );
   });
 
-  it("R6: a pod has 1,024 mappings at most, and what is beyond is refused before anything is compared", () => {
+  it("R6: more than 1,024 mappings of a pod are refused before any are compared", () => {
     const ports = (count: number): Record<string, unknown> =>
       networkInput({
         runtimeConfig: {

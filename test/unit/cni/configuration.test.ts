@@ -38,7 +38,7 @@ describe("cni/configuration accepts", () => {
     ]);
   });
 
-  it("every field of the described conf, addIf and ipMasq false among them (POD-13, POD-18)", () => {
+  it("every field of the documented configuration, also addIf and ipMasq false (POD-13, POD-18)", () => {
     const configuration = configurationOf({
       cniVersion: "0.3.1",
       name: "kubenet",
@@ -56,7 +56,7 @@ describe("cni/configuration accepts", () => {
     assert.deepEqual(configuration.ipam.ranges.map(formatRangeSet), ["10.244.1.1-10.244.1.254"]);
   });
 
-  it("features of the reference plugins that are switched off, and keys it does not know (P12)", () => {
+  it("features of the reference plugins that are switched off, and unknown keys (P12)", () => {
     configurationOf(
       networkInput({
         isDefaultGateway: true,
@@ -78,7 +78,7 @@ describe("cni/configuration accepts", () => {
     );
   });
 
-  it("null and empty texts where host-local takes them for absent", () => {
+  it("null and empty texts where host-local treats them as absent", () => {
     const { runDir, ipam } = configurationOf({
       ...ipamInput({ dataDir: "", resolvConf: "", routes: [{ dst: "10.0.0.0/8", gw: "" }], subnet: null }),
       runDir: "",
@@ -102,7 +102,7 @@ describe("cni/configuration accepts", () => {
     assert.equal(configurationOf(networkInput({ ...both, runtimeConfig: { mac: "" } }), args).mac, fromArgs);
   });
 
-  it("an MTU the families allow, to both ends of their limits (POD-15)", () => {
+  it("an MTU that the families allow, up to both ends of the limits (POD-15)", () => {
     const ipv4Only = { ipam: { type: "host-local", subnet: "10.244.1.0/24" } };
     for (const mtu of [0, 1280, 1500, 65535]) assert.equal(configurationOf(networkInput({ mtu })).mtu, mtu);
     assert.equal(configurationOf(networkInput({ ...ipv4Only, mtu: 68 })).mtu, 68);
@@ -120,7 +120,7 @@ describe("cni/configuration accepts", () => {
     ]);
   });
 
-  it("requested addresses of all three sources, with or without a prefix length (I6)", () => {
+  it("requested addresses from all three sources, with or without a prefix length (I6)", () => {
     const input = networkInput({
       args: { cni: { ips: ["10.244.1.8/24"] } },
       runtimeConfig: { ips: ["fd00:244:1::9"] },
@@ -129,7 +129,7 @@ describe("cni/configuration accepts", () => {
     assert.deepEqual(requested.map(formatAddress), ["10.244.1.7", "10.244.1.8", "fd00:244:1::9"]);
   });
 
-  it("routes with what version 1.1.0 lets them have, of which 0 counts as absent", () => {
+  it("routes with the options of version 1.1.0, of which 0 counts as absent", () => {
     const routes = [
       { dst: "10.0.0.0/8", mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
       { dst: "10.0.0.0/8", mtu: 0, advmss: 0, priority: 0, table: 0, scope: 0 },
@@ -150,7 +150,7 @@ describe("cni/configuration accepts", () => {
     for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
   });
 
-  it("as an IPAM plugin what only an interface plugin would refuse", () => {
+  it("as an IPAM plugin, fields that only an interface plugin would refuse", () => {
     const input = { ...ipamInput({ subnet: "10.2.0.0/24", gateway: "10.3.0.1" }), isGateway: false, mtu: 7 };
     networkConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), noArguments);
     assertRefusal(() => configurationOf({ ...input, isGateway: true, mtu: 0 }), {

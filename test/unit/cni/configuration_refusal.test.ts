@@ -32,7 +32,7 @@ describe("cni/configuration refuses", () => {
   }
 
   for (const text of ["null", "1", '"x"', "[]", "[{}]", "true"]) {
-    it(`with code 6: ${text}, which is no object (P7)`, () => {
+    it(`with code 6: ${text}, which is not an object (P7)`, () => {
       assertRefusal(() => decodeConfiguration(text, networkShape), {
         code: 6,
         says: ["not a JSON object", "expected"],
@@ -40,14 +40,14 @@ describe("cni/configuration refuses", () => {
     });
   }
 
-  it("with code 6: objects and lists deeper than any configuration, before their depth can harm", () => {
+  it("with code 6: objects and lists nested too deeply, before their depth can harm", () => {
     for (const key of ["policyd", "cniVersion", "prevResult", "other"]) {
       const text = `{"name":"pods","${key}":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
       assertRefusal(() => decodeConfiguration(text, networkShape), { code: 6, says: ["deeper than 64 levels"] });
     }
   });
 
-  it("with a message of bounded length, however long the value", () => {
+  it("with a message of bounded length for a value of any length", () => {
     for (const key of ["mtu", "cniVersion", "policyd", "type"]) {
       const input = networkInput({ [key]: `%${"x".repeat(100_000)}` });
       assertRefusal(() => configurationOf(input), {

@@ -6,7 +6,7 @@ import type { Node } from "../../../cni/node.ts";
 import type { Face } from "../../../cni/plugin.ts";
 import { runVerb } from "../../../cni/plugin.ts";
 import { frame } from "../../../ipam/message_frame.ts";
-import { messageType, Subsystem } from "../../../kernel/netfilter/message.ts";
+import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_message.ts";
 import type { PolicydReply } from "../../../ipam/policyd_messages.ts";
 import { replyToJson } from "../../../ipam/policyd_messages.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
@@ -16,7 +16,7 @@ import type { Fault } from "../../support/fake_kernel.ts";
 import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
 import { refusedConfigurations } from "./refused_configurations.ts";
 
-/** How the refusal begins of what says where things are; a DEL without it could only guess. */
+/** Matches refusals of the fields without which a DEL cannot know where the files and links are. */
 const neededByDel =
   /^(missing network name|invalid characters found in network name|network name|(name|bridge|runDir|ipam|ipam\.dataDir): (?!missing))/;
 
@@ -34,7 +34,7 @@ describe("cni DEL after a refused ADD", () => {
     );
   }
 
-  /** The same configuration with its files below this test's directory, unless it says itself where they are. */
+  /** Puts the configuration's files below this test's directory, unless it names directories itself. */
   function placed(input: Record<string, unknown>): Record<string, unknown> {
     const { ipam = {} } = input;
     const isObject = ipam !== null && typeof ipam === "object";
@@ -45,7 +45,7 @@ describe("cni DEL after a refused ADD", () => {
     };
   }
 
-  /** Files of attachments, by name. */
+  /** Returns the names of the files of attachments. */
   function held(): readonly string[] {
     const places = ["networks/pods", "run/attachments/pods"].map((place) => `${directory()}/${place}`);
     return places
@@ -57,12 +57,12 @@ describe("cni DEL after a refused ADD", () => {
     if (code === 1) continue;
     const [field = ""] = says;
     if (neededByDel.test(field)) {
-      it(`says where it cannot look: ${field.slice(0, 80)}`, () => {
+      it(`is refused because a field about places is invalid: ${field.slice(0, 80)}`, () => {
         assertRefusal(() => run(new FakeKernel(directory()), "drawbridge", "DEL", input), { code, says: [field] });
       });
       continue;
     }
-    it(`succeeds: ${field.slice(0, 80)}`, () => {
+    it(`succeeds though the ADD was refused: ${field.slice(0, 80)}`, () => {
       const kernel = new FakeKernel(directory());
       assertRefusal(() => run(kernel, "drawbridge", "ADD", placed(input)), { code, says: [] });
       assert.deepEqual([kernel.journal, held()], [[], []]);
@@ -72,7 +72,7 @@ describe("cni DEL after a refused ADD", () => {
     });
   }
 
-  it("takes away what an ADD with an earlier configuration made", () => {
+  it("with a configuration that ADD refuses removes what an ADD with an earlier one made", () => {
     for (const [code, input, ...says] of refusedConfigurations) {
       if (code === 1 || neededByDel.test(says[0] ?? "")) continue;
       const kernel = new FakeKernel(directory());
@@ -90,7 +90,7 @@ describe("cni DEL after a refused ADD", () => {
       const environment = { CNI_ARGS: garbage };
       for (const face of ["drawbridge", "drawbridge-ipam"] as const) {
         const input = placed(networkInput());
-        // An IPAM plugin has no use for a MAC address.
+        // An IPAM plugin does not use a MAC address.
         if (face === "drawbridge" || garbage !== "MAC=x") {
           const refused = (error: unknown): boolean => [4, 7].includes(toCniError(error).code);
           assert.throws(() => run(kernel, face, "ADD", input, environment), refused);
@@ -115,7 +115,7 @@ describe("cni DEL and a configuration that has changed since", () => {
   const reservations = (): readonly string[] =>
     readdirSync(`${directory()}/networks/pods`).filter((name) => /^(10|fd00)/.test(name));
 
-  it("gives the addresses back where the record says they are", () => {
+  it("releases the addresses in the directory that the record names", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD", {});
     assert.equal(reservations().length, 2);
@@ -124,7 +124,7 @@ describe("cni DEL and a configuration that has changed since", () => {
     assert.equal(existsSync(`${directory()}/elsewhere`), false);
   });
 
-  it("looks for neighbour entries on the bridge of the record", () => {
+  it("removes neighbour entries on the bridge that the record names", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD", { bridge: "br-old" });
     run(kernel, "DEL", { bridge: "br-new" });
@@ -138,7 +138,7 @@ describe("cni DEL of what the daemon has detached", () => {
   const DAEMON = 200_000;
   const AF_UNIX = 1;
 
-  /** The kernel's node with a daemon that answers so to whatever it is asked. */
+  /** Returns the kernel's node with a daemon that gives this answer to every request. */
   function withDaemon({ node }: FakeKernel, answer: PolicydReply): Node {
     const { syscalls } = node;
     return {
@@ -159,7 +159,10 @@ describe("cni DEL of what the daemon has detached", () => {
     };
   }
 
-  /** What a DEL asks the kernel for, and what files it leaves, when the daemon answers so. */
+  /**
+   * Runs an ADD and a DEL with a daemon that gives this answer. @returns what the DEL asks the kernel for, and the
+   * files that it leaves
+   */
   function afterDel(answer: PolicydReply): { readonly asked: readonly string[]; readonly left: readonly string[] } {
     const kernel = new FakeKernel(directory());
     const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
@@ -173,11 +176,11 @@ describe("cni DEL of what the daemon has detached", () => {
     return { asked: asked.filter((what) => !what.startsWith("unlink")), left };
   }
 
-  it("DEL-02: gives the addresses back and asks the kernel for nothing", () => {
+  it("DEL-02: releases the addresses and asks the kernel for nothing when the daemon has detached the pod", () => {
     assert.deepEqual(afterDel({ type: "done", isDetached: true }), { asked: [], left: [] });
   });
 
-  it("POD-20: lists no flows while it has the lock of the store, which other pods wait for", () => {
+  it("POD-20: lists flows before it takes the store's lock, which other pods wait for", () => {
     const kernel = new FakeKernel(directory());
     callOn(kernel, directory(), "ADD");
     const events: string[] = [];
@@ -188,7 +191,7 @@ describe("cni DEL of what the daemon has detached", () => {
       syscalls: {
         ...syscalls,
         flock: (fd, operation) => {
-          // The pod's namespace is locked by then, which no other pod waits for (P19).
+          // The pod's namespace is locked by then, for which no other pod waits (P19).
           if (!readlinkSync(`/proc/self/fd/${fd}`).endsWith("/lock")) return syscalls.flock(fd, operation);
           lock = fd;
           events.push("lock");
@@ -214,7 +217,7 @@ describe("cni DEL of what the daemon has detached", () => {
     assert.deepEqual([...kernel.neighbours.node], []);
   });
 
-  it("DEL-02: does it all where the daemon did not know the pod, or refuses", () => {
+  it("DEL-02: detaches the pod itself where the daemon does not know the pod, or refuses", () => {
     const refused = { type: "refused", isTemporary: true, message: "its flows stay" } as const;
     for (const answer of [{ type: "done" }, { type: "done", isDetached: false }, refused] as const) {
       const { asked, left } = afterDel(answer);
@@ -244,14 +247,14 @@ describe("cni DEL and what is not its attachment's", () => {
   it("keeps an interface that made the ADD fail (B5)", () => {
     const kernel = new FakeKernel(directory());
     kernel.links.pod.add(POD_INTERFACE);
-    // The network is in use: there is a store to be asked.
+    // The network is in use, so its store exists.
     mkdirSync(`${directory()}/networks/pods`, { recursive: true });
     assert.throws(() => run(kernel, "ADD", "c1"), /already exists in the pod/);
     assert.equal(run(kernel, "DEL", "c1"), "");
     assert.deepEqual([...kernel.links.pod], [POD_INTERFACE]);
   });
 
-  it("keeps what another network has of the container's interface, whose record of this boot says so (B5)", () => {
+  it("keeps the container's interface of another network whose record is of this boot (B5)", () => {
     const kernel = new FakeKernel(directory());
     const call = (verb: "ADD" | "DEL", name: string): string => callOn(kernel, directory(), verb, undefined, { name });
     call("ADD", "first");
@@ -263,17 +266,13 @@ describe("cni DEL and what is not its attachment's", () => {
     const text = readFileSync(record, "utf8");
     writeFileSync(record, text.replace(kernel.node.bootId(), "11111111-0000-4000-8000-000000000000"));
     assert.equal(call("DEL", "second"), "");
-    assert.deepEqual(
-      [...kernel.links.node],
-      ["drawbridge0"],
-      "a record of another boot describes nothing that is there",
-    );
+    assert.deepEqual([...kernel.links.node], ["drawbridge0"], "a record of another boot keeps nothing");
     writeFileSync(record, text);
     assert.equal(call("DEL", "first"), "");
     assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], [["drawbridge0"], [], []]);
   });
 
-  it("removes an interface of another plugin's when the store holds the reservation", () => {
+  it("removes an interface that another plugin made when the store holds its reservation", () => {
     const kernel = new FakeKernel(directory());
     kernel.links.pod.add(POD_INTERFACE);
     mkdirSync(`${directory()}/networks/pods`, { recursive: true });
@@ -282,7 +281,7 @@ describe("cni DEL and what is not its attachment's", () => {
     assert.deepEqual([[...kernel.links.pod], existsSync(`${directory()}/networks/pods/10.244.1.77`)], [[], false]);
   });
 
-  it("forgets the neighbour entries of its addresses also when its record is lost", () => {
+  it("removes the neighbour entries of its addresses also when its record is lost", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD", "c1");
     assert.deepEqual(neighbours(kernel), ["10.244.1.2", "fd00:244:1::2"]);
@@ -291,7 +290,7 @@ describe("cni DEL and what is not its attachment's", () => {
     assert.deepEqual(neighbours(kernel), []);
   });
 
-  it("leaves another pod its neighbour entries when that pod has the addresses of an old record by now", () => {
+  it("keeps the neighbour entries of another pod that has got the addresses of an old record", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD", "c1");
     run(kernel, "DEL", "c1");
@@ -306,7 +305,7 @@ describe("cni DEL and what is not its attachment's", () => {
     assert.deepEqual(readdirSync(`${directory()}/run/attachments/pods`), ["c2:eth0.json"]);
   });
 
-  it("forgets neighbour entries before another pod can get the addresses", () => {
+  it("removes neighbour entries before another pod can get the addresses", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD", "c1");
     for (const lose of [false, true]) {
@@ -323,7 +322,7 @@ describe("cni DEL and what is not its attachment's", () => {
 });
 
 const RTM_DELNEIGH = 29;
-/** NFT_MSG_GETTABLE: whether the daemon has left tables behind. */
+/** NFT_MSG_GETTABLE: the question whether the daemon has left tables. */
 const TABLES = `request ${messageType(Subsystem.NFTABLES, 1)}`;
 
 interface Options {

@@ -5,7 +5,7 @@ import { fakeNode } from "../../support/fake_node.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
 
 describe("cni/dns", () => {
-  it("reads every keyword, with comments, blanks and tabs", () => {
+  it("every keyword is read, with comments, blanks and tabs", () => {
     const text =
       "# a\n;b\n\nnameserver 10.0.0.1\n  nameserver\tfd00::53  \r\ndomain example.org\nsearch a.example b.example\noptions ndots:5 edns0\n";
     assert.deepEqual(parseResolvConf(text), {
@@ -16,7 +16,7 @@ describe("cni/dns", () => {
     });
   });
 
-  it("takes the last domain and search, and adds up servers and options", () => {
+  it("the last domain and search count, and servers and options add up", () => {
     assert.deepEqual(
       parseResolvConf("search a\nsearch b c\ndomain x\ndomain y\noptions p\nnameserver 1.1.1.1\noptions q"),
       {
@@ -28,7 +28,7 @@ describe("cni/dns", () => {
     );
   });
 
-  it("finds nothing in a text without values", () => {
+  it("a text without values gives no settings", () => {
     for (const text of ["", "nameserver", "nameserver \n\nsearch\n#search x", "sortlist 10.0.0.0", "\0\0"]) {
       assert.deepEqual(parseResolvConf(text), {});
     }
@@ -37,12 +37,12 @@ describe("cni/dns", () => {
   describe("of a configuration", () => {
     const directory = useTemporaryDirectory();
 
-    it("prefers the configuration's own settings to the file", () => {
+    it("the configuration's own settings override the file", () => {
       const input = { ...ipamInput({ resolvConf: `${directory()}/missing` }), dns: { nameservers: ["10.96.0.10"] } };
       assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf(input)), { nameservers: ["10.96.0.10"] });
     });
 
-    it("reads the file that ipam.resolvConf names", () => {
+    it("the file that ipam.resolvConf names is read", () => {
       const path = `${directory()}/resolv.conf`;
       writeForeign(path, "nameserver 10.0.0.1\n");
       assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf(ipamInput({ resolvConf: path }))), {
@@ -53,7 +53,7 @@ describe("cni/dns", () => {
       });
     });
 
-    it("refuses a file it cannot read, with code 5 and its path", () => {
+    it("a missing file is refused with code 5 and its path", () => {
       const path = `${directory()}/missing`;
       assertRefusal(() => dnsOf(fakeNode(directory()), configurationOf(ipamInput({ resolvConf: path }))), {
         code: 5,
@@ -61,7 +61,7 @@ describe("cni/dns", () => {
       });
     });
 
-    it("refuses a file it cannot read or that is too long to be one, with code 5", () => {
+    it("a file that cannot be read or is too long is refused with code 5", () => {
       for (const [path, errno] of [
         [directory(), "EISDIR"],
         ["/dev/zero", "EFBIG"],
@@ -73,7 +73,7 @@ describe("cni/dns", () => {
       }
     });
 
-    it("has none when nothing names any", () => {
+    it("there are no settings when neither the configuration nor a file has any", () => {
       assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf(ipamInput({}))), {});
     });
   });

@@ -11,7 +11,7 @@ function withArguments(text: string): Environment {
 }
 
 describe("cni/environment", () => {
-  it("reads what the runtime sets", () => {
+  it("the attachment is read from the variables that the runtime sets", () => {
     assert.deepEqual(readAttachment(complete, "ADD"), {
       containerId: "c1",
       ifname: "eth0",
@@ -28,7 +28,7 @@ describe("cni/environment", () => {
     for (const { verb, required } of verbs) {
       for (let mask = 1; mask < 1 << required.length; mask++) {
         const missing = required.filter((_, bit) => (mask & (1 << bit)) !== 0);
-        it(`${verb} without ${missing.join(", ")} names exactly these, unset or empty`, () => {
+        it(`${verb} without ${missing.join(", ")} names exactly these, whether unset or empty`, () => {
           for (const absent of [undefined, ""]) {
             const environment = { ...complete, ...Object.fromEntries(missing.map((name) => [name, absent])) };
             assertRefusal(() => readAttachment(environment, verb), {
@@ -40,7 +40,7 @@ describe("cni/environment", () => {
       }
     }
 
-    it("lets DEL do without CNI_NETNS, unset or empty (P5)", () => {
+    it("DEL needs no CNI_NETNS, whether unset or empty (P5)", () => {
       for (const netns of [undefined, ""]) {
         assert.equal(readAttachment({ ...complete, CNI_NETNS: netns }, "DEL").netns, undefined);
       }
@@ -58,7 +58,7 @@ describe("cni/environment", () => {
       });
     }
 
-    it("takes a container id of 200 letters, digits, dots, dashes and underscores", () => {
+    it("accepts a container id of 200 letters, digits, dots, dashes and underscores", () => {
       const id = `0Az_.-${"x".repeat(194)}`;
       assert.equal(readAttachment({ ...complete, CNI_CONTAINERID: id }, "ADD").containerId, id);
     });
@@ -77,10 +77,10 @@ describe("cni/environment", () => {
       "a\0",
       "\u001b[1m",
       "é".repeat(8),
-      // The kernel makes eth0 of it (dev_alloc_name), so the interface would not be found again.
+      // The kernel turns it into eth0 (dev_alloc_name), so the interface would not be found again.
       "eth%d",
       "%",
-      // The kernel refuses both (sysctl_dev_name_is_allowed), but only once a bridge has been made.
+      // The kernel refuses both (sysctl_dev_name_is_allowed), but only after the bridge has been made.
       "all",
       "default",
     ];
@@ -93,7 +93,7 @@ describe("cni/environment", () => {
       });
     }
 
-    it("takes interface names the kernel takes", () => {
+    it("accepts interface names that the kernel accepts", () => {
       for (const name of ["eth0", "0123456789abcde", "e.100", "-x", "lo", "ééééééé", "all0", "..."]) {
         assert.equal(readAttachment({ ...complete, CNI_IFNAME: name }, "ADD").ifname, name);
       }
@@ -101,7 +101,7 @@ describe("cni/environment", () => {
   });
 
   describe("CNI_ARGS (P13)", () => {
-    it("refuses an unknown key and names it, unless IgnoreUnknown says otherwise", () => {
+    it("refuses an unknown key and names it, unless IgnoreUnknown is true", () => {
       assertRefusal(() => readAttachment(withArguments("A=1"), "ADD"), {
         code: 4,
         says: ["CNI_ARGS", '["A"]', "IgnoreUnknown"],
@@ -123,7 +123,7 @@ describe("cni/environment", () => {
       });
     }
 
-    it("reads MAC and IP, where empty means absent and case counts", () => {
+    it("reads MAC and IP, which are absent when empty and whose names are case-sensitive", () => {
       const { mac, ip } = readAttachment(withArguments("MAC=0a:58:0a:f4:01:07;IP=10.244.1.7"), "ADD").arguments;
       assert.deepEqual([mac, ip], ["0a:58:0a:f4:01:07", "10.244.1.7"]);
       const empty = readAttachment(withArguments("MAC=;IP="), "ADD").arguments;
@@ -131,7 +131,7 @@ describe("cni/environment", () => {
       assertRefusal(() => readAttachment(withArguments("mac=x"), "ADD"), { code: 4, says: ['["mac"]'] });
     });
 
-    it("reads a pod in whatever order the pairs come, as containerd's map has none", () => {
+    it("reads a pod from its pairs in any order, since containerd's map has none", () => {
       const pairs = [
         "IgnoreUnknown=1",
         "K8S_POD_NAMESPACE=ns",
@@ -162,7 +162,7 @@ describe("cni/environment", () => {
       });
     }
 
-    it("drops a uid that is none", () => {
+    it("drops an invalid uid of a pod", () => {
       for (const uid of ["a b", "x".repeat(65), "a/b", ""]) {
         const { pod } = readAttachment(
           withArguments(`K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=${uid}`),
@@ -172,7 +172,7 @@ describe("cni/environment", () => {
       }
     });
 
-    it("never fails but with code 4, whatever the text", () => {
+    it("fails only with code 4, whatever the text", () => {
       fc.assert(
         fc.property(
           fc.string({ unit: fc.constantFrom("A", "IP", "MAC", "=", ";", "1", "K8S_POD_", "IgnoreUnknown", "\0", "é") }),

@@ -28,13 +28,13 @@ describe("cni/error", () => {
   };
 
   for (const code of Object.keys(expected).filter((key): key is ErrorCode => key in expected)) {
-    it(`tells ${code} as ${expected[code]}, with its message and its own code`, () => {
+    it(`reports ${code} as ${expected[code]}, with its message and its own code`, () => {
       const error = toCniError(new DrawbridgeError(code, "what went wrong"));
       assert.deepEqual([error.code, error.message, error.details], [expected[code], "what went wrong", code]);
     });
   }
 
-  it("takes a kind of DrawbridgeError by its code", () => {
+  it("reports a subclass of DrawbridgeError by its code", () => {
     const error = toCniError(new SyscallError("open x", 2));
     assert.equal(error.code, CniErrorCode.KERNEL_REFUSED);
     assert.equal(error.message, "open x: ENOENT (no such file or directory)");
@@ -52,14 +52,14 @@ describe("cni/error", () => {
     [{ code: "ERR_STORE", message: "looks like one" }, "[object Object]"],
   ];
   for (const [thrown, message] of unknown) {
-    it(`tells ${JSON.stringify(message)} of unknown origin as 999 without a stack (P15)`, () => {
+    it(`reports ${JSON.stringify(message)} of unknown origin as 999 without a stack (P15)`, () => {
       const error = toCniError(thrown);
       assert.deepEqual([error.code, error.message], [999, message]);
       assert.doesNotMatch(formatCniError(error, "1.1.0"), /\bat \S+:\d+|error\.test\.ts/);
     });
   }
 
-  it("prints version, code and message, and details only where there are some", () => {
+  it("prints version, code and message, and details only if there are any", () => {
     assert.deepEqual(JSON.parse(formatCniError(new CniError(7, "m"), "1.1.0")), {
       cniVersion: "1.1.0",
       code: 7,

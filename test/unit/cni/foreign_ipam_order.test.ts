@@ -38,7 +38,7 @@ describe("cni order of events with an IPAM plugin of others", () => {
       return runVerb(node, "drawbridge", verb, environment, JSON.stringify(input));
     }
 
-    /** Everything that a DEL has to take away; the bridge stays. */
+    /** Returns everything that a DEL must remove; the bridge stays. */
     get held(): readonly string[] {
       const files = ["delegated/pods", "delegations/pods", "attachments/pods"].flatMap((place) => {
         const where = `${directory()}/run/${place}`;
@@ -71,7 +71,7 @@ describe("cni order of events with an IPAM plugin of others", () => {
     }
   }
 
-  it("P16: its ADD comes before everything of ours, its DEL after it", () => {
+  it("P16: the IPAM plugin's ADD comes before all of our steps, and its DEL after them", () => {
     const world = new World();
     world.run("ADD");
     const added = world.kernel.journal.filter((event) => /^(executed|claim|record|create)/.test(event));
@@ -86,7 +86,7 @@ describe("cni order of events with an IPAM plugin of others", () => {
     assert.deepEqual(world.held, []);
   });
 
-  it("P18: an ADD killed at any event, then DEL, leaves nothing, at the IPAM plugin neither", () => {
+  it("P18: an ADD killed at any event, then DEL, leaves nothing, also at the IPAM plugin", () => {
     const events = atEveryEvent("kill", (world, fault) => {
       const outcome = killed(() => world.run("ADD", fault));
       assert.equal(world.run("DEL"), "");
@@ -107,7 +107,7 @@ describe("cni order of events with an IPAM plugin of others", () => {
     assert.ok(events > 8, `only ${events} events`);
   });
 
-  it("P16: an ADD of which any one event fails has its DEL called, or the next DEL calls it", () => {
+  it("P16: after an ADD of which any one event fails, that ADD or the next DEL calls the IPAM plugin's DEL", () => {
     const events = atEveryEvent("fail", (world, fault) => {
       let outcome: "done" | "broken" = "done";
       try {

@@ -65,13 +65,14 @@ describe("cni fuzz", function () {
   const environment = {
     CNI_CONTAINERID: "c1",
     CNI_IFNAME: "eth0",
-    // A namespace that is not the node's, though of another kind: the fake kernel refuses to enter any.
+    // This namespace is not the node's network namespace. Its kind does not matter, since the fake kernel refuses to
+    // enter any.
     CNI_NETNS: "/proc/self/ns/mnt",
     CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod",
   };
   const calls = fc.tuple(fc.constantFrom(...faces), mutatedCalls({ configurations, environment }));
 
-  it(`${RUNS} mutated calls end in a result or an error of ours, and no file elsewhere (P15; seed ${seed})`, () => {
+  it(`${RUNS} mutated calls end in a result or one of our errors, and write no other file (P15; seed ${seed})`, () => {
     const before = openDescriptors();
     const seen = new Map<number | "ok", number>();
     fc.assert(
@@ -84,14 +85,14 @@ describe("cni fuzz", function () {
       { seed, numRuns: RUNS },
     );
     assert.equal(openDescriptors(), before);
-    // A generator gone wrong would let everything fail at the same first gate.
+    // With a faulty generator everything could fail at the same first gate.
     for (const outcome of ["ok", 1, 4, 6, 7, 8, 105] as const) {
       assert.ok((seen.get(outcome) ?? 0) > 0, `no call ended with ${outcome}: ${JSON.stringify([...seen])}`);
     }
   });
 });
 
-/** Carries out one call; returns its error's code. */
+/** Carries out one call. @returns the code of its error */
 function check(root: string, face: Face, call: MutatedCall): number | "ok" {
   const node = fakeNode(root);
   try {

@@ -5,8 +5,8 @@ import { useTemporaryDirectory, writeForeign } from "../../support/address_store
 import { assertRefusal } from "../../support/cni.ts";
 import { fakeNode } from "../../support/fake_node.ts";
 
-describe("cni/gc: what a runtime's list says", () => {
-  it("knows an interface by its container and name, and each of a container that came without one (I11)", () => {
+describe("cni/gc: the runtime's list of valid attachments", () => {
+  it("contains an interface by container and name, and every interface of a container listed without one (I11)", () => {
     const isValid = validAttachments([
       { containerID: "a", ifname: "eth0" },
       { containerID: "a", ifname: "net1" },
@@ -26,7 +26,7 @@ describe("cni/gc: what a runtime's list says", () => {
     assert.deepEqual([isValid("a", undefined), isValid("b", undefined), isValid("d", undefined)], [true, true, false]);
   });
 
-  it("is nothing to go by where it is absent, all where it is empty, and refused with an entry of no container (I11)", () => {
+  it("keeps everything when absent and nothing when empty, and is refused with an entry without a container (I11)", () => {
     assert.equal(validAttachments(undefined), undefined);
     assert.equal(validAttachments([])?.("a", "eth0"), false);
     for (const entry of [{}, { ifname: "eth0" }, { containerID: "" }]) {
@@ -38,7 +38,7 @@ describe("cni/gc: what a runtime's list says", () => {
 describe("cni/gc: the proof that a pod has ended", () => {
   const directory = useTemporaryDirectory();
 
-  it("is a record of an earlier boot, or, without its link, a path that is gone or leads to another namespace (I11)", () => {
+  it("is a record of an earlier boot, or, without the link, a path that is gone or leads to another namespace (I11)", () => {
     const node = fakeNode(directory());
     const bootId = node.bootId();
     const hostInterface = "dbv000000000001";
@@ -54,7 +54,7 @@ describe("cni/gc: the proof that a pod has ended", () => {
     assert.ok(!ended(loop), "a path that cannot be followed proves nothing");
   });
 
-  it("is of a reservation that it was written before the boot, by more than clocks go wrong (I10)", () => {
+  it("is, for a reservation, a time of writing well before the boot, so that a wrong clock does not matter (I10)", () => {
     const node = fakeNode(directory());
     const path = `${directory()}/file`;
     writeForeign(path, "");

@@ -10,8 +10,8 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { cidrContains, hasHostBits, lastAddress, networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { Element } from "../../../kernel/nftables/object.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { configurationOf, networkInput } from "../../support/cni.ts";
 
 const pod = ["10.244.1.7", "fd00:244:1::7", "10.244.1.8"].map((text) => parseAddress(text));
@@ -31,7 +31,10 @@ function withoutUndefined({
   return hostIp === undefined ? rest : { ...rest, hostIp };
 }
 
-/** Where the rules lead a packet to an address of the node: the map of that address first, then that of all of them. */
+/**
+ * Returns where the rules send a packet to an address of the node: by the map of that address first, then by that of
+ * all addresses.
+ */
 function leadsTo(
   present: ReadonlyMap<string, readonly Element[]>,
   to: Address,
@@ -45,7 +48,7 @@ function leadsTo(
 }
 
 describe("cni/host_ports", () => {
-  it("R6: whoever gets a mapping has every packet it means, and nobody else ever takes one of them", () => {
+  it("R6: a pod whose mapping is accepted gets every packet that the mapping means, and no other pod gets any of them", () => {
     fc.assert(
       fc.property(fc.array(mapping.map(withoutUndefined), { maxLength: 8 }), (wishes) => {
         const present = new Map<string, Element[]>();
@@ -72,7 +75,7 @@ describe("cni/host_ports", () => {
     );
   });
 
-  it("R3: a mapping claims each family, its own, or one address", () => {
+  it("R3: a mapping claims each family of the pod, the family of its hostIP, or one address", () => {
     const claims = (hostIp: string | undefined, families: readonly (4 | 6)[]): readonly unknown[] =>
       claimsOf(
         {
@@ -109,7 +112,7 @@ describe("cni/host_ports", () => {
     );
   });
 
-  it("R2: the flows that are forgotten are UDP's, of the port, and afterwards of the pod", () => {
+  it("R2: only UDP flows are deleted: those of the host port, and later those to the pod", () => {
     const udp: PortMapping = { hostPort: 53, containerPort: 5353, protocol: "udp" };
     const fixed: PortMapping = { ...udp, hostIp: parseAddress("192.0.2.1") };
     const tcp: PortMapping = { ...udp, protocol: "tcp" };
@@ -126,13 +129,13 @@ describe("cni/host_ports", () => {
     assert.deepEqual([flowsOf([tcp], pod), flowsTo([tcp], pod)], [[], []]);
   });
 
-  it("R2: each port is asked for by itself where they are few, or many flows are there, and never too many", () => {
+  it("R2: flows are listed per port where ports are few or flows are many, and the number of lists is bounded", () => {
     const filters = (ports: number): readonly ConntrackFilter[] =>
       flowsOf(
         Array.from({ length: ports }, (_, index) => ({ hostPort: 53 + index, containerPort: 53, protocol: "udp" })),
         pod,
       );
-    const unasked = (): number => assert.fail("the number of flows was asked for");
+    const unasked = (): number => assert.fail("the number of flows is not needed");
     assert.deepEqual(questions(filters(2), unasked), filters(2));
     assert.deepEqual(
       questions(filters(3), () => 150_000),
@@ -159,7 +162,7 @@ describe("cni/host_ports", () => {
     );
   });
 
-  it("prefixes without those that others hold cover the same addresses, and none twice", () => {
+  it("outermost prefixes cover the same addresses as all prefixes, and each address once", () => {
     const prefix = fc
       .record({ value: fc.integer({ min: 0, max: 15 }), length: fc.integer({ min: 28, max: 32 }) })
       .map(({ value, length }) => parseCidr(`192.0.2.${value}/${length}`));

@@ -16,7 +16,7 @@ const shape = {
 } as const;
 
 describe("cni/json", () => {
-  it("folds keys of any case to the declared spelling, also inside objects and lists (P12)", () => {
+  it("keys in any case get the declared spelling, also inside objects and lists (P12)", () => {
     const input = {
       HOSTPORT: 1,
       Inner: { DEEPKEY: 2 },
@@ -31,19 +31,19 @@ describe("cni/json", () => {
     });
   });
 
-  it("takes the last of several spellings, as Go does (P12)", () => {
+  it("the last of several spellings of a key counts, as in Go (P12)", () => {
     assert.deepEqual(decode({ hostPort: 1, HostPort: 2 }, shape), { hostPort: 2 });
     assert.deepEqual(decode({ HostPort: 2, hostPort: 1, HOSTPORT: 3 }, shape), { hostPort: 3 });
     assert.deepEqual(decode({ HostPort: 2, HOSTPORT: 3 }, shape), { hostPort: 3 });
     assert.deepEqual(decode(JSON.parse('{"hostPort":1,"hostPort":2}'), shape), { hostPort: 2 });
   });
 
-  it("takes null for an absent key, so that it does not hide another spelling", () => {
+  it("null is an absent key, so it does not hide another spelling", () => {
     assert.deepEqual(decode({ hostPort: 2, HostPort: null }, shape), { hostPort: 2 });
     assert.deepEqual(decode({ hostPort: null, inner: { deepKey: null }, list: null }, shape), { inner: {} });
   });
 
-  it("drops what is not declared and keeps what is only passed on as it is (P12)", () => {
+  it("undeclared keys are dropped, and values that are only passed on stay as they are (P12)", () => {
     const passed = { AnyCase: [1, null], x: { Y: "z" } };
     assert.deepEqual(decode({ other: 1, WHOLE: passed, anything: [passed, null] }, shape), {
       whole: passed,
@@ -78,14 +78,14 @@ describe("cni/json", () => {
     });
   }
 
-  it("judges every spelling's type, also of one that another replaces", () => {
+  it("the type of every spelling is checked, also of one that another replaces", () => {
     assertRefusal(() => decode({ hostPort: "x", HostPort: 2 }, shape), {
       code: 7,
       says: ['hostPort: "x"; expected number'],
     });
   });
 
-  it("takes any value of the right types as it is", () => {
+  it("values of the right types are decoded unchanged", () => {
     const plain = { requiredKeys: [], noNullPrototype: true };
     const member = { itemKey: fc.double({ noNaN: true }) };
     const anyInput = fc.record(
@@ -102,7 +102,7 @@ describe("cni/json", () => {
     fc.assert(fc.property(anyInput, (input) => assert.deepEqual(decode(input, shape), input)));
   });
 
-  it("reaches no prototype by a hostile key", () => {
+  it("a hostile key does not reach a prototype", () => {
     const hostile =
       '{"__proto__":{"hostPort":1},"constructor":{"prototype":{"hostPort":1}},"__PROTO__":1,"toString":1,"inner":{"__proto__":{"deepKey":1}}}';
     const decoded = decode(JSON.parse(hostile), shape);
@@ -111,11 +111,11 @@ describe("cni/json", () => {
     assert.equal("hostPort" in decoded, false);
   });
 
-  it("takes no prototype's member for a declared key", () => {
+  it("the name of a prototype's member is not a declared key", () => {
     assert.deepEqual(decode({ hasownproperty: 1, VALUEOF: 2 }, shape), {});
   });
 
-  it("goes only as deep as the shape, and through long lists at once", () => {
+  it("decoding goes only as deep as the shape, and takes long lists in linear time", () => {
     const nested: unknown = JSON.parse(`{"anything":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
     assert.ok(decode(nested, shape).anything !== undefined);
     const items = Array.from({ length: 100_000 }, (_, itemKey) => ({ ITEMKEY: itemKey }));
@@ -125,7 +125,7 @@ describe("cni/json", () => {
     assert.deepEqual(decoded, { list: items.map(({ ITEMKEY }) => ({ itemKey: ITEMKEY })) });
   });
 
-  it("decodes a configuration equally in any case of all its keys (P12)", () => {
+  it("a configuration is decoded equally with all its keys in any case (P12)", () => {
     const full = {
       ...ipamInput({ routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }], dataDir: "/d", resolvConf: "/r" }),
       bridge: "br7",
@@ -147,19 +147,19 @@ describe("cni/json", () => {
 });
 
 describe("cni/json limits", () => {
-  it("counts levels of objects and lists, not of values", () => {
+  it("isNestedDeeper counts levels of objects and lists, not of values", () => {
     assert.equal(isNestedDeeper(1, 0), false);
     assert.equal(isNestedDeeper([], 0), true);
     assert.equal(isNestedDeeper({ a: [1] }, 2), false);
     assert.equal(isNestedDeeper({ a: [1, {}] }, 2), true);
   });
 
-  it("stops counting at the limit, however deep the value", () => {
+  it("isNestedDeeper stops counting at the limit, however deep the value", () => {
     const deep: unknown = JSON.parse(`${'{"a":['.repeat(200_000)}${"]}".repeat(200_000)}`);
     assert.equal(isNestedDeeper(deep, 64), true);
   });
 
-  it("shows values as JSON, long ones cut", () => {
+  it("showValue prints values as JSON and cuts long ones", () => {
     assert.equal(showValue(undefined), "missing");
     assert.equal(showValue("a\n"), '"a\\n"');
     assert.equal(showValue({ a: [1] }), '{"a":[1]}');
@@ -167,7 +167,7 @@ describe("cni/json limits", () => {
   });
 });
 
-/** The same data with each letter of each key in the case the next coin says. */
+/** Returns the same data with each letter of each key in the case that the next coin says. */
 function permuteCase(value: unknown, coins: Iterator<boolean>): unknown {
   if (Array.isArray(value)) return value.map((element: unknown) => permuteCase(element, coins));
   if (value === null || typeof value !== "object") return value;

@@ -14,7 +14,7 @@ const anyAddress = fc
   .map((text) => parseAddress(text));
 
 describe("cni/names", () => {
-  it("names the host end dbv and 12 hexadecimal digits, the longest name the kernel takes (B23)", () => {
+  it("the host end is named dbv and 12 hexadecimal digits, the longest name that the kernel takes (B23)", () => {
     assert.equal(hostInterfaceName(sha256, "c1", "eth0"), "dbv18b8fe0ca3d6");
     fc.assert(
       fc.property(anyName, anyName, (id, ifname) => {
@@ -23,7 +23,7 @@ describe("cni/names", () => {
     );
   });
 
-  it("gives one name to one attachment and different names to different ones, also where their texts join alike (B23)", () => {
+  it("each attachment has its own host interface name, also where container and interface join to the same text (B23)", () => {
     assert.equal(hostInterfaceName(sha256, "c1", "eth0"), hostInterfaceName(sha256, "c1", "eth0"));
     const pairs = [
       ["a", "beth0"],
@@ -35,12 +35,12 @@ describe("cni/names", () => {
     assert.equal(new Set(pairs.map(([id, ifname]) => hostInterfaceName(sha256, id, ifname))).size, pairs.length);
   });
 
-  it("derives the pod's MAC from its address", () => {
+  it("a pod's MAC is derived from its address", () => {
     assert.equal(podMac(sha256, parseAddress("10.244.1.7")), "0a:58:0a:f4:01:07");
     assert.match(podMac(sha256, parseAddress("fd00:244::c0a8:1")), /^0e(:[0-9a-f]{2}){5}$/);
   });
 
-  it("gives pods of two IPv6 subnets different MACs, also where the low bits of their addresses are equal", () => {
+  it("pods of two IPv6 subnets have different MACs, also where the low bits of their addresses are equal", () => {
     const macs = ["fd00:244:1::7", "fd00:244:2::7", "fd00:244:1:0:1::7"].map((text) =>
       podMac(sha256, parseAddress(text)),
     );
@@ -48,12 +48,12 @@ describe("cni/names", () => {
     assert.equal(podMac(sha256, parseAddress("fd00:244:1:0::7")), macs[0]);
   });
 
-  it("gives different pods of one subnet different MACs", () => {
+  it("different pods of one subnet have different MACs", () => {
     const macs = Array.from({ length: 256 }, (_, last) => podMac(sha256, parseAddress(`10.244.1.${last}`)));
     assert.equal(new Set(macs).size, 256);
   });
 
-  it("keeps pods, host ends and bridges apart by prefix, all locally administered and unicast (B7)", () => {
+  it("MACs of pods, host ends and bridges have different prefixes, all locally administered and unicast (B7)", () => {
     fc.assert(
       fc.property(anyName, anyName, anyAddress, (id, name, address) => {
         const host = hostMac(sha256, hostInterfaceName(sha256, id, name));
@@ -71,7 +71,7 @@ describe("cni/names", () => {
     );
   });
 
-  it("keeps a bridge's MAC for its name and gateway alone (B7)", () => {
+  it("a bridge's MAC depends only on its name and gateway (B7)", () => {
     assert.equal(bridgeMac(sha256, "cni0", "10.244.1.1"), bridgeMac(sha256, "cni0", "10.244.1.1"));
     assert.notEqual(bridgeMac(sha256, "cni0", "10.244.1.1"), bridgeMac(sha256, "cni0", "10.244.2.1"));
     assert.notEqual(bridgeMac(sha256, "cni0", "10.244.1.1"), bridgeMac(sha256, "cni1", "10.244.1.1"));

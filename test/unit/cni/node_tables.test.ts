@@ -17,9 +17,9 @@ import { MOST_NETWORKS } from "../../../ipam/attachment_decoder.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import { tableChanges } from "../../../kernel/nftables/change.ts";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
-import { formatChanges, formatTable } from "../../../kernel/nftables/text.ts";
+import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
+import { formatChanges, formatTable } from "../../../kernel/nftables/text/text.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../support/cni.ts";
 import { callOn } from "../../support/fake_call.ts";
@@ -64,12 +64,12 @@ function textOf(kernel: FakeNftables): string {
 }
 
 describe("cni/node_tables", () => {
-  it("are these, and change together with their version alone", () => {
+  it("are those of the golden file, and change only together with their version", () => {
     const golden = readFileSync(new URL("node_tables.nft", import.meta.url), "utf8");
     assert.equal(formatTable(ipTable, new Map()) + formatTable(bridgeTable, new Map()), golden);
   });
 
-  it("hold these elements of a pod with everything, each with its owner", () => {
+  it("hold the elements of a pod that uses every feature, each with its owner", () => {
     const { tables } = rulesFor(everything);
     const changes = tables.flatMap(({ table, sets }) =>
       sets.map(({ set, elements }) => ({ kind: "add elements", table, set, elements, isNew: true }) as const),
@@ -95,7 +95,7 @@ describe("cni/node_tables", () => {
     );
   });
 
-  it("hold nothing of a pod that asks for nothing, and no table but those it needs", () => {
+  it("hold nothing of a pod without such features, and only the tables that a pod needs are made", () => {
     assert.equal(decideNodeRules(configurationOf(networkInput()), { ...wiredNowhere }, "c1"), undefined);
     const tablesFor = (changes: Readonly<Record<string, unknown>>): readonly string[] =>
       rulesFor(changes).tables.map(({ table }) => table.family);
@@ -114,7 +114,7 @@ describe("cni/node_tables", () => {
     addresses: [parseCidr("10.244.1.1/32")],
   };
 
-  it("a comment fits its limit and its alphabet whatever the names", () => {
+  it("a comment fits its limit and its alphabet, whatever the names are", () => {
     const wired = { ...wiredNowhere, alias: `ns/${"x".repeat(253)}` };
     const rules = decideNodeRules(configurationOf(networkInput({ ipMasq: true })), wired, 'c_1"; flush ruleset');
     const comments = rules?.tables.flatMap(({ sets }) =>
@@ -124,7 +124,7 @@ describe("cni/node_tables", () => {
     for (const text of comments) assert.match(text, /^dbv000000000001 [a-zA-Z0-9 ._:/=?-]{1,111}$/);
   });
 
-  it("whose element it is is its comment's first word, whole", () => {
+  it("the owner of an element is the whole first word of its comment", () => {
     const [one, longer, none] = [
       { key: [1], comment: "dbv1 a/b c" },
       { key: [2], comment: "dbv12 a/b c" },
@@ -137,7 +137,7 @@ describe("cni/node_tables", () => {
     );
   });
 
-  it("what stands under a table's name is made, kept, replaced or refused by its comment", () => {
+  it("a table is made, kept, replaced or refused by the comment of the table with its name", () => {
     const plan = (comment: string | undefined): string => planTable(ipTable, { comment });
     assert.equal(planTable(ipTable, undefined), "create");
     assert.equal(plan("drawbridge-cni version 3"), "keep");
@@ -162,7 +162,7 @@ describe("cni/node_rules_configuration", () => {
     return { serviceCidrs: serviceCidrs.map(formatCidr), nonMasqueradeCidrs: nonMasqueradeCidrs.map(formatCidr) };
   };
 
-  it("REG-04: a record says what the daemon needs to keep the rules, each network once, and nothing else", () => {
+  it("REG-04: a record has each network once that the daemon needs to keep the rules, and nothing else", () => {
     assert.deepEqual(networksOf({ ...everything, policyd: {} }), {
       serviceCidrs: ["10.96.0.0/12", "fd00:96::/112"],
       nonMasqueradeCidrs: ["fd00:244:1::/64", "10.244.0.0/16", "192.0.2.128/25"],
@@ -171,7 +171,7 @@ describe("cni/node_rules_configuration", () => {
     assert.deepEqual(networksOf({ serviceCIDRs, nonMasqueradeCIDRs }), { serviceCidrs: [], nonMasqueradeCidrs: [] });
   });
 
-  it("and refuses more networks than a record may have", () => {
+  it("more networks than a record may have are refused", () => {
     const serviceCIDRs = Array.from({ length: MOST_NETWORKS }, (_, i) => `10.${i}.0.0/16`);
     assert.deepEqual(networksOf({ ...published(port(80)), serviceCIDRs }), {
       serviceCidrs: serviceCIDRs,
@@ -184,7 +184,7 @@ describe("cni/node_rules_configuration", () => {
 });
 
 describe("cni/node_rules", () => {
-  it("what is claimed is withdrawn again, and what others have stays", () => {
+  it("withdrawing removes exactly what was claimed, and elements of others stay", () => {
     const kernel = new FakeNftables();
     claimIn(kernel, rulesFor({ ...everything, ...published(port(443)) }, 6));
     const before = textOf(kernel);
@@ -233,7 +233,7 @@ describe("cni/node_rules", () => {
     claimIn(kernel, rulesFor(published(...free), 8));
   });
 
-  it("ENDED-01: ports of a host end whose pod has ended are free, with nothing else taken from others", () => {
+  it("ENDED-01: ports of a host end whose pod has ended are free, and nothing else is taken from others", () => {
     const kernel = new FakeNftables();
     claimIn(kernel, rulesFor(published(port(80), port(81)), 6));
     claimIn(kernel, rulesFor(published(port(90)), 9));
@@ -249,7 +249,7 @@ describe("cni/node_rules", () => {
     assert.deepEqual(lines(textOf(kernel)), lines(textOf(expected)));
   });
 
-  it("R7: what a pod without a DEL left under the new one's address, host end or name goes", () => {
+  it("R7: what a pod without a DEL left under the address, host end or name of a new pod is removed", () => {
     const kernel = new FakeNftables();
     claimIn(kernel, rulesFor(everything));
     const before = textOf(kernel);
@@ -257,7 +257,7 @@ describe("cni/node_rules", () => {
     assert.equal(textOf(kernel), before);
   });
 
-  it("a table of another version is replaced in one commit, with what its sets of the same form hold", () => {
+  it("a table of another version is replaced in one commit, with the elements of its sets of the same form", () => {
     const kernel = new FakeNftables();
     const [first, ...others] = ipTable.sets;
     assert.ok(first !== undefined);
@@ -280,7 +280,7 @@ describe("cni/node_rules", () => {
     for (const set of ipTable.sets) assert.deepEqual(kernel.elements(ipTable, set), elements.get(set.name) ?? []);
   });
 
-  it("a table of others is refused, and not written by a DEL either", () => {
+  it("a table of another program is refused by ADD, and not written by a DEL either", () => {
     const kernel = new FakeNftables();
     claimIn(kernel, rulesFor(everything));
     const foreign = new FakeNftables();
@@ -299,7 +299,7 @@ describe("cni/node_rules", () => {
   describe("and the verbs", () => {
     const directory = useTemporaryDirectory();
 
-    /** The netlink protocols of the sockets that a call opens. */
+    /** Runs a call. @returns the netlink protocols of the sockets that it opens */
     function protocolsOf(
       verb: "ADD" | "DEL",
       kernel: FakeKernel,
@@ -310,7 +310,7 @@ describe("cni/node_rules", () => {
       return opened;
     }
 
-    /** The netlink protocols of the sockets that are opened from now on. */
+    /** Starts to record sockets. @returns the netlink protocols of those opened from now on */
     function recordSockets(kernel: FakeKernel): readonly number[] {
       const { syscalls } = kernel.node;
       const socket = syscalls.socket.bind(syscalls);
@@ -324,12 +324,12 @@ describe("cni/node_rules", () => {
       return opened;
     }
 
-    it("without any of it nothing asks nftables, neither ADD nor the DEL of a record", () => {
+    it("without such features neither ADD nor the DEL of a record asks nftables", () => {
       const kernel = new FakeKernel(directory());
       for (const verb of ["ADD", "DEL"] as const) {
         assert.ok(!protocolsOf(verb, kernel, {}).includes(NETLINK_NETFILTER), verb);
       }
-      // The fake kernel knows no nftables, but it is asked: before the link, so that no packet leaves unchecked.
+      // The fake kernel has no nftables, but ADD asks it before it makes the link, so that no packet leaves unchecked.
       assert.throws(() => protocolsOf("ADD", kernel, { ipMasq: true }), /table inet drawbridge-cni is not ours/);
       assert.deepEqual(
         kernel.journal.filter((event) => event.includes("dbv")),
@@ -337,7 +337,7 @@ describe("cni/node_rules", () => {
       );
     });
 
-    it("REG-04: with policyd nothing asks nftables whatever is wanted, neither ADD nor a DEL without a record", () => {
+    it("REG-04: with policyd neither ADD nor a DEL without a record asks nftables, whatever the features", () => {
       const kernel = new FakeKernel(directory());
       const policyd = { socket: `${directory()}/policyd.sock` };
       const opened = recordSockets(kernel);
@@ -347,7 +347,7 @@ describe("cni/node_rules", () => {
       callOn(kernel, directory(), "DEL", undefined, { policyd });
       assert.ok(opened.length > 0 && !opened.includes(NETLINK_NETFILTER), opened.join());
       callOn(kernel, directory(), "DEL");
-      assert.ok(opened.includes(NETLINK_NETFILTER), "without policyd a lost record's elements are looked for");
+      assert.ok(opened.includes(NETLINK_NETFILTER), "without policyd DEL searches for the elements of a lost record");
     });
   });
 });

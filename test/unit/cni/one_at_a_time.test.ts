@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { LONGEST_WAIT_MILLISECONDS, waitForOtherCalls } from "../../../cni/one_at_a_time.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { carryOut } from "../../../kernel/waiting.ts";
 
 describe("cni/one_at_a_time", () => {
-  /** Milliseconds that a call waits where the lock answers so. */
+  /** Returns the milliseconds that a call waits where the lock gives these answers. */
   function waited(answers: (tries: number) => number): number {
     let [now, tries] = [0, 0];
     const syscalls = { ...nodeSyscalls(), flock: () => answers(tries++) };
@@ -14,7 +14,7 @@ describe("cni/one_at_a_time", () => {
     return now;
   }
 
-  it("P19: waits for a call that works on the pod, and where nobody gives the lock back no longer than five seconds", () => {
+  it("P19: a call waits for another call of the pod, and at most five seconds where the lock is never released", () => {
     assert.equal(
       waited(() => 0),
       0,
@@ -29,7 +29,7 @@ describe("cni/one_at_a_time", () => {
     );
   });
 
-  it("P19: does not wait where the kernel has no such lock", () => {
+  it("P19: a call does not wait where the kernel has no such lock", () => {
     assert.equal(
       waited(() => -Errno.EBADF),
       0,

@@ -33,7 +33,7 @@ describe("cni order of events", () => {
     }
   }
 
-  /** What a DEL has to take away; the bridge stays. */
+  /** Returns what a DEL must remove; the bridge stays. */
   function held(kernel: FakeKernel): readonly string[] {
     const files = ["networks/pods", "run/attachments/pods"].flatMap((place) => namesIn(path.join(directory(), place)));
     const neighbours = [...kernel.neighbours.node, ...kernel.neighbours.pod].map((address) => `neighbour ${address}`);
@@ -42,7 +42,10 @@ describe("cni order of events", () => {
     );
   }
 
-  /** Those of an ADD after all that it did for the pod: then it only forgets that earlier ones had failed (STATUS-01). */
+  /**
+   * Returns the questions of an ADD after its last change for the pod; it then only forgets that earlier ADDs failed
+   * (STATUS-01).
+   */
   function lastQuestions(kernel: FakeKernel): FakeKernel["questions"] {
     assert.deepEqual(kernel.journal.slice(-2), ["unlink pods.json", "unlink pods.json"]);
     return kernel.questions.filter(({ afterEvents }) => afterEvents === kernel.journal.length - 2);
@@ -67,7 +70,7 @@ describe("cni order of events", () => {
     );
   });
 
-  it("ADD asks whether packets get through, both ways, after the last thing it did", () => {
+  it("ADD asks whether packets get through in both directions after its last change", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD");
     const last = lastQuestions(kernel);
@@ -76,13 +79,13 @@ describe("cni order of events", () => {
     assert.ok(asked.includes("node: link dbv"), `the carrier of the host end: ${asked.join(", ")}`);
   });
 
-  it("ADD waits for the addresses it gave to a bridge in use", () => {
+  it("ADD waits for the addresses that it gave to a bridge in use", () => {
     const kernel = new FakeKernel(directory());
     kernel.links.node.add("drawbridge0");
     run(kernel, "ADD");
     const last = lastQuestions(kernel);
     const onNode = last.filter(({ namespace, subject }) => namespace === "node" && subject === "route");
-    assert.equal(onNode.length, 4, "in each family the bridge's address, and the way to the pod's");
+    assert.equal(onNode.length, 4, "in each family the bridge's address, and the route to the pod's address");
   });
 
   it("DEL removes the link, then the addresses, then the record", () => {
@@ -94,7 +97,7 @@ describe("cni order of events", () => {
     assert.deepEqual(held(kernel), []);
   });
 
-  it("DEL keeps the addresses when the kernel will not remove the link", () => {
+  it("DEL keeps the addresses when the kernel does not remove the link", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD");
     const before = held(kernel);
@@ -142,7 +145,11 @@ describe("cni order of events", () => {
         assert.equal(callOn(kernel, directory(), "DEL", undefined, changes), "");
         assert.deepEqual(held(kernel), [], `killed at ${fault.at}`);
         const asksForFlows = "policyd" in changes && !isReleased;
-        assert.equal(kernel.listsOfFlows > 0, asksForFlows, `killed at ${fault.at}: flows go before the addresses`);
+        assert.equal(
+          kernel.listsOfFlows > 0,
+          asksForFlows,
+          `killed at ${fault.at}: flows are deleted before the addresses`,
+        );
         return outcome;
       });
       assert.ok(events > 4, `only ${events} events`);

@@ -76,7 +76,7 @@ describe("cni/plugin verbs", () => {
     assertRefusal(() => run("drawbridge", "CHECK", { ...stored(), cniVersion: "0.4.0" }), { code: 8, says: [] });
   });
 
-  it("looks at the environment first, then at the text, then at the name", () => {
+  it("checks the environment first, then the text, then the name", () => {
     assertRefusal(() => run("drawbridge", "ADD", "x", { CNI_IFNAME: "" }), { code: 4, says: ["CNI_IFNAME"] });
     assertRefusal(() => run("drawbridge", "ADD", "x"), { code: 6, says: ["not JSON"] });
     for (const face of ["drawbridge", "drawbridge-ipam", "loopback"] as const) {
@@ -84,7 +84,7 @@ describe("cni/plugin verbs", () => {
     }
   });
 
-  it("refuses to ADD without a namespace, with code 8, and makes nothing", () => {
+  it("refuses an ADD without a network namespace, with code 8, and makes nothing", () => {
     writeForeign(`${directory()}/file`, "");
     for (const netns of [
       "/run/netns/does-not-exist",
@@ -114,9 +114,9 @@ describe("cni/plugin verbs", () => {
     }
   });
 
-  it("goes on with the node's own namespace when CNI_NETNS_OVERRIDE says so", () => {
+  it("accepts the node's own namespace when CNI_NETNS_OVERRIDE is true", () => {
     for (const override of ["1", "true", "TRUE"]) {
-      // The fake kernel has no namespaces: what it refuses is to enter.
+      // The fake kernel has no namespaces, so it refuses to enter one.
       assertRefusal(
         () => run("drawbridge", "ADD", stored(), { CNI_NETNS: "/proc/self/ns/net", CNI_NETNS_OVERRIDE: override }),
         {
@@ -134,12 +134,12 @@ describe("cni/plugin verbs", () => {
     );
   });
 
-  it("as loopback needs no type, and its DEL no namespace (P5)", () => {
+  it("loopback needs no type, and its DEL no namespace (P5)", () => {
     assert.equal(run("loopback", "DEL", { name: "cni-loopback" }, { CNI_NETNS: "" }), "");
     assert.equal(run("loopback", "DEL", { name: "cni-loopback" }), "");
   });
 
-  it("as drawbridge-ipam allocates with the subnet's prefix length, no interface, and gives back", () => {
+  it("drawbridge-ipam allocates with the subnet's prefix length and without an interface, and releases again", () => {
     const input = stored({ routes: [{ dst: "0.0.0.0/0" }] });
     const output = run("drawbridge-ipam", "ADD", input);
     assert.deepEqual(JSON.parse(output), {
@@ -161,7 +161,7 @@ describe("cni/plugin verbs", () => {
     assert.equal(existsSync(`${directory()}/networks/pods/10.244.1.2`), false);
   });
 
-  it("as drawbridge-ipam claims nothing that the oldest versions could not report", () => {
+  it("drawbridge-ipam claims nothing that the oldest versions could not report", () => {
     const input = {
       ...stored({ ranges: [[{ subnet: "fd00:1::/64" }], [{ subnet: "fd00:2::/64" }]] }),
       cniVersion: "0.2.0",

@@ -18,7 +18,7 @@ const OURS: AddResult = {
   dns: {},
 };
 
-/** A result of other plugins, with members and numbers that only they know. */
+/** A result of other plugins, with members and numbers that we do not know. */
 const THEIRS = `{
   "cniVersion": "1.1.0",
   "interfaces": [
@@ -38,11 +38,11 @@ function previous(text: string) {
   return previousResult(input.prevResult, stdin);
 }
 
-/** Without white space, which nobody hands on. */
+/** Removes white space, which is not handed on. */
 const compact = (text: string): string => text.replaceAll(/\s/g, "");
 
 describe("cni/previous_result (P17)", () => {
-  it("P17: theirs come first, ours behind with the places of our interfaces shifted", () => {
+  it("P17: entries of other plugins come first, then ours, with the indexes of our interfaces shifted", () => {
     const result = chainedResult(OURS, "1.1.0", previous(THEIRS));
     assert.partialDeepStrictEqual(result, {
       cniVersion: "1.1.0",
@@ -55,7 +55,7 @@ describe("cni/previous_result (P17)", () => {
     });
   });
 
-  it("P17: members that nobody here knows survive, and every number as it was written", () => {
+  it("P17: unknown members are kept, and every number as it was written", () => {
     const printed = JSON.stringify(chainedResult(OURS, "1.1.0", previous(THEIRS)));
     for (const piece of [
       '"x-id": 12345678901234567890123',
@@ -70,18 +70,18 @@ describe("cni/previous_result (P17)", () => {
     assert.equal(Reflect.get({}, "polluted"), undefined);
   });
 
-  it("P17: our DNS settings count where there are any", () => {
+  it("P17: our DNS settings replace those of other plugins if there are any", () => {
     const result = chainedResult({ ...OURS, dns: { nameservers: ["10.0.0.53"] } }, "1.0.0", previous(THEIRS));
     assert.partialDeepStrictEqual(result, { dns: { nameservers: ["10.0.0.53"] } });
   });
 
-  it("P17: a plugin that adds nothing hands it on, in the version of the configuration", () => {
+  it("P17: a plugin that adds nothing hands the result on unchanged, in the version of the configuration", () => {
     const earlier = previous(THEIRS);
     assert.ok(earlier !== undefined);
     assert.equal(JSON.stringify(unchangedResult(earlier, "1.1.0")), compact(THEIRS));
   });
 
-  it("P17: keys in other case are found, and an empty or absent result changes nothing of ours", () => {
+  it("P17: keys in any case are found, and an empty or absent result does not change ours", () => {
     const result = chainedResult(OURS, "1.1.0", previous('{"INTERFACES": [{"name": "net1"}], "Ips": null}'));
     assert.partialDeepStrictEqual(result, {
       interfaces: [{ name: "net1" }, { name: "cni0" }],
@@ -93,7 +93,7 @@ describe("cni/previous_result (P17)", () => {
     }
   });
 
-  it("P17: before 0.3.0, which had no chains, our block replaces theirs and the rest survives", () => {
+  it("P17: before 0.3.0, which had no chains, our block replaces theirs and the rest is kept", () => {
     const text = '{"cniVersion": "0.2.0", "ip4": {"ip": "192.0.2.7/24"}, "ip6": {"ip": "2001:db8::7/64"}, "x": 1.0}';
     const printed = JSON.stringify(chainedResult(OURS, "0.2.0", previous(text)));
     assert.ok(printed.includes('"ip4":{"ip":"10.244.1.2/32"'), printed);
@@ -124,7 +124,7 @@ describe("cni/previous_result (P17)", () => {
     });
   }
 
-  it("P17: any JSON among unknown members is handed on as it is (property)", () => {
+  it("P17: any JSON in unknown members is handed on unchanged (property)", () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
     const run = (value: unknown, key: string): void => {
       const text = `{"x-${key.replaceAll(/[^a-z]/gi, "")}": ${JSON.stringify(value)}}`;

@@ -1,6 +1,9 @@
 import { ipamInput, networkInput } from "../../support/cni.ts";
 
-/** Code of the specification, configuration, and what the refusal names: the field, the value, the expectation. */
+/**
+ * The error code of the specification, the configuration, and texts that the refusal contains: the field, the value,
+ * the expectation.
+ */
 export type RefusedConfiguration = readonly [code: number, input: Record<string, unknown>, ...says: readonly string[]];
 
 function ranges(...sets: readonly unknown[]): Record<string, unknown> {
@@ -142,7 +145,7 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
     "CNI version 0.2.0 does not support more than 1 address per family",
     "0.3.0 or later",
   ],
-  // Features this version does not have: refused, since a pod without them would not be what was asked for.
+  // This version does not have these features. They are refused, since a pod without them is not what was asked for.
   [2, networkInput({ isGateway: false }), "isGateway: false is not supported", "true or absent"],
   [2, networkInput({ forceAddress: true }), "forceAddress: true is not supported", "false or absent"],
   [2, networkInput({ promiscMode: true }), "promiscMode: true", "hairpinMode"],

@@ -22,10 +22,10 @@ import { ScriptedSyscalls } from "../kernel/scripted_syscalls.ts";
 const SOCKET = "/run/drawbridge/policyd.sock";
 const FAIL: RegistrationAccess = { socket: SOCKET, wait: 1000, onUnavailable: "fail" };
 const CLOSED: RegistrationAccess = { ...FAIL, onUnavailable: "closed" };
-/** What receiveFrom says at the end of a connection. */
+/** The answer of receiveFrom at the end of a connection. */
 const END: ReceiveStep = { datagram: new Uint8Array(), length: 0 };
 
-/** A daemon that is away so many times, and then says what it was given to say; pauses take no time. */
+/** A daemon that refuses the given number of connections and then gives its answers; pauses take no time. */
 class Daemon extends ScriptedSyscalls implements Waiting {
   readonly node: Node;
   readonly closings: string[] = [];
@@ -83,13 +83,13 @@ const refusal = (isTemporary: boolean): ReceiveStep =>
   reply({ type: "refused", isTemporary, message: "not in force within 1000 ms: no Pod object" });
 
 describe("cni/registration", () => {
-  it("reads its key: fail unless closed is asked for", () => {
+  it('the configuration key is read, and onUnavailable is "fail" by default', () => {
     assert.deepEqual(policydAccess({}), { socket: SOCKET, wait: 10_000, onUnavailable: "fail" });
     assert.equal(policydAccess({ onUnavailable: "closed" })?.onUnavailable, "closed");
     assert.equal(policydAccess(undefined), undefined);
   });
 
-  it("REG-05: a daemon that is away is waited for, and told how long it has", () => {
+  it("REG-05: ADD waits for a daemon that is away, and the request says how long it may still wait", () => {
     const daemon = new Daemon(3, [reply({ type: "done" })]);
     daemon.register(FAIL);
     assert.equal(daemon.tries, 4);
@@ -100,13 +100,13 @@ describe("cni/registration", () => {
     assert.ok(daemon.now() > 0 && daemon.now() < 1000);
   });
 
-  it("REG-05: one that goes away over it is asked again", () => {
+  it("REG-05: a daemon that closes the connection is asked again", () => {
     const daemon = new Daemon(0, [END, Errno.ECONNRESET, reply({ type: "done" })]);
     daemon.register(FAIL);
     assert.equal(daemon.sent.length, 3);
   });
 
-  it("REG-02: one that stays away is an error when the time is over", () => {
+  it("REG-02: a daemon that stays away is an error when the time is over", () => {
     const daemon = new Daemon(Number.POSITIVE_INFINITY);
     assert.throws(() => daemon.register(FAIL), {
       code: "ERR_UNAVAILABLE",
@@ -116,7 +116,7 @@ describe("cni/registration", () => {
     assert.deepEqual(daemon.closings, []);
   });
 
-  it("REG-06: with closed the tables are asked then, and told why", () => {
+  it('REG-06: with "closed" the tables are checked when the time is over, with the reason', () => {
     const away = new Daemon(Number.POSITIVE_INFINITY);
     away.register(CLOSED);
     assert.match(away.closings.join(), /ECONNREFUSED/);
@@ -127,7 +127,7 @@ describe("cni/registration", () => {
     assert.equal(waiting.tries, 1);
   });
 
-  it("REG-06: what is refused for good is refused with closed, too", () => {
+  it('REG-06: a permanent refusal is an error with "closed", too', () => {
     const code = "ERR_HOST_PORT_TAKEN";
     for (const answer of [refusal(false), reply({ type: "refused", isTemporary: false, message: "taken", code })]) {
       const daemon = new Daemon(0, [answer]);
@@ -136,13 +136,13 @@ describe("cni/registration", () => {
     }
   });
 
-  it("a refusal is told with its reason, at once", () => {
+  it("a refusal is reported at once with its reason", () => {
     const daemon = new Daemon(0, [refusal(true)]);
     assert.throws(() => daemon.register(FAIL), { code: "ERR_UNAVAILABLE", message: /^policyd: .*no Pod object$/ });
     assert.equal(daemon.now(), 0);
   });
 
-  it("REG-01: DEL reads of the key the very socket that ADD reads, however its letters are written", () => {
+  it("REG-01: DEL reads the same socket from the configuration as ADD, with keys in any case", () => {
     const socketOf = (policyd: unknown): readonly unknown[] => {
       const text = JSON.stringify({ cniVersion: "1.1.0", name: "pods", POLICYD: policyd });
       return [
@@ -164,7 +164,7 @@ describe("cni/registration", () => {
     }
   });
 
-  it("REG-01: what of the key ADD refuses counts as absent for DEL", () => {
+  it("REG-01: parts of the key that ADD refuses count as absent for DEL", () => {
     for (const socket of [7, {}, [], true, "", "run/x.sock", "/run/../x.sock"]) {
       assert.deepEqual(detachAccess({ Socket: socket, wait: {}, onUnavailable: 7 }), { socket: SOCKET, wait: 10_000 });
     }
@@ -173,7 +173,7 @@ describe("cni/registration", () => {
     }
   });
 
-  it("DEL-02: unregister says how far the daemon has come, and waits for none that is away", () => {
+  it("DEL-02: unregister returns how far the daemon has come, and does not wait for one that is away", () => {
     const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
     const doneBy = (daemon: Daemon): Unregistration => carryOut(unregister(daemon.node, FAIL, name), daemon);
     assert.equal(doneBy(new Daemon(0, [reply({ type: "done", isDetached: true })])), "detached");

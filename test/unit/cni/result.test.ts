@@ -23,7 +23,7 @@ const dualStack: AddResult = {
   dns: { nameservers: ["10.96.0.10"], search: ["svc"] },
 };
 
-/** As the runtime reads it: what JSON leaves out is left out. */
+/** Returns the result as the runtime reads it, without what JSON leaves out. */
 function printed(result: AddResult, version: CniVersion): unknown {
   return JSON.parse(JSON.stringify(resultObject(result, version)));
 }
@@ -37,7 +37,7 @@ const routes = [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }];
 const dns = { nameservers: ["10.96.0.10"], search: ["svc"] };
 
 describe("cni/result", () => {
-  it("prints what a route has beside its way, and nothing of what it has not", () => {
+  it("prints the options that a route has, and no others", () => {
     const [first] = dualStack.routes;
     assert.ok(first !== undefined);
     const options = { mtu: 1300, advmss: 1200, priority: 77, table: 100 };
@@ -109,12 +109,12 @@ describe("cni/result", () => {
       });
     });
 
-    it(`leaves what is empty out of ${version}`, () => {
+    it(`omits empty members of ${version}`, () => {
       assert.deepEqual(printed({ interfaces: [], ips: [], routes: [], dns: {} }, version), { cniVersion: version });
     });
   }
 
-  it("keeps interface 0 and leaves an absent one out, as an IPAM plugin's result has none", () => {
+  it("keeps interface 0, and omits an absent one, since an IPAM plugin's result has none", () => {
     const ips = [{ interface: 0, address: parseCidr("127.0.0.1/8") }, { address: parseCidr("::1/128") }];
     for (const version of ["0.4.0", "1.1.0"] as const) {
       const result = printed({ interfaces: [], ips, routes: [], dns: {} }, version);
@@ -128,7 +128,7 @@ describe("cni/result", () => {
     }
   });
 
-  it("leaves out an MTU of 0, which stands for the kernel's default", () => {
+  it("omits an MTU of 0, which means the kernel's default", () => {
     assert.deepEqual(
       printed(
         { interfaces: [{ name: "lo", mac: "00:00:00:00:00:00", mtu: 0 }], ips: [], routes: [], dns: {} },

@@ -37,14 +37,14 @@ describe("cni/shaping", () => {
     return [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
   }
 
-  it("names the delay device after the host end, with a MAC address of its own", () => {
+  it("the delay device is named after the host end, and has a MAC address of its own", () => {
     assert.equal(DEVICE.slice(3), hostInterfaceName(sha256, "c1", "eth0").slice(3));
     assert.match(DEVICE, /^dbi[0-9a-f]{12}$/);
     assert.match(delayDeviceMac(sha256, DEVICE), /^be(:[0-9a-f]{2}){5}$/);
     assert.equal(delayDeviceName(sha256, "dbvdbv", "eth0"), `dbi${sha256("dbvdbv:eth0").slice(0, 12)}`);
   });
 
-  it("limits what the pod sends before anything is redirected to the device, and what it receives on the host end", () => {
+  it("the device's limit for what the pod sends is set before the redirection, and the host end limits what it receives", () => {
     assert.deepEqual(operations({ ingress: limit, egress: limit }), [
       "change link 8",
       "limit what link 8 sends to 2500000 bytes/s",
@@ -57,7 +57,7 @@ describe("cni/shaping", () => {
     assert.equal(operations({ ingress: undefined, egress: limit }).length, 5);
   });
 
-  it("W1: the limits are set after the link is made and before the pod's end gets addresses; the record has them", () => {
+  it("W1: limits are set after the link is made and before the pod's end gets addresses, and the record has them", () => {
     const kernel = restart();
     run(kernel, "ADD");
     const { journal } = kernel;
@@ -102,7 +102,7 @@ describe("cni/shaping", () => {
     assert.deepEqual(podLinks(kernel), []);
   });
 
-  it("an ADD of which any one event fails leaves no link, and one that is killed leaves none after its DEL", () => {
+  it("an ADD of which any one event fails leaves no link, and a killed one leaves none after its DEL", () => {
     for (const kind of ["fail", "kill"] as const) {
       let at = 0;
       for (; at < MOST_EVENTS; at++) {
@@ -136,7 +136,7 @@ describe("cni/shaping", () => {
     }
   });
 
-  it("a link that has the device's name stays, at ADD and at DEL (B2)", () => {
+  it("a foreign link with the device's name is kept, at ADD and at DEL (B2)", () => {
     const kernel = restart();
     kernel.links.node.add(DEVICE);
     assert.equal(

@@ -22,7 +22,7 @@ describe("cni when the kernel does not answer", () => {
   const podLinks = (kernel: FakeKernel): readonly string[] =>
     [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
 
-  /** Runs an ADD whose answers stop at each event in turn; how many of them failed. */
+  /** Runs an ADD whose answers stop at each event in turn. @returns the number of ADDs that failed */
   function atEveryEvent(afterFailure: (kernel: FakeKernel, context: string) => void): number {
     for (let at = 0; at < MOST_EVENTS; at++) {
       for (const name of ["networks", "run"]) rmSync(`${directory()}/${name}`, { recursive: true, force: true });
@@ -38,7 +38,7 @@ describe("cni when the kernel does not answer", () => {
     assert.fail(`more than ${MOST_EVENTS} events`);
   }
 
-  it("ADD keeps record and addresses as long as its link is there, whatever it was not told (B13)", () => {
+  it("a failed ADD keeps record and addresses as long as its link exists, whichever answer is missing (B13)", () => {
     let kept = 0;
     const failed = atEveryEvent((kernel, context) => {
       if (podLinks(kernel).length === 0) return;
@@ -49,7 +49,7 @@ describe("cni when the kernel does not answer", () => {
     assert.ok(failed > 15 && kept > 4, `${failed} failed, ${kept} kept their link`);
   });
 
-  it("one DEL after it leaves nothing", () => {
+  it("one DEL after a failed ADD leaves nothing", () => {
     const failed = atEveryEvent((kernel, context) => {
       assert.equal(run(kernel, "DEL"), "");
       assert.deepEqual([podLinks(kernel), reservations(), records()], [[], [], []], context);

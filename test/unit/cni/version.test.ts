@@ -11,15 +11,15 @@ describe("cni/version", () => {
     });
   });
 
-  it("takes an absent, null or empty version for 0.1.0 (P9)", () => {
+  it("an absent, null or empty version means 0.1.0 (P9)", () => {
     for (const absent of [undefined, null, ""]) assert.equal(negotiateVersion(absent), "0.1.0");
   });
 
-  it("takes exactly the supported versions", () => {
+  it("each supported version is negotiated as it is", () => {
     for (const version of supportedVersions) assert.equal(negotiateVersion(version), version);
   });
 
-  it("refuses any other value with code 1, naming it and the list (P7)", () => {
+  it("any other value is refused with code 1, which names it and the supported versions (P7)", () => {
     for (const requested of ["foo", "99.0.0", "1.1", "1.1.0 ", "v1.1.0", "1.0.1", 1, true, [], ["1.1.0"], {}]) {
       assertRefusal(() => negotiateVersion(requested), {
         code: 1,
@@ -28,7 +28,7 @@ describe("cni/version", () => {
     }
   });
 
-  it("is a member of the list or refuses, whatever is asked for", () => {
+  it("any JSON value gives a supported version or a refusal", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (requested) => {
         try {

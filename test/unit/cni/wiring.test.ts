@@ -32,7 +32,7 @@ function wiringOf(
   return decideWiring(configurationOf(input, args), attachment({ arguments: args }), allocations, on, sha256);
 }
 
-/** What each step asks for, and behind a "?" the errno it may be refused with. */
+/** Returns the operation of each step, and after a "?" the errno with which it may be refused. */
 function operations(steps: readonly Step[]): readonly string[] {
   return steps.map(({ request, tolerates }) => request.operation + (tolerates === undefined ? "" : ` ?${tolerates}`));
 }
@@ -41,7 +41,7 @@ function requestsOf(steps: readonly Step[]): readonly Request[] {
   return steps.map(({ request }) => request);
 }
 
-/** The request as it goes to the kernel, read by a decoder that is not ours. */
+/** Encodes the request as it goes to the kernel and reads it with an independent decoder. */
 function flat(request: Request | undefined, structSize: number): FlatMessage {
   assert.ok(request !== undefined);
   const writer = new Writer(64);
@@ -85,7 +85,7 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(routes([ipv6, { ...ipv6, set: 2 }]), ["::/0 fd00:244:1::1"]);
   });
 
-  it("no default route nobody configured where isDefaultGateway is false (POD-14)", () => {
+  it("only configured default routes where isDefaultGateway is false (POD-14)", () => {
     const routes = [{ dst: "10.96.0.0/12" }, { dst: "::/0" }];
     const wiring = wiringOf({ ...ipamInput({ routes }), isDefaultGateway: false });
     assert.deepEqual(
@@ -98,7 +98,7 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(wiringOf(networkInput({ isDefaultGateway: false })).routes, []);
   });
 
-  it("configured routes first, the bridge as their gateway where they name none, and no default route twice (POD-14)", () => {
+  it("configured routes first, by the bridge where they name no gateway, and no default route twice (POD-14)", () => {
     const input = ipamInput({
       routes: [
         { dst: "0.0.0.0/0", gw: "10.244.1.99" },
@@ -135,7 +135,7 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(routes({ ...everywhere, table: 254 }, everywhere), ["0.0.0.0/0 254  false"]);
   });
 
-  it("a MAC from the IPv4 address, else the IPv6 one, unless the runtime asks for another (B6)", () => {
+  it("a MAC from the IPv4 address, or else from the IPv6 one, unless the runtime requests another (B6)", () => {
     assert.equal(wiringOf(networkInput(), [ipv6, ipv4]).podMac, "0a:58:0a:f4:01:07");
     const otherSubnet = { ...ipv6, address: parseCidr("fd00:244:2::7/64") };
     const [mac, other] = [ipv6, otherSubnet].map((allocation) => wiringOf(networkInput(), [allocation]).podMac);
@@ -144,7 +144,7 @@ describe("cni/wiring decides", () => {
     assert.equal(wiringOf(networkInput({ runtimeConfig: { mac: "02:00:00:00:00:01" } })).podMac, "02:00:00:00:00:01");
   });
 
-  it("an alias that says whose interface it is, cut to what the kernel takes (B23)", () => {
+  it("an alias with the interface's owner, cut to what the kernel takes (B23)", () => {
     assert.equal(wiringOf().alias, "c1");
     const pod = { namespace: "kube-system", name: "coredns-0", uid: "" };
     assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod }).alias, "kube-system/coredns-0");
@@ -169,7 +169,7 @@ describe("cni/wiring asks the kernel", () => {
   const onNode = [...linkSteps(wiring, bridge, 33), ...hostSteps(wiring, bridge)];
   const link = requestsOf(onNode);
 
-  it("on the node: the pair first and described before it is up, its port, permanent neighbours, and bridge addresses that may be there", () => {
+  it("on the node for the described pair before it is up, its port, permanent neighbours, and bridge addresses that may exist", () => {
     assert.deepEqual(operations(onNode), [
       `create veth ${hostInterface} with peer eth0`,
       `get link ${hostInterface}`,
@@ -182,7 +182,7 @@ describe("cni/wiring asks the kernel", () => {
     ]);
   });
 
-  it("for a pair with both ends in place, named, addressed, sized and enslaved in one message (POD-09, POD-15, B6)", () => {
+  it("for a pair with both ends in their namespaces, named, addressed, sized and enslaved in one message (POD-09, POD-15, B6)", () => {
     const { attributes } = flat(link[0], LINK_STRUCT);
     const mtu = "78050000";
     assert.deepEqual(
@@ -207,7 +207,7 @@ describe("cni/wiring asks the kernel", () => {
     assert.deepEqual({ up, alias, hairpin: bridgePort?.hairpin }, { up: true, alias: "c1", hairpin: true });
     // IFLA_INET6_ADDR_GEN_MODE is IN6_ADDR_GEN_MODE_NONE.
     assert.equal(flat(generation, LINK_STRUCT).attributes["26.10.8"], "01");
-    // Before it is up: an address that is generated does not go away by this.
+    // The link is not up yet, since this does not remove an address that was generated before.
     assert.equal(parseLink(received(generation)).up, false);
     const [, without] = requestsOf(hostSteps(wiringOf(), bridge));
     assert.ok(without !== undefined);
@@ -224,7 +224,7 @@ describe("cni/wiring asks the kernel", () => {
   const inPod = podSteps(wiring, 5);
   const requests = requestsOf(inPod);
 
-  it("in the pod: loopback, addresses, the link, neighbours, routes, in this order (POD-02, POD-14)", () => {
+  it("in the pod for loopback, addresses, the link, neighbours and routes, in this order (POD-02, POD-14)", () => {
     assert.deepEqual(operations(inPod), [
       "change link 1",
       "add address 10.244.1.7/32 to link 5",
@@ -249,7 +249,7 @@ describe("cni/wiring asks the kernel", () => {
     assert.equal(flat(link[7], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
   });
 
-  it("for routes of our protocol whose gateway is on the link, as the pod has no subnet there", () => {
+  it("for routes of our protocol whose gateway is on the link, since the pod has no subnet there", () => {
     for (const request of requests.slice(6, 8)) {
       const route = parseRoute(received(request));
       assert.deepEqual(
@@ -280,7 +280,7 @@ describe("cni/wiring asks the kernel", () => {
     assert.deepEqual(operations(podSteps(routed, 5)).slice(-1), ["add route default (IPv4) via 10.244.1.1"]);
   });
 
-  it("for each gateway's neighbour entry once, with the MAC of the pod's port", () => {
+  it("for one neighbour entry of each gateway, with the MAC of the pod's port", () => {
     const second = { ...ipv6, address: parseCidr("fd00:244:1::8/64"), set: 1 };
     const twice = requestsOf(podSteps(wiringOf(networkInput(), [ipv6, second]), 5));
     const neighbours = twice.filter(({ operation }) => operation.startsWith("set neighbour"));

@@ -18,10 +18,10 @@ import { fakeNode } from "../../support/fake_node.ts";
 import { NODE_CONFIGURATION } from "../../support/guard/guarded_node.ts";
 import { kernelAnswer } from "../kernel/scripted_syscalls.ts";
 
-/** The numbers of the hooks, the same for inet and bridge (linux/netfilter.h, linux/netfilter_bridge.h). */
+/** The numbers of the hooks, which are the same for inet and bridge (linux/netfilter.h, linux/netfilter_bridge.h). */
 const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 
-/** A node whose kernel answers every netlink request with an error. */
+/** Returns a node whose kernel answers every netlink request with an error. */
 function refusing(errno: number): Node {
   const answers: Uint8Array[] = [];
   const node = fakeNode("/nowhere");
@@ -49,7 +49,7 @@ describe("cni/without_policyd", () => {
     withVersion({ ...table }),
   );
 
-  it("REG-06: asks for the very tables that the daemon loads, for their marks and all their base chains", () => {
+  it("REG-06: the expected tables, marks and base chains are exactly those that the daemon loads", () => {
     for (const { family, name, chains, bridgeChain } of CLOSED_TABLES) {
       const loaded = tables.find((table) => table.family === family && table.name === name);
       assert.ok(loaded !== undefined, name);
@@ -65,7 +65,7 @@ describe("cni/without_policyd", () => {
     }
   });
 
-  it("POD-20: a kernel that has no such subsystem remembers nothing, and any other refusal is one", () => {
+  it("POD-20: a kernel without conntrack has nothing to forget, and any other refusal is an error", () => {
     const addresses = ["10.244.1.2", "fd00:244:1::2"].map((text) => parseAddress(text));
     for (const errno of [Errno.EINVAL, Errno.EOPNOTSUPP]) forgetAddresses(refusing(errno), addresses);
     assert.throws(() => forgetAddresses(refusing(Errno.EPERM), addresses), /EPERM/);
@@ -78,6 +78,6 @@ describe("cni/without_policyd", () => {
       assert.deepEqual([found?.key, found?.data], [key, data], name);
     }
     const maps = policies?.sets.filter(({ data }) => data === "verdict").map(({ name }) => name);
-    assert.deepEqual(new Set(VERDICT_MAPS.map(({ name }) => name)), new Set(maps), "all of them");
+    assert.deepEqual(new Set(VERDICT_MAPS.map(({ name }) => name)), new Set(maps), "all verdict maps are checked");
   });
 });

@@ -5,7 +5,7 @@ import { systemFileSystem } from "../../../ipam/file_system.ts";
 import type { OriginalSettingsPlace } from "../../../ipam/original_settings.ts";
 import { changedSetting, listOriginals, rememberingSysctl } from "../../../ipam/original_settings.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import type { Sysctl } from "../../../kernel/sysctl.ts";
 import { fakeSysctl } from "../../../kernel/sysctl.ts";
 

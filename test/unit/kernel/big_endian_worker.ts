@@ -8,8 +8,8 @@ const { parseMac } = await import("../../../kernel/ip/mac.ts");
 const { outcomeOf } = await import("../../../kernel/netlink/error.ts");
 const { decodeMessages, encodeRequest } = await import("../../../kernel/netlink/message.ts");
 const { Writer } = await import("../../../kernel/netlink/writer.ts");
-const { requestsOf } = await import("../../../kernel/nftables/change.ts");
-const { setMarkBit } = await import("../../../kernel/nftables/statement.ts");
+const { requestsOf } = await import("../../../kernel/nftables/encode/change.ts");
+const { setMarkBit } = await import("../../../kernel/nftables/model/statement.ts");
 const { newAddress, parseInterfaceAddress } = await import("../../../kernel/route/interface_address.ts");
 const { createVeth } = await import("../../../kernel/route/link.ts");
 

@@ -5,7 +5,7 @@ import type { EventSource } from "../../../kernel/events/source.ts";
 import type { Command, Report } from "../../../kernel/events/reader_message.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { kernelAnswer } from "./scripted_syscalls.ts";
 
 const WAKE_FD = 3;

@@ -6,7 +6,7 @@ import type { EventSource } from "../../../kernel/events/source.ts";
 import { startEventThread } from "../../../kernel/events/thread.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../../kernel/syscall/poll_calls.ts";
 
 const HEADER_SIZE = 16;

@@ -13,7 +13,7 @@ import {
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
 const files: FileCalls = nodeSyscalls();
 

@@ -6,7 +6,7 @@ import path from "node:path";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 
 /** A clock that advances only by the pauses. */

@@ -7,7 +7,7 @@ import {
   isSameNamespace,
   openNamespace,
 } from "../../../kernel/network_namespace.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { ScriptedSyscalls } from "./scripted_syscalls.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { lowerRule } from "../../../kernel/nftables/rule_code.ts";
-import { writtenMarkBits } from "../../../kernel/nftables/overview.ts";
-import type { Rule } from "../../../kernel/nftables/statement.ts";
-import { anyFlag, clearMarkBits, rule, setMarkBit } from "../../../kernel/nftables/statement.ts";
-import { instruction } from "../../../kernel/nftables/instruction.ts";
+import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
+import { writtenMarkBits } from "../../../kernel/nftables/decode/overview.ts";
+import type { Rule } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, clearMarkBits, rule, setMarkBit } from "../../../kernel/nftables/model/statement.ts";
+import { instruction } from "../../../kernel/nftables/encode/instruction.ts";
 
 const MARK = 3;
 const REGISTER = 1;

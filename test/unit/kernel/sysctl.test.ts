@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { fakeSysctl, procSysctl } from "../../../kernel/sysctl.ts";
 
 const sysctl = procSysctl(nodeSyscalls());

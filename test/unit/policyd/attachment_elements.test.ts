@@ -4,7 +4,7 @@ import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes, parseMac } from "../../../kernel/ip/mac.ts";
-import { checkComment } from "../../../kernel/nftables/identifier.ts";
+import { checkComment } from "../../../kernel/nftables/model/identifier.ts";
 import { attachmentElements, linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
 
 const RECORD: AttachmentRecord = {

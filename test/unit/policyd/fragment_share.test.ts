@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatRule } from "../../../kernel/nftables/rule_text.ts";
+import { formatRule } from "../../../kernel/nftables/text/rule_text.ts";
 import { fakeSysctl } from "../../../kernel/sysctl.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { affordableFragmentMemory, fragmentSettings, raiseSettings } from "../../../policyd/node/conntrack_settings.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import type { BatchHistory, BatchPeriod, Haste } from "../../../policyd/dataplane/gathering.ts";
 import { gatheringWait, gatheringWindow, NO_BATCHES, withBatch } from "../../../policyd/dataplane/gathering.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { keyText } from "../../../kernel/nftables/element.ts";
-import type { KeyField } from "../../../kernel/nftables/expression.ts";
-import type { Element } from "../../../kernel/nftables/object.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
+import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { isSameElement } from "../../../policyd/dataplane/claim.ts";
 import { elementOf, isKept, isSameKept, kept } from "../../../policyd/dataplane/kept_element.ts";
 

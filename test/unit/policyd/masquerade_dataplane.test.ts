@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../kernel/ip/ranges.ts";
-import { keyText } from "../../../kernel/nftables/element.ts";
+import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";
 import type { Node } from "../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";

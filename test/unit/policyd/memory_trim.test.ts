@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { keepMemoryTrimmed } from "../../../policyd/memory_trim.ts";
 

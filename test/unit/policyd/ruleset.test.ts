@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
-import type { Change } from "../../../kernel/nftables/change.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";

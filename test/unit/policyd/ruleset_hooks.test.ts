@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
-import { goTo, rule } from "../../../kernel/nftables/statement.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
+import { goTo, rule } from "../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { Change } from "../../../kernel/nftables/change.ts";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
-import { counter, drop, goTo, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
+import { counter, drop, goTo, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { namesVersion } from "../../../policyd/dataplane/schema.ts";

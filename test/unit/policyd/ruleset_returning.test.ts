@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
-import { accept, rule } from "../../../kernel/nftables/statement.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
+import { accept, rule } from "../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { namesVersion } from "../../../policyd/dataplane/schema.ts";

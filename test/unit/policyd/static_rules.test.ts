@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { counter, rule } from "../../../kernel/nftables/statement.ts";
+import { counter, rule } from "../../../kernel/nftables/model/statement.ts";
 import { prepareStaticRules } from "../../../policyd/dataplane/static_rules.ts";
 
 const CHAINS = 40;

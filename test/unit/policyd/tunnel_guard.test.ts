@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { keyTypes } from "../../../kernel/nftables/element.ts";
-import { formatKey } from "../../../kernel/nftables/element_text.ts";
+import { keyTypes } from "../../../kernel/nftables/encode/element.ts";
+import { formatKey } from "../../../kernel/nftables/text/element_text.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { tunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
 import { openTunnelGuard } from "../../../policyd/node/tunnel_guard_dataplane.ts";

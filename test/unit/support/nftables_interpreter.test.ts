@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
-import type { BaseChain, Chain, Element, SetDefinition, Table } from "../../../kernel/nftables/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import type { BaseChain, Chain, Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -20,7 +20,7 @@ import {
   rule,
   setMarkBit,
   clearMarkBits,
-} from "../../../kernel/nftables/statement.ts";
+} from "../../../kernel/nftables/model/statement.ts";
 import { FlowTable } from "../../support/nftables/interpreter/flow_table.ts";
 import type { WalkedPacket } from "../../support/nftables/interpreter/packet.ts";
 import { Ruleset } from "../../support/nftables/interpreter/ruleset.ts";

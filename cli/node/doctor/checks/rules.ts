@@ -1,4 +1,4 @@
-import type { ChainOverview } from "../../../../kernel/nftables/overview.ts";
+import type { ChainOverview } from "../../../../kernel/nftables/decode/overview.ts";
 import { isOurName, isOurTable } from "../../ours.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";

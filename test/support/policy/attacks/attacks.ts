@@ -11,18 +11,18 @@ import { encodeFragment, inTwo } from "./fragments.ts";
 
 /** The port of the victim that its policy opens to the attacker. */
 export const OPEN_PORT = 9090;
-/** The port of the node that leads to the port {@link PORT} of the published pod. */
+/** The node's port that leads to the port {@link PORT} of the published pod. */
 export const HOST_PORT = 8081;
 
-/** Who is attacked: the guarded node's pods, and one whose port is published on the node. */
+/** The attacked pods: those of the guarded node, and one whose port is published on the node. */
 export interface Attacked {
   readonly on: GuardedNode;
   readonly published: GuardedPod;
 }
 
-/** Frames of the attacker that reach somebody without our tables, and must not with them. */
+/** Frames of the attacker that reach the attacked pod without our tables, and must not reach it with them. */
 export interface PolicyAttack {
-  /** What it is known by: a CVE, or the document that describes it. */
+  /** The name under which it is known: a CVE, or the document that describes it. */
   readonly source: string;
   readonly title: string;
   readonly seenBy: "victim" | "published";
@@ -43,7 +43,7 @@ function encodeIcmp(from: Address, to: Address, type: number, code: number, body
   return { from, to, protocol: ICMP, payload: message };
 }
 
-/** By way of the node, as packets of the pod's own kernel go. */
+/** Returns a frame that goes by way of the node, like packets of the pod's own kernel. */
 function routed({ attacker }: GuardedNode, packet: IpPacket): Frame {
   return ip(attacker.mac, attacker.gatewayMac, packet);
 }
@@ -52,7 +52,7 @@ function perFamily(attacks: (family: Family) => readonly PolicyAttack[]): readon
   return FAMILIES.flatMap(attacks);
 }
 
-/** What a policy denies, by every way there is. */
+/** Packets that a policy denies, on every possible way. */
 const denied = perFamily((family) => {
   const attack = (title: string, source: string, packet: (attacked: Attacked, token: Token) => IpPacket) =>
     ({
@@ -108,7 +108,7 @@ const denied = perFamily((family) => {
   ];
 });
 
-/** Errors and redirects about a connection of the victim's, which the attacker has guessed. */
+/** Redirects about a connection of the victim's that the attacker has guessed. */
 const redirects: readonly PolicyAttack[] = [true, false].map((isOwn) => ({
   source: "CVE-1999-0265",
   title: `ICMP redirect ${isOwn ? "from its own address" : "in the gateway's name"}`,
@@ -119,12 +119,12 @@ const redirects: readonly PolicyAttack[] = [true, false].map((isOwn) => ({
     const body = [...addressToBytes(attacker.addresses[4]), ...inner];
     const from = (isOwn ? attacker : bridge).addresses[4];
     const packet = encodeIcmp(from, victim.addresses[4], IcmpType.REDIRECT, 1, body);
-    // The node routes no packet that says it is its own.
+    // The node does not route a packet whose source is its own address.
     return [isOwn ? routed(on, packet) : ip(attacker.mac, victim.mac, packet)];
   },
 }));
 
-/** Addresses of the other family in the header. */
+/** Packets with addresses of the other family in their header. */
 const mapped: readonly PolicyAttack[] = [
   {
     source: "draft-itojun-v6ops-v4mapped-harmful",
@@ -151,12 +151,12 @@ function v4Mapped(address: Address): Address {
   return parseAddress(`::ffff:${[(a << 8) | b, (c << 8) | d].map((group) => group.toString(16)).join(":")}`);
 }
 
-/** Attacks as soon as the kernel tracks connections. */
+/** The attacks that fail as soon as the kernel tracks connections. */
 export const POLICY_ATTACKS: readonly PolicyAttack[] = [...denied, ...redirects, ...mapped];
 
 /**
- * Packets in pieces, to a port that the policy does not open. They reach the victim piece by piece where nothing tracks
- * connections; connection tracking puts them together, or throws them away.
+ * Packets in fragments, to a port that the policy does not open. They reach the victim as fragments where nothing
+ * tracks connections; connection tracking reassembles or drops them.
  */
 export const FRAGMENT_ATTACKS: readonly PolicyAttack[] = perFamily((family) => {
   const [overlapping, source] =
@@ -206,7 +206,7 @@ export const FRAGMENT_ATTACKS: readonly PolicyAttack[] = perFamily((family) => {
           }),
           attack("a first fragment without the ports", "RFC 7112", (from, to, token) => {
             const packet = encodeUdp(from, to, PORT, token);
-            // A header of padding (PadN), after which the datagram follows in the second fragment.
+            // A header of padding (PadN); the datagram follows it in the second fragment.
             const padding = Uint8Array.of(packet.protocol, 0, 1, 4, 0, 0, 0, 0);
             const next = DESTINATION_OPTIONS;
             return [
@@ -218,7 +218,10 @@ export const FRAGMENT_ATTACKS: readonly PolicyAttack[] = perFamily((family) => {
   ];
 });
 
-/** A router advertisement that would make the attacker the default router of who believes it (RFC 4861 section 4.2). */
+/**
+ * Returns a router advertisement that would make the attacker the default router of every host that accepts it (RFC
+ * 4861 section 4.2).
+ */
 export function routerAdvertisement({ attacker }: GuardedNode, token: Token): IpPacket {
   const ROUTER_ADVERTISEMENT = 134;
   const body = [64, 0, 0x07, 0x08, ...new Uint8Array(8), ...nonce(token)];

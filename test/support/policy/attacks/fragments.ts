@@ -9,16 +9,16 @@ const DESTINATION_OPTIONS = 60;
 const MORE_FRAGMENTS = 0x2000;
 const HOP_LIMIT = 64;
 
-/** A piece of a packet's payload; `offset` in bytes, a multiple of eight. */
+/** A fragment of a packet's payload; `offset` in bytes, a multiple of eight. */
 export interface Fragment {
   readonly offset: number;
   readonly isLast: boolean;
   readonly payload: Uint8Array;
-  /** IPv6: what the fragment's header says comes next; the packet's protocol when absent. */
+  /** The next header that an IPv6 fragment's header names; the packet's protocol when absent. */
   readonly next?: number;
 }
 
-/** One fragment of a packet as the payload of a frame (RFC 791 section 3.1, RFC 8200 section 4.5). */
+/** Encodes one fragment of a packet as the payload of a frame (RFC 791 section 3.1, RFC 8200 section 4.5). */
 export function encodeFragment(
   { from, to, protocol }: Pick<IpPacket, "from" | "to" | "protocol">,
   id: number,
@@ -37,7 +37,10 @@ export function encodeFragment(
   return { type: EtherType.IPV6, payload: Uint8Array.of(...header, ...extension, ...payload) };
 }
 
-/** The same of IPv6, with destination options before the fragment's header, where only who walks the headers finds it. */
+/**
+ * Encodes an IPv6 fragment with destination options before the fragment's header, which only a reader of the whole
+ * header chain finds.
+ */
 export function encodeFragmentAfterOptions(
   packet: Pick<IpPacket, "from" | "to" | "protocol">,
   id: number,
@@ -53,7 +56,7 @@ export function encodeFragmentAfterOptions(
   return { type, payload: Uint8Array.of(...header, ...options, ...payload.subarray(IPV6_HEADER)) };
 }
 
-/** A packet in two fragments, the first of so many bytes. */
+/** Returns a packet in two fragments, the first with `size` bytes of payload. */
 export function inTwo(packet: IpPacket, id: number, size: number): readonly Pick<Frame, "type" | "payload">[] {
   return [
     encodeFragment(packet, id, { offset: 0, isLast: false, payload: packet.payload.subarray(0, size) }),

@@ -11,9 +11,9 @@ const ETHERNET_HEADER = 14;
 const IPV4_HEADER = 20;
 
 /**
- * Has the attacker begin a tenth more connections than the node's table holds, which an accomplice
- * on the router answers: what is answered the kernel does not drop for others.
- * @returns The most connections that the table held.
+ * Makes the attacker begin a tenth more connections than the node's table holds. An accomplice on the router answers
+ * them, since the kernel does not drop answered connections for others.
+ * @returns the largest number of connections that the table held
  */
 export async function fillConnections({ attacker, nodes, wired }: GuardedNode, most: number): Promise<number> {
   const [to] = wired.routerAddresses;
@@ -33,11 +33,11 @@ export async function fillConnections({ attacker, nodes, wired }: GuardedNode, m
     ip(attacker.mac, attacker.gatewayMac, encodeUdp(attacker.addresses[4], to, PORT, new Uint8Array(2))),
   );
   const packet = new DataView(frame.buffer, frame.byteOffset + ETHERNET_HEADER + IPV4_HEADER);
-  // No checksum, which each pair of ports would have another of (RFC 768).
+  // The packet has no checksum, which would differ for each pair of ports (RFC 768).
   packet.setUint16(6, 0);
   let fullest = 0;
   for (let flow = 0; flow < most * 1.1; flow++) {
-    // What goes on for two seconds in both directions the kernel keeps, however full the table is.
+    // The kernel keeps a flow that has gone on for two seconds in both directions, however full the table is.
     for (const one of [flow, flow - EARLIER].filter((number) => number >= 0)) {
       packet.setUint16(0, 1024 + (one % FLOWS_OF_A_PORT));
       packet.setUint16(2, 1 + Math.floor(one / FLOWS_OF_A_PORT));

@@ -3,7 +3,10 @@ import { podObject } from "../first_packet/coming_pod.ts";
 import { OPEN_PORT } from "./attacks.ts";
 import type { Attacked } from "./attacks.ts";
 
-/** The pods' objects, and a policy by which the victim and the published pod take little, from the third pod mostly. */
+/**
+ * Returns the pods' objects, and a policy that allows the victim and the published pod little traffic, most of it from
+ * the third pod.
+ */
 export function attackedWorld({ on, published }: Attacked): readonly object[] {
   const { attacker, victim, third, fourth } = on;
   const from = (app: string, ...ports: readonly number[]): object => ({

@@ -1,5 +1,5 @@
-import type { NftablesCounters } from "../../../../kernel/nftables/counters.ts";
-import { nftablesCounters } from "../../../../kernel/nftables/counters.ts";
+import type { NftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
+import { nftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { UPLINK } from "../../../lab/topology.ts";
 

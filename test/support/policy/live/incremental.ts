@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
 import type { FaultRates } from "../../dataplane/faulty_nftables.ts";
 import { FaultyNftables } from "../../dataplane/faulty_nftables.ts";

@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { ClusterObject, Pod } from "../../../../policyd/cluster/model.ts";
 import type { ClusterStore } from "../../../../policyd/cluster/store.ts";
 import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";

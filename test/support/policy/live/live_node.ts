@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
 import type { AttachmentName } from "../../../../ipam/policyd_messages.ts";
-import { keyText } from "../../../../kernel/nftables/element.ts";
-import type { Element, Table } from "../../../../kernel/nftables/object.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
+import type { Element, Table } from "../../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";
 import type { RemainingFlows } from "../../../../policyd/attachments/follower.ts";
 import type { ClusterObject } from "../../../../policyd/cluster/model.ts";

@@ -8,7 +8,7 @@ import type { Removal } from "../../../../cli/node/cleanup/removal.ts";
 import { removalText } from "../../../../cli/node/cleanup/removal.ts";
 import type { NodePlace } from "../../../../cli/node/place.ts";
 import { remove } from "../../../../cli/node/machine/remove.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { bridgeMac, delayDeviceMac } from "../../../../cni/names.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";

@@ -4,7 +4,7 @@ import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import { diagnose, seen } from "../../../../cli/node/doctor/diagnose.ts";
 import type { NodePlace } from "../../../../cli/node/place.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
-import type { RulesetOverview } from "../../../../kernel/nftables/overview.ts";
+import type { RulesetOverview } from "../../../../kernel/nftables/decode/overview.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";

@@ -33,12 +33,12 @@ describe("cni/node_state", () => {
     kernel = new FakeNodeState(desired);
   });
 
-  it("STATE-01: a node in the state of its records needs no step", () => {
+  it("STATE-01: a node in the state that its records describe needs no step", () => {
     assert.deepEqual(textsOf(kernel, desired), []);
     assert.deepEqual(settle(kernel, desired, EVERYTHING).repaired, []);
   });
 
-  it("STATE-01: a bridge that was deleted is made again, with all that went with it", () => {
+  it("STATE-01: a deleted bridge is made again, with its addresses, ports, filters and neighbour entries", () => {
     const before = kernel.observe(desired, EVERYTHING);
     kernel.deleteBridge();
     const { repaired, remaining } = settle(kernel, desired, { ports: new Set(), ways: new Set(), hasFilters: false });
@@ -55,7 +55,7 @@ describe("cni/node_state", () => {
     assert.deepEqual(after.neighbours, before.neighbours);
   });
 
-  it("STATE-01: a bridge with another MAC address, MTU and STP, and one that is down, is changed in one step", () => {
+  it("STATE-01: a bridge whose MAC address, MTU and STP have changed, and which is down, is repaired in one step", () => {
     const { bridge } = kernel;
     assert.ok(bridge !== undefined);
     kernel.bridge = { ...bridge, mac: parseMac("02:00:00:00:00:09"), mtu: 1280, up: false, bridge: { stp: true } };
@@ -64,12 +64,12 @@ describe("cni/node_state", () => {
     ]);
   });
 
-  it("STATE-01: a MAC address and an MTU that any ADD has left the bridge with is right", () => {
+  it("STATE-01: a MAC address and an MTU that any ADD gave the bridge are right", () => {
     const { bridge } = kernel;
     assert.ok(bridge !== undefined);
     desired = only([...RECORDS, recordOf(9, { mtu: 1400 })]);
     kernel = new FakeNodeState(desired);
-    assert.equal(kernel.bridge?.mtu, 1450, "the largest is given to a bridge that has none of them");
+    assert.equal(kernel.bridge?.mtu, 1450, "a bridge that has none of the recorded MTUs gets the largest");
     kernel.bridge = { ...bridge, mtu: 1400 };
     assert.deepEqual(
       textsOf(kernel, desired).filter((text) => text.includes("mtu")),
@@ -89,7 +89,7 @@ describe("cni/node_state", () => {
     assert.deepEqual(textsOf(kernel, desired), []);
   });
 
-  it("STATE-01: an address outside of the bridge's subnets gets the route of its own back", () => {
+  it("STATE-01: a pod's address outside of the bridge's subnets gets its own route back", () => {
     desired = only([recordOf(2, { routes: ["10.250.0.9/32"] }, ["10.250.0.9/32"])]);
     kernel = new FakeNodeState(desired);
     kernel.routes = [];
@@ -97,15 +97,15 @@ describe("cni/node_state", () => {
     assert.deepEqual(settle(kernel, desired, EVERYTHING).remaining, []);
   });
 
-  it("STATE-01: a setting of the bridge that another program has changed is set again", () => {
+  it("STATE-01: a bridge setting that another program has changed is set again", () => {
     kernel.settings.set("net/ipv4/conf/cni0/forwarding", "0");
     assert.deepEqual(textsOf(kernel, desired), ["set net/ipv4/conf/cni0/forwarding to 1"]);
     kernel.settings.delete("net/ipv6/conf/cni0/forwarding");
     kernel.settings.set("net/ipv4/conf/cni0/forwarding", "1");
-    assert.deepEqual(textsOf(kernel, desired), [], "one that the kernel does not have is not asked for");
+    assert.deepEqual(textsOf(kernel, desired), [], "a setting that the kernel does not have needs no step");
   });
 
-  it("STATE-01: a port that is down, on another bridge, without hairpin mode or past the guard is put right", () => {
+  it("STATE-01: a port that is down, on another bridge, without its bridge flags or past the guard is repaired", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port?.link?.bridgePort !== undefined);
     const { link } = port;
@@ -133,14 +133,14 @@ describe("cni/node_state", () => {
     ]);
   });
 
-  it("STATE-02: where another program has filters at a port, packets take the bridge", () => {
+  it("STATE-02: where another program has filters at a port, its packets go through the bridge", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port !== undefined);
     kernel.ports.set(PORT, { ...port, filters: { hasPlace: true, targets: [], hasOthers: true } });
     assert.deepEqual(textsOf(kernel, desired), []);
   });
 
-  it("STATE-02: a port that an ADD is still making, and a link of another program with a port's name, are not changed", () => {
+  it("STATE-02: a port that an ADD is still making, and another program's link with a port's name, are not changed", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port?.link !== undefined);
     for (const link of [
@@ -153,7 +153,7 @@ describe("cni/node_state", () => {
     }
   });
 
-  it("STATE-02: an address that two records have is nobody's until one of them is gone", () => {
+  it("STATE-02: an address that two records have gets no neighbour entry until one record is gone", () => {
     const [first] = RECORDS;
     assert.ok(first !== undefined);
     desired = only([first, { ...first, containerId: "other", hostInterface: "dbvffffffffffff" }]);
@@ -162,7 +162,7 @@ describe("cni/node_state", () => {
     assert.deepEqual(textsOf(kernel, desired), []);
   });
 
-  it("STATE-02: a link of another kind with the bridge's name stays, and is reported", () => {
+  it("STATE-02: a link of another kind with the bridge's name is kept and reported", () => {
     const { bridge } = kernel;
     assert.ok(bridge !== undefined);
     kernel.bridge = { ...bridge, kind: "dummy" };
@@ -173,7 +173,7 @@ describe("cni/node_state", () => {
     assert.equal(problem?.isCut, true);
   });
 
-  it("STATE-03: a route of another program that leads a pod's packets elsewhere is reported with the way out", () => {
+  it("STATE-03: another program's route that leads a pod's packets elsewhere is reported with the way out", () => {
     kernel.ways.set(parseAddress("10.244.1.3"), { error: "EINVAL" });
     const settled = settle(kernel, desired, EVERYTHING);
     const problems = problemsOf(desired, settled);
@@ -184,7 +184,7 @@ describe("cni/node_state", () => {
     );
   });
 
-  it("STATE-03: a refused repair is a problem with the kernel's reason, and pods count as cut off where they are", () => {
+  it("STATE-03: a refused repair is a problem with the kernel's reason, and isCut says whether pods are cut off", () => {
     kernel.refusal = ({ type }) =>
       type === "add-address" ? new DrawbridgeError("ERR_NETLINK", "add address: no room") : undefined;
     kernel.addresses = kernel.addresses.slice(1);
@@ -194,10 +194,10 @@ describe("cni/node_state", () => {
     assert.deepEqual(problemsOf(desired, settled), [
       { text: "bridge cni0: could not give the bridge the address 10.244.1.1/24 (add address: no room)", isCut: true },
     ]);
-    assert.ok(kernel.steps.length <= 5, "it is not tried for ever");
+    assert.ok(kernel.steps.length <= 5, "the repair is not tried for ever");
   });
 
-  it("records of an earlier release only count with their ports and addresses", () => {
+  it("of records of an earlier release only ports and addresses count", () => {
     const { host: _, ...old } = recordOf(2);
     desired = only([old]);
     assert.deepEqual([desired.macs, desired.mtus, desired.addresses], [[], [], []]);

@@ -4,7 +4,7 @@ import { trackDescriptors } from "../../../../cni/server/descriptors.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { fakeNode } from "../../../support/fake_node.ts";
 
-/** System calls that give the lowest free number, as the kernel does, and know what is open. */
+/** Returns system calls that give the lowest free number, as the kernel does, and the set of open numbers. */
 function numbering(): { readonly open: Set<number>; readonly tracked: ReturnType<typeof trackDescriptors> } {
   const open = new Set<number>();
   const lowest = (): number => {
@@ -23,7 +23,7 @@ function numbering(): { readonly open: Set<number>; readonly tracked: ReturnType
 }
 
 describe("cni/server/descriptors", () => {
-  it("SERVER-05: a second close is refused, as the number may be another call's by then", () => {
+  it("SERVER-05: a second close is refused, since the number may belong to another call by then", () => {
     const { open, tracked } = numbering();
     const fd = tracked.syscalls.socket(1, 1, 0);
     assert.equal(tracked.syscalls.close(fd), 0);
@@ -32,7 +32,7 @@ describe("cni/server/descriptors", () => {
     assert.ok(open.has(fd));
   });
 
-  it("SERVER-05: what a call has opened and not closed is closed after it, and nothing else", () => {
+  it("SERVER-05: after a call exactly the descriptors are closed that it has opened and not closed", () => {
     const steps = fc.array(fc.constantFrom("socket", "open", "missing", "close", "other", "throw"), { maxLength: 30 });
     fc.assert(
       fc.property(steps, (actions) => {
@@ -56,7 +56,7 @@ describe("cni/server/descriptors", () => {
         }
         tracked.closeAll();
         assert.deepEqual(open, others);
-        // A number may be another's by now.
+        // A number may belong to another call by now.
         tracked.closeAll();
         assert.deepEqual(open, others);
       }),
@@ -64,7 +64,7 @@ describe("cni/server/descriptors", () => {
   });
 });
 
-/** Another call's descriptor. */
+/** Opens a descriptor of another call. */
 function addOther(open: Set<number>): number {
   let fd = 3;
   while (open.has(fd)) fd++;

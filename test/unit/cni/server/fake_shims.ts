@@ -17,10 +17,10 @@ const HERE = 4026531841n;
 const encoder = new TextEncoder();
 
 export const IDLE_MILLISECONDS = 60_000;
-/** How long a DEL waits for a daemon that says nothing (cni/registration.ts). */
+/** The time that a DEL waits for a daemon that does not answer (cni/registration.ts). */
 export const DAEMON_MILLISECONDS = 10_000;
 
-/** What a shim sends. */
+/** A request of a shim. */
 export interface FakeRequest {
   readonly environment?: Readonly<Record<string, string>>;
   readonly argv?: readonly string[];
@@ -29,25 +29,25 @@ export interface FakeRequest {
   readonly mounts?: bigint;
   /** Instead of argv and environment. */
   readonly message?: Uint8Array;
-  /** How many come with the message. */
+  /** The number of descriptors that come with the message. */
   readonly descriptors?: number;
-  /** Minus the errno: what receiving the message fails with. */
+  /** The result of receiving the message when it fails: minus the errno. */
   readonly failure?: number;
-  /** It sends nothing until {@link FakeShim.isSilent} is false. */
+  /** Whether the shim sends nothing until {@link FakeShim.isSilent} is false. */
   readonly isSilent?: boolean;
 }
 
 /** A shim as the server sees it. */
 export class FakeShim {
   readonly request: FakeRequest;
-  /** The bytes it was told. */
+  /** The bytes that the server sent to it. */
   readonly heard: number[] = [];
   output = "";
   isAlive = true;
   isSilent: boolean;
-  /** Whether somebody has its call: the server, or itself, which it becomes by this. */
+  /** Whether its call is taken: by the server, or by the shim itself, if a test sets it. */
   isTaken = false;
-  /** Whether the memory file takes no more. */
+  /** Whether the memory file is full. */
   isFull = false;
   unread: Uint8Array;
 
@@ -60,29 +60,32 @@ export class FakeShim {
 
 /** One of the server's connections to a daemon. */
 export class FakeDaemonConnection {
-  /** What can be read; an empty array is its end. */
+  /** The bytes that can be read; an empty array is the end. */
   answer: Uint8Array | undefined;
 }
 
-/** A mount namespace that cannot be looked at. */
+/** A mount namespace that cannot be read. */
 export const NO_NAMESPACE = 0n;
 
 /**
- * Shims, daemons, and the kernel between them and a plugin server. Time passes, and the events of {@link later} happen, whenever
- * the server waits and nothing is ready.
+ * Fakes shims, daemons, and the kernel between them and a plugin server. Time passes, and the events of {@link later}
+ * happen, whenever the server waits and nothing is ready.
  */
 export class FakeShims {
-  /** What happened, in order: "tell c1 254" (by the container), "node" is made, the daemon is asked: "ask from NAMESPACE". */
+  /**
+   * The events in order: "tell c1 254" (by the container), "node" when a node is made, "ask from NAMESPACE" when the
+   * daemon is asked.
+   */
   readonly journal: string[] = [];
-  /** Descriptors that are open, and for what. */
+  /** The open descriptors and their purposes. */
   readonly open = new Map<number, string>();
   readonly daemons: FakeDaemonConnection[] = [];
-  /** The network namespace the server was in, by descriptor, when it waited and had no call. */
+  /** The network namespaces, by descriptor, in which the server waited without a call. */
   readonly waitedIn: (number | "home")[] = [];
-  /** How often it was set to a time. */
+  /** The number of times that the alarm was set to a time. */
   alarms = 0;
   isCurrent = true;
-  /** Whether the server has as many descriptors as it may. */
+  /** Whether the server has reached its limit of descriptors. */
   isFull = false;
   readonly #events: (() => void)[] = [];
   readonly #backlog: FakeShim[] = [];
@@ -96,19 +99,22 @@ export class FakeShims {
   #next = FIRST_DESCRIPTOR;
   #polls = 0;
 
-  /** Milliseconds since the server began. */
+  /** The milliseconds since the server began. */
   get now(): number {
     return this.#now;
   }
 
-  /** A shim connects, which the server may accept from now on. */
+  /** Connects a shim, which the server may accept from now on. */
   connect(request: FakeRequest): FakeShim {
     const shim = new FakeShim(request);
     this.#backlog.push(shim);
     return shim;
   }
 
-  /** A DEL that asks the daemon, waits for its answer, and fails then, as there are no netlink sockets. */
+  /**
+   * Connects a shim with a DEL that asks the daemon, waits for the answer, and then fails, since there are no netlink
+   * sockets.
+   */
   connectDel(containerId: string): FakeShim {
     return this.connect({
       environment: { CNI_COMMAND: "DEL", CNI_CONTAINERID: containerId, CNI_IFNAME: "eth0" },
@@ -116,7 +122,7 @@ export class FakeShims {
     });
   }
 
-  /** Has something happen when the server waits next and nothing is ready; several in their order. */
+  /** Schedules an event for the next time the server waits and nothing is ready; several happen in their order. */
   later(event: () => void): void {
     this.#events.push(event);
   }
@@ -268,15 +274,15 @@ export class FakeShims {
   }
 
   #poll(entries: Uint8Array, milliseconds: number): number {
-    if (milliseconds > 0) assert.equal(this.#alarm, 0, "a server that has nothing to do is not stuck");
-    assert.ok(++this.#polls < MOST_POLLS, "it waits again and again for what is ready, and does nothing about it");
+    if (milliseconds > 0) assert.equal(this.#alarm, 0, "no alarm is set while the server has nothing to do");
+    assert.ok(++this.#polls < MOST_POLLS, "the server polls again and again without handling what is ready");
     const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
     const watched: number[] = [];
     let ready = 0;
     for (let offset = 0; offset < entries.length; offset += POLLFD_SIZE) {
       const fd = view.getInt32(offset, littleEndian);
       if (fd >= 0) {
-        assert.ok(this.open.has(fd), `it waits for ${fd}, which is closed`);
+        assert.ok(this.open.has(fd), `the server waits for ${fd}, which is closed`);
         watched.push(fd);
       }
       if (!this.#isReady(fd)) continue;
@@ -299,7 +305,7 @@ export class FakeShims {
   }
 }
 
-/** A request as the shim writes it (cni/shim/program.ts). */
+/** Returns a request as the shim writes it (cni/shim/program.ts). */
 export function requestBytes(argv: readonly string[], environment: Readonly<Record<string, string>>): Uint8Array {
   const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   const strings = encoder.encode([...argv, ...variables].map((text) => `${text}\0`).join(""));

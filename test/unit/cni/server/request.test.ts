@@ -4,12 +4,12 @@ import { meansTheSameAnywhere, parseRequest } from "../../../../cni/server/reque
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { requestBytes } from "./fake_shims.ts";
 
-/** What execve(2) can hand over as text: no NUL, no half of a surrogate pair. */
+/** Generates texts that execve(2) can hand over: without NUL and without half of a surrogate pair. */
 const text = fc.string({ unit: "binary", maxLength: 30 }).filter((value) => !value.includes("\0"));
 const variable = text.filter((value) => value !== "" && !value.includes("="));
 
 describe("cni/server/request", () => {
-  it("SERVER-09: whatever argv and environment a call has, the server sees them as the plugin itself would", () => {
+  it("SERVER-09: the server sees any argv and environment of a call as the plugin itself would", () => {
     const argv = fc.array(text, { minLength: 1, maxLength: 4 });
     const environment = fc.dictionary(variable, text, { maxKeys: 8 });
     fc.assert(
@@ -21,7 +21,7 @@ describe("cni/server/request", () => {
     );
   });
 
-  it("SERVER-09: bytes that are no request are none, and never an exception", () => {
+  it("SERVER-09: bytes that are not a request give undefined, and never an exception", () => {
     const count = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
     fc.assert(
       fc.property(count, fc.uint8Array({ maxLength: 100 }), fc.nat({ max: 120 }), (argc, strings, length) => {
@@ -37,7 +37,7 @@ describe("cni/server/request", () => {
 
   const refused: readonly (readonly [what: string, message: Uint8Array])[] = [
     ["nothing", new Uint8Array()],
-    ["a count alone", new Uint8Array(8)],
+    ["only a count", new Uint8Array(8)],
     ["no argument", countOf(requestBytes(["drawbridge"], { A: "b" }), 0n)],
     ["more arguments than strings", countOf(requestBytes(["drawbridge"], { A: "b" }), 3n)],
     ["a count of 64 bits", countOf(requestBytes(["drawbridge"], {}), 2n ** 63n)],
@@ -47,13 +47,13 @@ describe("cni/server/request", () => {
     it(`refuses ${what}`, () => assert.equal(parseRequest(message), undefined));
   }
 
-  it("of a variable that is there twice the first one counts; what is no variable is passed over", () => {
+  it("the first of a repeated variable counts, and entries that are not variables are ignored", () => {
     const message = requestBytes(["drawbridge", "A=0", "A=1", "A=2", "B", "=C", "D="], {});
     const request = parseRequest(countOf(message, 2n));
     assert.deepEqual(request, { argv0: "drawbridge", environment: { A: "1", D: "" } });
   });
 
-  it("a message somewhere inside a larger buffer is read alone", () => {
+  it("only the message is read from a larger buffer", () => {
     const message = requestBytes(["a"], { B: "c" });
     const buffer = new Uint8Array(message.length + 20).fill(65);
     buffer.set(message, 7);
@@ -61,7 +61,7 @@ describe("cni/server/request", () => {
     assert.deepEqual(request, { argv0: "a", environment: { B: "c" } });
   });
 
-  it("SERVER-01: a path that means another network namespace in another process is told from one that does not", () => {
+  it("SERVER-01: a path that may mean another network namespace in another process is recognized", () => {
     const isSame = (netns?: string): boolean =>
       meansTheSameAnywhere({ argv0: "drawbridge", environment: netns === undefined ? {} : { CNI_NETNS: netns } });
     for (const path of [undefined, "", "/run/netns/a", "/proc/12/ns/net", "/var/run/netns/cni-1.2"]) {

@@ -17,7 +17,7 @@ describe("cni/server", () => {
     shims = new FakeShims();
   });
 
-  /** Has the daemon answer the request of this number, from 0. */
+  /** Makes the daemon answer the request with this number, counted from 0. */
   const answer = (index: number): void => {
     const daemon = shims.daemons[index];
     assert.ok(daemon !== undefined, `the daemon was asked ${shims.daemons.length} times only`);
@@ -29,7 +29,7 @@ describe("cni/server", () => {
   });
 
   describe("one call", () => {
-    it("is told that it has begun, gets its output behind its input, and its exit code last", () => {
+    it("gets the byte that it has begun, its output after its input, and its exit code last", () => {
       const shim = shims.connect(VERSION);
       shims.serve();
       assert.deepEqual(shim.heard, [BEGUN, 0]);
@@ -43,7 +43,7 @@ describe("cni/server", () => {
       assert.match(shim.output, /"code": ?4,.*CHECK/s);
     });
 
-    it("is done in the network namespace of its shim, whatever was done on the thread since", () => {
+    it("runs in the network namespace of its shim, although another call has used the thread since", () => {
       const [first, second] = [shims.connectDel("c1"), shims.connectDel("c2")];
       shims.later(() => answer(0));
       shims.later(() => answer(1));
@@ -59,7 +59,7 @@ describe("cni/server", () => {
       );
     });
 
-    it("SERVER-04: leaves the server in no node's namespace when there is nothing more to do", () => {
+    it("SERVER-04: leaves the server outside of the nodes' namespaces when there is nothing more to do", () => {
       shims.connectDel("c1");
       shims.later(() => answer(0));
       shims.serve();
@@ -69,7 +69,7 @@ describe("cni/server", () => {
   });
 
   describe("a call and its shim", () => {
-    it("SERVER-10: a call that its shim has taken back is not begun, and none of it is left", () => {
+    it("SERVER-10: a call that its shim has taken back is not begun, and leaves nothing", () => {
       const shim = shims.connect(VERSION);
       shim.isTaken = true;
       shims.serve();
@@ -91,7 +91,7 @@ describe("cni/server", () => {
       assert.deepEqual(second.heard, [BEGUN, 1]);
     });
 
-    it("SERVER-11: hundreds that connect and say nothing hold up no call, and are hung up on after a second", () => {
+    it("SERVER-11: hundreds of silent connections hold up no call, and are closed after a second", () => {
       const silent = Array.from({ length: 300 }, () => shims.connect({ ...VERSION, isSilent: true }));
       const shim = shims.connect(VERSION);
       shims.later(() => {
@@ -102,7 +102,7 @@ describe("cni/server", () => {
       assert.ok(silent.every(({ heard }) => heard.length === 0));
     });
 
-    it("SERVER-11: a connection that sends its request late is served when it does", () => {
+    it("SERVER-11: a connection that sends its request late is served then", () => {
       const shim = shims.connect({ ...VERSION, isSilent: true });
       shims.later(() => (shim.isSilent = false));
       shims.serve();
@@ -110,16 +110,16 @@ describe("cni/server", () => {
     });
   });
 
-  describe("what the plugin itself does better", () => {
+  describe("a call that is left to the plugin", () => {
     const left: readonly (readonly [what: string, request: FakeRequest])[] = [
       ["in another mount namespace", { ...VERSION, mounts: 7n }],
-      ["in a mount namespace that cannot be looked at", { ...VERSION, mounts: NO_NAMESPACE }],
+      ["in a mount namespace that cannot be read", { ...VERSION, mounts: NO_NAMESPACE }],
       ["without CNI_COMMAND", { environment: {} }],
       ["with an empty CNI_COMMAND", { environment: { CNI_COMMAND: "" } }],
       ["with a relative CNI_NETNS", { environment: { CNI_COMMAND: "DEL", CNI_NETNS: "run/netns/a" } }],
     ];
     for (const [what, request] of left) {
-      it(`SERVER-01: a call ${what} is declined before anything of it is done`, () => {
+      it(`SERVER-01: a call ${what} is declined before any of it is done`, () => {
         const shim = shims.connect(request);
         shims.serve();
         assert.deepEqual(shim.heard, [DECLINED]);
@@ -128,7 +128,7 @@ describe("cni/server", () => {
       });
     }
 
-    it("a standard input that is too long is left to the plugin, which says so", () => {
+    it("a call with a standard input that is too long is left to the plugin, which reports it", () => {
       const shim = shims.connect({ ...VERSION, stdin: " ".repeat(4 * 1024 * 1024 + 1) });
       shims.serve();
       assert.deepEqual([shim.heard, shim.output], [[], ""]);
@@ -144,12 +144,12 @@ describe("cni/server", () => {
       });
       shims.serve();
       assert.deepEqual([before.heard, after?.heard], [[BEGUN, 0], [DECLINED]]);
-      assert.equal(shims.now, 0, "it does not wait until it is idle");
+      assert.equal(shims.now, 0, "the server does not wait until it is idle");
     });
   });
 
   describe("calls at once", () => {
-    it("SERVER-07: others are done beside one that waits; those of its container wait for it, in their order", () => {
+    it("SERVER-07: calls of other containers run beside one that waits, and those of its container wait in their order", () => {
       const first = shims.connectDel("c1");
       const second = shims.connectDel("c1");
       const third = shims.connectDel("c1");
@@ -171,7 +171,7 @@ describe("cni/server", () => {
       for (const shim of [first, second, third, other]) assert.deepEqual(shim.heard, [BEGUN, 1]);
     });
 
-    it("SERVER-07: a DEL that blocks in the kernel is declined where others wait, and done where none does", () => {
+    it("SERVER-07: a DEL that blocks in the kernel is declined while other calls wait, and done otherwise", () => {
       const blocking: FakeRequest = {
         environment: { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" },
         stdin: JSON.stringify({ cniVersion: "1.1.0", name: "n", runDir: "/nowhere/run" }),
@@ -184,7 +184,7 @@ describe("cni/server", () => {
       assert.deepEqual([before.heard, quick.heard, last.heard], [[DECLINED], [BEGUN, 1], [BEGUN, 1]]);
     });
 
-    it("SERVER-05: beside a hundred that wait the next one is declined, unless one of its container waits", () => {
+    it("SERVER-05: beside a hundred waiting calls the next one is declined, unless one of its container waits", () => {
       const waiting = Array.from({ length: 100 }, (_, i) => shims.connectDel(`c${i}`));
       const further = shims.connectDel("c100");
       const queued = shims.connectDel("c0");
@@ -196,7 +196,7 @@ describe("cni/server", () => {
       assert.deepEqual(queued.heard, [BEGUN, 1]);
     });
 
-    it("SERVER-08: one that waits goes on when its time is over, and an idle server ends a minute after the last", () => {
+    it("SERVER-08: a waiting call continues when its time is over, and an idle server ends a minute after the last call", () => {
       const shim = shims.connectDel("c1");
       shims.serve();
       assert.deepEqual(shim.heard, [BEGUN, 1]);
@@ -205,14 +205,14 @@ describe("cni/server", () => {
   });
 
   describe("a shim that is killed", () => {
-    it("SERVER-03: before the server comes to it: nothing is done", () => {
+    it("SERVER-03: before the server handles it: nothing is done", () => {
       const shim = shims.connectDel("c1");
       shim.isAlive = false;
       shims.serve();
       assert.deepEqual([shim.heard, shims.journal, shim.output], [[], [], ""]);
     });
 
-    it("SERVER-03: while it waits in the queue of its container: nothing is done, and the next one is", () => {
+    it("SERVER-03: while it waits in the queue of its container: nothing of it is done, and the next call is", () => {
       shims.connectDel("c1");
       const killed = shims.connectDel("c1");
       const last = shims.connectDel("c1");
@@ -226,7 +226,7 @@ describe("cni/server", () => {
       assert.equal(shims.daemons.length, 2);
     });
 
-    it("SERVER-07: while its call waits for the daemon: the call stops there, and the next one of its container begins", () => {
+    it("SERVER-07: while its call waits for the daemon: the call stops, and the next one of its container begins", () => {
       const killed = shims.connectDel("c1");
       const next = shims.connectDel("c1");
       shims.later(() => {
@@ -240,10 +240,10 @@ describe("cni/server", () => {
       });
       shims.serve();
       assert.deepEqual([killed.heard, killed.output, next.heard], [[BEGUN], "", [BEGUN, 1]]);
-      assert.equal(shims.now, IDLE_MILLISECONDS, "nobody waits for the daemon's time to be over");
+      assert.equal(shims.now, IDLE_MILLISECONDS, "the server does not wait for the daemon's time to end");
     });
 
-    it("does not go on even where the daemon's answer has come, too", () => {
+    it("its call stops even when the daemon has answered at the same time", () => {
       const killed = shims.connectDel("c1");
       shims.later(() => {
         answer(0);
@@ -254,9 +254,9 @@ describe("cni/server", () => {
     });
   });
 
-  describe("what is no request", () => {
+  describe("a malformed request", () => {
     const malformed: readonly (readonly [what: string, request: FakeRequest])[] = [
-      ["bytes of something else", { message: new TextEncoder().encode("GET / HTTP/1.1\r\n") }],
+      ["bytes of another protocol", { message: new TextEncoder().encode("GET / HTTP/1.1\r\n") }],
       ["nothing", { message: new Uint8Array() }],
       ["a message that was cut", { ...VERSION, failure: -Errno.EMSGSIZE }],
       ["too few descriptors", { ...VERSION, descriptors: 2 }],
@@ -264,7 +264,7 @@ describe("cni/server", () => {
       ["one descriptor too many", { ...VERSION, descriptors: 4 }],
     ];
     for (const [what, request] of malformed) {
-      it(`${what}: is closed with all that came with it, and the next call is done`, () => {
+      it(`${what}: the connection and its descriptors are closed, and the next call is done`, () => {
         const bad = shims.connect(request);
         const good = shims.connect(VERSION);
         shims.serve();
@@ -282,7 +282,7 @@ describe("cni/server", () => {
   });
 
   describe("its end", () => {
-    it("SERVER-08: comes when it has no descriptors left, without turning on the spot", () => {
+    it("SERVER-08: comes when no descriptors are left, without a busy loop", () => {
       const served = shims.connect(VERSION);
       shims.later(() => (shims.isFull = true));
       const late = shims.connect(VERSION);
@@ -297,16 +297,16 @@ describe("cni/server", () => {
       );
     });
 
-    it("SERVER-07: by a signal is ahead anew for each call that goes on, and never while there is nothing to do", () => {
+    it("SERVER-07: by an alarm is set again for each call that continues, and never while there is nothing to do", () => {
       shims.connectDel("c1");
       shims.connectDel("c2");
       shims.later(() => (answer(0), answer(1)));
       shims.serve();
-      // To take two calls and begin them, then to let both go on, in one turn.
+      // The server takes two calls and begins them, then both continue in one turn.
       assert.ok(shims.alarms >= 7, `${shims.alarms}`);
     });
 
-    it("SERVER-08: comes after so many calls, but not before those under way and of their containers have ended", () => {
+    it("SERVER-08: comes after the configured number of calls, when calls under way and those of their containers have ended", () => {
       const first = shims.connectDel("c1");
       const second = shims.connect(VERSION);
       const queued = shims.connectDel("c1");

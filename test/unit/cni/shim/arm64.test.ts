@@ -17,14 +17,14 @@ import {
   system,
 } from "../../../../cni/shim/operation.ts";
 
-/** The instructions as words, the way the manual and objdump write them. */
+/** Returns the instructions as words, as the manual and objdump write them. */
 function machineCode(...operations: readonly Operation[]): string {
   const code = Buffer.from(assemble(operations, encodeArm64, () => 0x412340));
   const words = Array.from({ length: code.length / 4 }, (_, index) => code.readUInt32LE(index * 4));
   return words.map((word) => word.toString(16).padStart(8, "0")).join(" ");
 }
 
-/** Each line as objdump reads the words. */
+/** Each operation with the text that objdump prints for its words. */
 const cases: readonly (readonly [string, Operation, string])[] = [
   ["mov x19, sp", initialStack("stack"), "910003f3"],
   ["mov x20, x9", set("file", "result"), "aa0903f4"],
@@ -53,19 +53,19 @@ describe("cni/shim/arm64", () => {
       assert.equal(machineCode(operation), expected);
     });
 
-  it("counts a jump from the instruction itself, back and forth", () => {
+  it("a jump counts from the instruction itself, back and forth", () => {
     assert.equal(machineCode(label("a"), jump("a"), jump("b"), label("b")), "14000000 14000001");
     assert.equal(machineCode(label("a"), set("left", 5), jump("a")), "d28000b8 17ffffff");
   });
 
   const comparisons = { "==": "0", "!=": "1", ">=": "a", "<": "b", ">": "c", "<=": "d" } as const;
   for (const [comparison, code] of Object.entries(comparisons))
-    it(`jumps if ${comparison}, as numbers with a sign are compared`, () => {
+    it(`jumps if ${comparison}, in a signed comparison`, () => {
       const operation = jumpIf("result", comparison as keyof typeof comparisons, -4, "a");
       assert.equal(machineCode(label("a"), operation), `b100113f 54ffffe${code}`);
     });
 
-  it("compares with a register, a long number and an address", () => {
+  it("a comparison with a register, a long number and an address is encoded", () => {
     assert.equal(machineCode(label("a"), jumpIf("result", "!=", "left", "a")), "eb18013f 54ffffe1");
     assert.equal(machineCode(label("a"), jumpIf("total", ">", 4194304, "a")), "d280000a f2a0080a eb0a02bf 54ffffac");
     assert.equal(
@@ -74,14 +74,14 @@ describe("cni/shim/arm64", () => {
     );
   });
 
-  it("keeps a result where no argument is set, so that the last result can be any of them", () => {
+  it("a result is kept in a register where no argument is set, so any argument can be the last result", () => {
     assert.equal(
       machineCode(system("openat", -100, address("x"), 0o2000000, "result")),
       "92800c60 d2846801 f2a00821 d2800002 f2a00102 aa0903e3 d2800708 d4000001 aa0003e9",
     );
   });
 
-  it("refuses numbers that an instruction does not hold, and a seventh argument", () => {
+  it("numbers that an instruction does not hold, and a seventh argument, are refused", () => {
     for (const operation of [
       set("left", 2 ** 32),
       set("left", -65537),

@@ -6,10 +6,10 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { shimExecutable } from "../../../../cni/shim/executable.ts";
 
-/** The tests run on Node 24, on one of the two machines there is a shim for. */
+/** The machine of this test run: the tests run on Node 24, on one of the two machines that have a shim. */
 const machine = process.arch === "arm64" ? "arm64" : "x64";
 
-/** What the fake plugin, which is Node by the plugin's name, tells of how it was called. */
+/** The program of the fake plugin, which is Node under the plugin's name: it prints how it was called. */
 const TELL =
   "process.stdout.write(JSON.stringify([process.argv0, process.argv.slice(1), process.env, " +
   "require('fs').readFileSync(0, 'utf8')])); process.exitCode = 7";
@@ -30,7 +30,7 @@ describe("cni/shim: the executable itself", () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  it("passes arguments, environment, standard input and the exit code between its caller and the plugin (SHIM-01)", () => {
+  it("arguments, environment, standard input and the exit code pass between its caller and the plugin (SHIM-01)", () => {
     symlinkSync(process.execPath, path.join(directory, "plugin"));
     symlinkSync("drawbridge", path.join(directory, "loopback"));
     const input = "x".repeat(200_000);
@@ -45,10 +45,10 @@ describe("cni/shim: the executable itself", () => {
     assert.deepEqual(JSON.parse(called.stdout), ["/somewhere/loopback", ["b c", ""], env, input]);
   });
 
-  it("starts one server for the calls to come, which holds the lock and nothing of the caller's (SHIM-06)", async function () {
+  it("one server starts for later calls, which holds the lock and nothing of the caller's (SHIM-06)", async function () {
     this.timeout(20_000);
     const seen = path.join(directory, "seen");
-    // As the server it waits until the test has called once more; as the plugin it does nothing.
+    // As the server the script waits until the test has called once more; as the plugin it does nothing.
     const plugin = `#!/bin/sh
 if [ "$SERVER" != yes ]; then exit 0; fi
 { echo "$@"; pwd; env; for fd in 0 1 2 3 4 5 6; do readlink /proc/$$/fd/$fd; done; } >${seen}.part
@@ -59,7 +59,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do if [ -e ${seen}.done ]; then exit 0; fi; sleep
     writeFileSync(path.join(directory, "plugin"), plugin, { mode: 0o755 });
     assert.equal(spawnSync(shim, { input: "" }).status, 0);
     for (let waited = 0; !existsSync(seen); waited += 20) {
-      assert.ok(waited < 10_000, "no server told what it has within 10 s");
+      assert.ok(waited < 10_000, "no server wrote its descriptors within 10 s");
       await sleep(20);
     }
     assert.equal(spawnSync(shim, { input: "" }).status, 0);
@@ -74,7 +74,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do if [ -e ${seen}.done ]; then exit 0; fi; sleep
     assert.ok(lines.includes("/dev/null"));
   });
 
-  it("says in the words of the specification that there is no plugin beside it (SHIM-01)", () => {
+  it("the error of a shim without a plugin beside it is that of the specification (SHIM-01)", () => {
     const called = spawnSync(shim, { input: "{}", encoding: "utf8" });
     assert.deepEqual([called.status, called.stderr], [1, ""]);
     assert.partialDeepStrictEqual(JSON.parse(called.stdout), { cniVersion: "1.1.0", code: 5 });

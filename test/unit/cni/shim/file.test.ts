@@ -7,7 +7,7 @@ import { listing } from "../../../../cni/shim/listing.ts";
 import { shimProgram } from "../../../../cni/shim/program.ts";
 import { parameters } from "./parameters.ts";
 
-/** Elf64_Phdr, as far as it is looked at. */
+/** Returns the fields of each Elf64_Phdr that the tests check. */
 function programHeaders(file: Uint8Array): readonly (readonly number[])[] {
   const view = new DataView(file.buffer, file.byteOffset, file.length);
   const long = (at: number): number => Number(view.getBigUint64(at, true));
@@ -28,7 +28,7 @@ const READ_EXECUTE = 5;
 const READ_WRITE = 6;
 
 describe("cni/shim: the program and its file", () => {
-  it("is the program that people read in program.txt", () => {
+  it("the program is the one in program.txt", () => {
     const expected = readFileSync(new URL("./program.txt", import.meta.url), "utf8");
     assert.equal(listing(shimProgram(parameters)), expected);
   });
@@ -72,7 +72,7 @@ describe("cni/shim: the program and its file", () => {
     });
   }
 
-  it("refuses parameters that no shim can have, by their names", () => {
+  it("parameters that no shim can have are refused by their names", () => {
     for (const runDirectory of ["run", "/", "/run/", "", "/a\0b", `/${"d".repeat(100)}`])
       assert.throws(() => shimExecutable({ ...parameters, runDirectory }), {
         code: "ERR_CONFIGURATION",
@@ -91,13 +91,13 @@ describe("cni/shim: the program and its file", () => {
     assert.ok(shimExecutable({ ...parameters, runDirectory: `/${"d".repeat(99)}` }).length > 0);
   });
 
-  it("says which symbol of an operation is in no section", () => {
+  it("the error names a symbol that is in no section", () => {
     const addressOf = addressesOf(place([{ section: "buffers", name: "there", size: 1 }], "buffers", 4));
     assert.equal(addressOf("there"), 8);
     assert.throws(() => addressOf("nowhere"), { code: "ERR_INPUT", message: /"nowhere" is not in the image/ });
   });
 
-  it("reads its parameters from a command line", () => {
+  it("the parameters are read from a command line", () => {
     const line = "out --run-directory /r --machine arm64 --server-environment A=1 --server-environment B=2";
     assert.deepEqual(emitArguments(line.split(" ")), {
       output: "out",

@@ -6,7 +6,7 @@ import type { Comparison, Operation, Place, Register, Value } from "../../../../
 import type { ShimParameters } from "../../../../cni/shim/parameters.ts";
 import type { SystemCall } from "../../../../cni/shim/system_call.ts";
 
-/** The memory of a process that is being interpreted, in one piece; what is outside of it nobody may touch. */
+/** The memory of an interpreted process, in one piece; access to anything outside of it is an error. */
 export class Memory {
   readonly #start: number;
   readonly #bytes: Uint8Array;
@@ -46,7 +46,7 @@ export class Memory {
     return new TextDecoder().decode(this.bytes(address, end - address));
   }
 
-  /** The strings of an array that ends in NULL. */
+  /** Returns the strings of an array that ends in NULL. */
   strings(address: number): readonly string[] {
     const found: string[] = [];
     for (let entry = address; this.load(entry, 8) !== 0; entry += 8) found.push(this.string(this.load(entry, 8)));
@@ -54,7 +54,7 @@ export class Memory {
   }
 }
 
-/** How a process begins: its memory, where its image is and where its stack. */
+/** The start of a process: its memory, the addresses of its image, and its stack. */
 export interface Process {
   readonly memory: Memory;
   readonly addressOf: AddressOf;
@@ -68,7 +68,10 @@ const STACK = START + SIZE - 0x8000;
 const AT_PAGESZ = 6;
 const AT_EXECFN = 31;
 
-/** A process as execve(2) leaves it: the image, and on the stack its arguments and environment as fs/exec.c writes them. */
+/**
+ * Returns a process as execve(2) leaves it: the image, and on the stack its arguments and environment as fs/exec.c
+ * writes them.
+ */
 export function processOf(
   parameters: ShimParameters,
   args: readonly string[],
@@ -101,13 +104,13 @@ export function processOf(
   return { memory, addressOf, stack: STACK };
 }
 
-/** What carries out the system calls: it returns their result, or throws {@link Ended}. */
+/** Carries out a system call: returns its result, or throws {@link Ended}. */
 export type CallKernel = (call: SystemCall, args: readonly number[], memory: Memory) => number;
 
-/** Thrown by a kernel when a process ends or becomes another program: nothing of the program comes after it. */
+/** Thrown by a kernel when a process ends or becomes another program, so that none of the program follows. */
 export class Ended extends Error {}
 
-/** More steps than the longest input takes. */
+/** A limit above the steps that the longest input takes. */
 const MOST_STEPS = 200_000;
 
 const comparisons: Readonly<Record<Comparison, (left: number, right: number) => boolean>> = {
@@ -119,7 +122,10 @@ const comparisons: Readonly<Record<Comparison, (left: number, right: number) => 
   ">=": (left, right) => left >= right,
 };
 
-/** Carries a program out until its process ends. To read a register that nobody has set, or memory that is not there, is an error. */
+/**
+ * Runs a program until its process ends. Reading a register before it is set, or memory that does not exist, is an
+ * error.
+ */
 export function interpret(program: readonly Operation[], process: Process, kernel: CallKernel): void {
   const { memory, addressOf } = process;
   const registers = new Map<Register, number>();
@@ -144,7 +150,7 @@ export function interpret(program: readonly Operation[], process: Process, kerne
   let next = 0;
   for (let steps = 0; steps < MOST_STEPS; steps += 1) {
     const operation = program[next];
-    assert.ok(operation !== undefined, "the program goes on behind its end");
+    assert.ok(operation !== undefined, "the program continues after its end");
     next += 1;
     switch (operation.kind) {
       case "label":

@@ -21,7 +21,10 @@ const asCalled = { path: "/opt/cni/bin/drawbridge-plugin", args, environment };
 const standardFiles = ["0 standard input", "1 standard output", "2 standard error"];
 const filesWithMemory = ["0 memory", "1 standard output", "2 standard error"];
 
-/** The plugin is executed as the shim was called, with the whole of standard input before it, and nothing else open. */
+/**
+ * Asserts that the plugin is executed as the shim was called, with the whole of standard input before it, and nothing
+ * else open.
+ */
 function assertCold(seen: Seen, files: readonly string[] = filesWithMemory): void {
   assert.deepEqual(seen.executed, { ...asCalled, files });
   assert.deepEqual([seen.output, seen.exitCode], ["", undefined]);
@@ -45,7 +48,7 @@ describe("cni/shim/program: a call that the server does", () => {
     assert.deepEqual([seen.output, seen.exitCode, seen.executed], ['{"ips":[]}\n', 3, undefined]);
   });
 
-  it("makes these twenty-two system calls and no other (SHIM-02)", () => {
+  it("makes exactly these twenty-two system calls (SHIM-02)", () => {
     const expected =
       "memfd_create read write read lseek dup3 close socket setsockopt setsockopt connect openat openat sendmsg recvfrom recvfrom lseek " +
       "read write read exit_group";
@@ -62,7 +65,7 @@ describe("cni/shim/program: a call that the server does", () => {
     assert.equal(new TextDecoder().decode(memory), '{"name":"n"}{"ips":[]}\n');
   });
 
-  it("waits for as long as it takes when the server has taken the call (SHIM-07)", () => {
+  it("waits without a limit when the server has taken the call (SHIM-07)", () => {
     const late = [-Errno.EAGAIN, -Errno.EAGAIN, 254, -Errno.EAGAIN, -Errno.EAGAIN, 5];
     const results = { fcntl: [-Errno.EPERM, -Errno.EPERM] };
     const seen = run({ input, server: { answers: late, output: "x" }, results });
@@ -74,14 +77,14 @@ describe("cni/shim/program: a call that the server does", () => {
     assert.deepEqual([seen.output, seen.exitCode], ["", 0]);
   });
 
-  it("prints an output longer than its buffer, however little is taken at once", () => {
+  it("prints an output longer than its buffer, however little each write takes", () => {
     const output = "0123456789".repeat(20_000);
     const seen = run({ input, server: { answers: [254, 0], output }, mostWritten: 4097 });
     assert.ok(seen.output === output);
     assert.equal(seen.exitCode, 0);
   });
 
-  it("repeats what a signal interrupted", () => {
+  it("repeats system calls that a signal interrupted", () => {
     const interrupted = [-Errno.EINTR];
     const results = {
       read: interrupted,
@@ -103,7 +106,7 @@ describe("cni/shim/program: a call that the server does", () => {
     }
   });
 
-  it("works without a standard input: the memory has its number by itself", () => {
+  it("works without a standard input, when the memory gets its number by itself", () => {
     const seen = run({ server: answering, open: [1, 2] });
     assert.deepEqual([seen.output, seen.exitCode], ['{"ips":[]}\n', 0]);
     assert.ok(!seen.calls.includes("dup3") && !seen.calls.includes("close"));
@@ -111,7 +114,7 @@ describe("cni/shim/program: a call that the server does", () => {
 });
 
 describe("cni/shim/program: a call that the plugin does", () => {
-  it("executes the plugin beside it as it was called itself, when there is no server (SHIM-01)", () => {
+  it("executes the plugin beside it with its own arguments when there is no server (SHIM-01)", () => {
     const seen = run({ input });
     assertCold(seen);
     assert.deepEqual(seen.memory, configuration);
@@ -125,27 +128,27 @@ describe("cni/shim/program: a call that the plugin does", () => {
     assert.ok(!seen.calls.includes("clone"));
   });
 
-  it("does the call itself when the server is gone, fails, or says something else before it began (SHIM-03)", () => {
+  it("executes the plugin when the server is gone, fails, or sends something else before it has begun (SHIM-03)", () => {
     for (const answers of [[], [-Errno.ECONNRESET], [0], [253]])
       assertCold(run({ input, server: { answers, output: "" } }));
   });
 
-  it("takes a call back that the server has not taken in time, and does it itself (SHIM-07)", () => {
+  it("takes back a call that the server has not taken in time, and executes the plugin (SHIM-07)", () => {
     const seen = run({ input, server: { answers: [-Errno.EAGAIN, 254, 0], output: "x" } });
     assertCold(seen);
     assert.deepEqual(seen.calls.slice(seen.calls.indexOf("recvfrom"), -2), ["recvfrom", "fcntl", "lseek"]);
   });
 
-  it("does the call itself when a server has taken it and ends before it has begun (SHIM-03)", () => {
+  it("executes the plugin when the server has taken the call and ends before it has begun (SHIM-03)", () => {
     const results = { fcntl: [-Errno.EPERM] };
     assertCold(run({ input, server: { answers: [-Errno.EAGAIN], output: "" }, results }));
   });
 
-  it("does the call itself where a server that is stopped takes no further connections (SHIM-07)", () => {
+  it("executes the plugin where a stopped server takes no further connections (SHIM-07)", () => {
     assertCold(run({ input, server: answering, results: { connect: [-Errno.EAGAIN] } }));
   });
 
-  it("does the call itself, and starts no server, when one cannot be asked", () => {
+  it("executes the plugin, and starts no server, when the server cannot be asked", () => {
     for (const results of [
       { socket: [-Errno.EMFILE] },
       { connect: [-Errno.EINTR] },
@@ -159,38 +162,38 @@ describe("cni/shim/program: a call that the plugin does", () => {
     }
   });
 
-  it("leaves standard input alone where it cannot keep it, or cannot read it at all", () => {
+  it("leaves standard input unread where it cannot be kept, or cannot be read at all", () => {
     assertCold(run({ input, server: answering, results: { memfd_create: [-Errno.ENOSYS] } }), standardFiles);
     assertCold(run({ input: [-Errno.EIO], server: answering }), standardFiles);
   });
 
-  it("keeps standard input on a kernel that does not know a file that is never executed (SHIM-02)", () => {
+  it("keeps standard input on a kernel without memory files that are never executed (SHIM-02)", () => {
     const seen = run({ input, server: answering, results: { memfd_create: [-Errno.EINVAL] } });
     assert.equal(seen.calls.filter((name) => name === "memfd_create").length, 2);
     assert.ok(!seen.calls.includes("execve"));
   });
 
-  it("takes what it has read when reading fails later", () => {
+  it("uses what it has read when reading fails later", () => {
     const seen = run({ input: [configuration, -Errno.EIO] });
     assertCold(seen);
     assert.deepEqual(seen.memory, configuration);
   });
 
-  it("reads no more than the plugin takes and one buffer (SHIM-05)", () => {
+  it("reads at most as much as the plugin accepts and one buffer (SHIM-05)", () => {
     const endless = Array.from({ length: 200 }, () => new Uint8Array(64 * 1024));
     const seen = run({ input: endless });
     assertCold(seen);
     assert.equal(seen.memory.length, LONGEST_STDIN + 64 * 1024);
   });
 
-  it("says where the plugin belongs when it cannot be found or executed (SHIM-01)", () => {
+  it("the error says where the plugin belongs when it cannot be found or executed (SHIM-01)", () => {
     assertError(run({ input, results: { execve: [-Errno.ENOENT] } }), 5, /drawbridge-plugin: cannot be executed/);
     assertError(run({ input, results: { readlinkat: [-Errno.ENOENT] } }), 5, /drawbridge-plugin/);
     assertError(run({ input, ownPath: `/${"d".repeat(4095)}` }), 5, /drawbridge-plugin/);
     assertError(run({ input, ownPath: "no directory" }), 5, /drawbridge-plugin/);
   });
 
-  it("finds the plugin in any directory that the path of an executable can name", () => {
+  it("finds the plugin in any directory that an executable's path can name", () => {
     const longest = `/${"d".repeat(4000)}/${"f".repeat(93)}`;
     assert.equal(longest.length, 4095);
     for (const [ownPath, path] of [
@@ -203,12 +206,12 @@ describe("cni/shim/program: a call that the plugin does", () => {
 });
 
 describe("cni/shim/program: a call that fails", () => {
-  it("says that the server ended in the middle, and does nothing by itself (SHIM-04)", () => {
+  it("says that the server ended in the middle, and does not do the call itself (SHIM-04)", () => {
     for (const answers of [[254], [254, -Errno.ECONNRESET], [254, 128], [254, 255]])
       assertError(run({ input, server: { answers, output: "" } }), 11, /call DEL.* try again/);
   });
 
-  it("says that standard input cannot be kept, once some of it is read", () => {
+  it("says that standard input cannot be kept when some of it has been read", () => {
     for (const results of [
       { write: [-Errno.ENOSPC] },
       { write: [3] },
@@ -218,7 +221,7 @@ describe("cni/shim/program: a call that fails", () => {
       assertError(run({ input, server: answering, results }), 11, /standard input/);
   });
 
-  it("tells an error in pieces where the reader takes only some bytes at once", () => {
+  it("writes an error in pieces where the reader takes only some bytes at once", () => {
     assertError(run({ input, server: { answers: [254], output: "" }, mostWritten: 7 }), 11, /in the middle/);
   });
 });
@@ -232,7 +235,7 @@ describe("cni/shim/program: starting a server", () => {
     files: serverFiles,
   };
 
-  it("executes it with the lock, three times the null device, and nothing of the caller's (SHIM-06)", () => {
+  it("executes the plugin with the lock, three times the null device, and nothing of the caller's (SHIM-06)", () => {
     const seen = run({ input, isChild: true });
     assert.deepEqual(seen.executed, asServer);
     assert.deepEqual(seen.calls.slice(seen.calls.indexOf("clone") + 1, seen.calls.indexOf("clone") + 3), [
@@ -241,12 +244,12 @@ describe("cni/shim/program: starting a server", () => {
     ]);
   });
 
-  it("does so whatever descriptors the caller left open or closed (SHIM-06)", () => {
+  it("executes the plugin so with any descriptors that the caller left open or closed (SHIM-06)", () => {
     for (const open of [[], [0], [1], [2], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 9]])
       assert.deepEqual(run({ input, isChild: true, open }).executed, asServer, `open: ${open.join()}`);
   });
 
-  it("starts none when another holds the lock or the lock cannot be had (SHIM-06)", () => {
+  it("starts no server when another holds the lock or the lock is unavailable (SHIM-06)", () => {
     for (const results of [{ flock: [-Errno.EAGAIN] }, { openat: [-Errno.ELOOP] }]) {
       const seen = run({ input, results });
       assertCold(seen);
@@ -254,12 +257,12 @@ describe("cni/shim/program: starting a server", () => {
     }
   });
 
-  it("does not mind that a directory is there, and that no process can be made", () => {
+  it("ignores that a directory exists, and that no process can be made", () => {
     const seen = run({ input, results: { mkdirat: [-Errno.EEXIST, -Errno.EEXIST], clone: [-Errno.EAGAIN] } });
     assertCold(seen);
   });
 
-  it("ends the child where it would keep the caller's output or has no plugin, and says nothing", () => {
+  it("ends the child silently where it would keep the caller's output or has no plugin", () => {
     for (const results of [
       { openat: [undefined, -Errno.ENOENT] },
       { dup3: [undefined, -Errno.EMFILE] },
@@ -285,13 +288,13 @@ describe("cni/shim/program: STATUS", () => {
     return seen();
   }
 
-  /** The file as the plugin writes it (cni/status/kept_answer.ts). */
+  /** Returns the file as the plugin writes it (cni/status/kept_answer.ts). */
   function kept(end: number, argv0 = "loopback", text = configuration): Uint8Array {
     const words = [...new TextEncoder().encode(`${argv0}\0`), ...text];
     return Uint8Array.from([...new Uint8Array(BigUint64Array.of(BigInt(end)).buffer), ...words]);
   }
 
-  it("ends with 0 and asks nobody where the plugin has kept its answer to the same words (STATUS-04)", () => {
+  it("ends with 0 and asks no server where the plugin has kept its answer to the same name and configuration (STATUS-04)", () => {
     for (const uptime of [1000, 1001, 1059]) {
       const seen = poll({ keptAnswer: kept(1060), uptime });
       assert.deepEqual([seen.exitCode, seen.output, seen.executed, seen.request], [0, "", undefined, undefined]);
@@ -300,7 +303,7 @@ describe("cni/shim/program: STATUS", () => {
     }
   });
 
-  it("has the plugin do it, with the place for its answer, and starts no server, where no such answer is kept (STATUS-04)", () => {
+  it("executes the plugin with the directory for its answer, and starts no server, where no such answer is kept (STATUS-04)", () => {
     const cold = { path: "/opt/cni/bin/drawbridge-plugin", args: ["loopback", "/run/drawbridge-plugin"] };
     const other = new TextEncoder().encode('{"name":"m"}');
     const cases: readonly (readonly [what: string, keptAnswer: Uint8Array | undefined, uptime: number])[] = [
@@ -330,13 +333,13 @@ describe("cni/shim/program: STATUS", () => {
     }
   });
 
-  it("has a server that runs do it like any other call (STATUS-04)", () => {
+  it("asks a running server as for any other call (STATUS-04)", () => {
     const seen = poll({ server: { answers: [254, 1], output: '{"code":50}\n' } });
     assert.deepEqual([seen.exitCode, seen.output], [1, '{"code":50}\n']);
     assert.equal(seen.request?.strings.includes("CNI_COMMAND=STATUS"), true);
   });
 
-  it("answers no other verb by what was kept: the first CNI_COMMAND counts, and whole (STATUS-04)", () => {
+  it("answers no other verb with the kept answer: only the first whole CNI_COMMAND counts (STATUS-04)", () => {
     for (const variables of [
       ["CNI_COMMAND=ADD"],
       ["CNI_COMMAND=STATUSX"],

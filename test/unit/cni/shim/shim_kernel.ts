@@ -4,49 +4,55 @@ import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { CallKernel, Memory } from "./interpreter.ts";
 import { Ended } from "./interpreter.ts";
 
-/** What a descriptor stands for; two may share one, and its offset. */
+/** The open file of a descriptor; two descriptors may share one, and its offset. */
 interface Description {
   readonly name: string;
   position: number;
   readonly closesOnExec: boolean;
 }
 
-/** How the node is that a shim runs on. What is absent is as it should be. */
+/** The state of the node on which a shim runs. Absent members mean a healthy node. */
 export interface Circumstances {
-  /** What standard input gives, call by call: bytes, or minus an errno; then the end. */
+  /** The results of reading standard input, call by call: bytes, or minus an errno; then the end. */
   readonly input?: readonly (Uint8Array | number)[];
-  /** What calls of a name return instead of being carried out, one after the other; `undefined` carries one out. */
+  /**
+   * The results that calls of a name return one after the other instead of being carried out; `undefined` carries one
+   * out.
+   */
   readonly results?: Partial<Readonly<Record<SystemCall, readonly (number | undefined)[]>>>;
-  /** The plugin server, if there is one: the bytes it sends, or minus an errno, and what it appends to the memory it was given. */
+  /**
+   * The plugin server, if there is one: the bytes that it sends, or minus an errno, and what it appends to the memory
+   * that it gets.
+   */
   readonly server?: { readonly answers: readonly number[]; readonly output: string };
-  /** Descriptors that are open at the start; standard input, output and error, when absent. */
+  /** The descriptors that are open at the start; standard input, output and error by default. */
   readonly open?: readonly number[];
-  /** Whether the interpretation goes on as the child of clone. */
+  /** Whether the interpretation continues as the child of clone. */
   readonly isChild?: boolean;
   readonly ownPath?: string;
-  /** The file in which the plugin keeps its answer to STATUS; none when absent. */
+  /** The file in which the plugin keeps its answer to STATUS; by default there is none. */
   readonly keptAnswer?: Uint8Array;
-  /** Seconds since the boot. */
+  /** The seconds since the boot. */
   readonly uptime?: number;
-  /** How many bytes a write to standard output takes at most. */
+  /** The largest number of bytes that a write to standard output takes. */
   readonly mostWritten?: number;
 }
 
-/** What is seen of a shim from outside. */
+/** The visible effects of a shim. */
 export interface Seen {
   /** The names of the system calls, in their order. */
   readonly calls: readonly SystemCall[];
   readonly output: string;
-  /** The memory that standard input became. */
+  /** The memory into which standard input was read. */
   readonly memory: Uint8Array;
-  /** What the server got: its bytes, and what the descriptors with it stand for. */
+  /** The server's request: its bytes, and the names of the files whose descriptors come with it. */
   readonly request?: { readonly argc: number; readonly strings: string; readonly rights: readonly string[] };
   readonly exitCode?: number;
   readonly executed?: {
     readonly path: string;
     readonly args: readonly string[];
     readonly environment: readonly string[];
-    /** Descriptors that the program executed has, and for each what it stands for and where it is. */
+    /** The descriptors of the executed program, each with the name and the position of its file. */
     readonly files: readonly string[];
   };
 }
@@ -57,7 +63,7 @@ const MFD_CLOEXEC = 1;
 const O_CLOEXEC = 0o2000000;
 const SOCK_CLOEXEC = 0o2000000;
 
-/** A kernel for one process, and what it saw of it. */
+/** Returns a kernel for one process, and a function that returns what the kernel has seen of it. */
 export function shimKernel(circumstances: Circumstances): { readonly kernel: CallKernel; readonly seen: () => Seen } {
   const input = [...(circumstances.input ?? [])];
   const answers = [...(circumstances.server?.answers ?? [])];
@@ -131,7 +137,10 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
     request = { argc: memory.load(base, 8), strings, rights };
     return 8 + stringsLength;
   };
-  /** One byte of the server, or its end. With the exit code it has read all it was given, and appended its output. */
+  /**
+   * Receives one byte of the server, or its end. With the exit code the server has read all its input and appended its
+   * output.
+   */
   const receive = (address: number, memory: Memory): number => {
     const answer = answers.shift();
     if (answer === undefined || answer < 0) return answer ?? 0;
@@ -156,7 +165,7 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       if (from === to) return -Errno.EINVAL;
       if (found === undefined) return -Errno.EBADF;
       const { name } = found;
-      // One description, two descriptors: the offset is shared, the flag is not.
+      // The two descriptors share the offset, but not the flag.
       files.set(to, {
         name,
         closesOnExec: false,
@@ -169,7 +178,7 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       });
       return to;
     },
-    // The memory, as read, without its offset.
+    // Reads the memory like read, without moving the offset.
     pread64: ([fd = 0, address = 0, length = 0, offset = 0], memory) => {
       if (file(fd)?.name !== "memory") return -Errno.EBADF;
       const bytes = contents.subarray(offset, offset + length);

@@ -21,7 +21,7 @@ function machineCode(...operations: readonly Operation[]): string {
   return Buffer.from(assemble(operations, encodeX64, () => 0x412340)).toString("hex");
 }
 
-/** Each line as objdump reads the bytes. */
+/** Each operation with the text that objdump prints for its bytes. */
 const cases: readonly (readonly [string, Operation, string])[] = [
   ["mov rbx, rsp", initialStack("stack"), "4889e3"],
   ["mov rbp, rax", set("file", "result"), "4889c5"],
@@ -52,23 +52,23 @@ describe("cni/shim/x64", () => {
       assert.equal(machineCode(operation), expected);
     });
 
-  it("counts a jump from the instruction after it, back and forth", () => {
+  it("a jump counts from the instruction after it, back and forth", () => {
     assert.equal(machineCode(label("a"), jump("a"), jump("b"), label("b")), "e9fbffffff" + "e900000000");
   });
 
   const comparisons = { "==": "84", "!=": "85", "<": "8c", ">=": "8d", "<=": "8e", ">": "8f" } as const;
   for (const [comparison, code] of Object.entries(comparisons))
-    it(`jumps if ${comparison}, as numbers with a sign are compared`, () => {
+    it(`jumps if ${comparison}, in a signed comparison`, () => {
       const operation = jumpIf("result", comparison as keyof typeof comparisons, -4, "a");
       assert.equal(machineCode(label("a"), operation), `4881f8fcffffff0f${code}f3ffffff`);
     });
 
-  it("compares with a register and with an address", () => {
+  it("a comparison with a register and with an address is encoded", () => {
     assert.equal(machineCode(label("a"), jumpIf("result", "!=", "left", "a")), "4c39f8" + "0f85f7ffffff");
     assert.equal(machineCode(label("a"), jumpIf("cursor", "<=", address("x"), "a")), "4981fe40234100" + "0f8ef3ffffff");
   });
 
-  it("sets arguments in their order and the number last, so that the last result can be one of them", () => {
+  it("arguments are set in their order and the call's number last, so any argument can be the last result", () => {
     assert.equal(
       machineCode(system("recvfrom", -1, "socket", 3, 4, 5, "result")),
       "48c7c7ffffffff" +
@@ -82,7 +82,7 @@ describe("cni/shim/x64", () => {
     );
   });
 
-  it("refuses numbers that an instruction does not hold, labels that are nowhere or twice, and a seventh argument", () => {
+  it("numbers that an instruction does not hold, missing or repeated labels, and a seventh argument are refused", () => {
     for (const operation of [set("left", 2 ** 32), set("left", -(2 ** 31) - 1), add("left", 2 ** 31), set("left", 0.5)])
       assert.throws(() => machineCode(operation), { code: "ERR_INPUT", message: /which x86-64 encodes/ });
     assert.throws(() => machineCode(jump("a")), { code: "ERR_INPUT", message: /"a" is nowhere/ });

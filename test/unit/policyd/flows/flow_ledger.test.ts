@@ -11,7 +11,7 @@ import { readTextFile } from "../../../../kernel/file.ts";
 import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { MessageFlag } from "../../../../kernel/netlink/message.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { FlowEnds } from "../../../../policyd/flows/flow_ends.ts";
 import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";

@@ -14,7 +14,7 @@ import path from "node:path";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { readTextFile } from "../../../../kernel/file.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
 import { readLedger, textOf, writeAll, writeChanges } from "../../../../policyd/flows/ledger_files.ts";
 import { atOnce } from "../../../../policyd/slices.ts";

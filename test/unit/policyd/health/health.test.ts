@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { startEventThread } from "../../../../kernel/events/thread.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import type { Commit } from "../../../../policyd/dataplane/commit.ts";
 import { conditionsAnswer, healthzAnswer } from "../../../../policyd/health/answers.ts";

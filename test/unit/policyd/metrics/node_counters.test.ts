@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { FakeCounters } from "../../../../kernel/nftables/fake_counters.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
-import type { Scalar } from "../../../../kernel/nftables/data_type.ts";
-import type { Element } from "../../../../kernel/nftables/object.ts";
+import { FakeCounters } from "../../../../kernel/nftables/fake/fake_counters.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
+import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";

@@ -9,7 +9,7 @@ const Y = { namespaces: labelled({ ns: "y" }) };
 
 type Rule = Readonly<Record<string, unknown>>;
 
-/** A policy about what x/a to x/c get, or send where the rules have `to`. */
+/** A policy about what x/a to x/c receive, or send if the rules have `to`. */
 function policy(name: string, tier: "Admin" | "Baseline", priority: number, ...rules: readonly Rule[]): object {
   const direction = rules.some((rule) => "to" in rule) ? "egress" : "ingress";
   return clusterNetworkPolicy(name, { tier, priority, subject: X, [direction]: rules });
@@ -24,22 +24,22 @@ const denyByV1 = networkPolicy("x", { ingress: [] });
 const allowByV1 = networkPolicy("x", { ingress: [{}] });
 
 describe("policyd/policy: ClusterNetworkPolicy", () => {
-  it("CNP-01: the Admin tier, then NetworkPolicies, then the Baseline tier, then allowed", () => {
+  it("CNP-01: the Admin tier decides first, then NetworkPolicies, then the Baseline tier, and the default is allowed", () => {
     assert.equal(kind([policy("a", "Admin", 0, from("Accept")), denyByV1]), "allowed");
     assert.equal(kind([policy("a", "Admin", 0, from("Deny")), allowByV1]), "denied");
     assert.equal(kind([policy("b", "Baseline", 0, from("Deny")), allowByV1]), "allowed");
     assert.equal(kind([policy("b", "Baseline", 0, from("Accept")), denyByV1]), "denied");
     assert.equal(kind([policy("b", "Baseline", 0, from("Deny"))]), "denied");
-    assert.equal(kind([policy("b", "Baseline", 0, from("Deny", X))]), "allowed", "it isolates nobody by itself");
+    assert.equal(kind([policy("b", "Baseline", 0, from("Deny", X))]), "allowed", "a policy isolates no pod by itself");
   });
 
-  it("CNP-01: a NetworkPolicy for the other direction leaves the Baseline tier its say", () => {
+  it("CNP-01: a NetworkPolicy for the other direction does not override the Baseline tier", () => {
     const egressOnly = networkPolicy("x", { policyTypes: ["Egress"], egress: [{}] });
     assert.equal(kind([policy("b", "Baseline", 0, from("Accept")), egressOnly]), "allowed");
     assert.equal(kind([policy("b", "Baseline", 0, from("Deny")), egressOnly]), "denied");
   });
 
-  it("CNP-02: the lowest priority comes first, and in a policy the first rule that matches", () => {
+  it("CNP-02: the policy with the lowest priority comes first, and in a policy the first rule that matches", () => {
     const [accept, deny] = [policy("z", "Admin", 1, from("Accept")), policy("a", "Admin", 2, from("Deny"))];
     for (const policies of [
       [accept, deny],
@@ -50,7 +50,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     assert.equal(kind([policy("a", "Admin", 0, from("Accept", Y), from("Deny"))]), "allowed");
   });
 
-  it("CNP-02: of equal priority the first by name counts, and the verdict names those that differ", () => {
+  it("CNP-02: of equal priority the first policy by name counts, and the verdict names those that differ", () => {
     const policies = [
       policy("b", "Admin", 7, from("Deny")),
       policy("a", "Admin", 7, from("Accept")),
@@ -73,7 +73,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     });
   });
 
-  it("CNP-03: Pass skips the rest of its tier alone", () => {
+  it("CNP-03: Pass skips only the rest of its tier", () => {
     const pass = policy("a", "Admin", 0, from("Pass"), from("Deny"));
     const later = policy("b", "Admin", 1, from("Deny"));
     const baseline = policy("c", "Baseline", 0, from("Deny"));
@@ -89,7 +89,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     );
   });
 
-  it("CNP-04: subjects and peers are pods by labels, of themselves or of their namespaces", () => {
+  it("CNP-04: subjects and peers are pods that are selected by their own or their namespaces' labels", () => {
     const peers = [
       [{ pods: { podSelector: labelled({ pod: "a" }) } }, ["y/a", "z/a"]],
       [{ pods: { namespaceSelector: labelled({ ns: "y" }), podSelector: labelled({ pod: "a" }) } }, ["y/a"]],
@@ -118,7 +118,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     );
   });
 
-  it("CNP-05: networks have every address, pods' and nodes' too, and ICMP", () => {
+  it("CNP-05: a network covers every address, also of pods and nodes, and ICMP", () => {
     const deny = policy("a", "Admin", 0, to("Deny", { networks: ["10.244.2.0/24", "fd00:244::/32", "10.240.0.0/24"] }));
     const index = indexOf([...threeByThree(), deny]);
     const flows = [
@@ -133,7 +133,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     assert.deepEqual(allowed(index, flows, "ICMP"), ["x/a -> z/a", "x/a -> 192.0.2.1"]);
   });
 
-  it("CNP-05: nodes are peers by their labels, the pod's own one too", () => {
+  it("CNP-05: nodes are peers by their labels, including the pod's own node", () => {
     const objects = [
       ...threeByThree(),
       ...["node-x", "node-y"].map((name) => ({
@@ -154,7 +154,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     );
   });
 
-  it("CNP-06: protocols are numbers, ranges, and names of the destination in any protocol", () => {
+  it("CNP-06: protocols are port numbers, ranges, and names of the destination in any protocol", () => {
     const port = (destinationPort: object) => ({ destinationPort });
     const cases: readonly (readonly [object, readonly string[]])[] = [
       [{ tcp: port({ number: 80 }) }, ["80/TCP"]],
@@ -177,7 +177,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-06: a name that containers of a pod give to several ports is each of them", () => {
+  it("CNP-06: a port name that several containers of a pod use stands for each of their ports", () => {
     const ports = [
       { name: "http", containerPort: 8080 },
       { name: "http", containerPort: 9090 },
@@ -215,7 +215,7 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-08: a pod's own address is no policy's matter; through a Service it is", () => {
+  it("CNP-08: policies do not apply to a pod's traffic to its own address, except through a Service", () => {
     const index = indexOf([...threeByThree(), policy("a", "Admin", 0, from("Deny", X))]);
     assert.equal(ask(index, ["x/a", "x/a"]).kind, "allowed");
     assert.equal(ask(index, ["x/a", "x/a"], "80/TCP", { isThroughService: true }).kind, "denied");

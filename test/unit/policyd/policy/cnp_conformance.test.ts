@@ -7,7 +7,7 @@ import { addressesOf, hogwarts, keyOf, PLACEMENTS } from "../../../support/polic
 import { NEWER_CASES } from "../../../support/policy/cnp_conformance/newer_cases.ts";
 import { ask, indexOf } from "../../../support/policy/question.ts";
 
-/** The tests of v0.2.0 and how many subtests each has. */
+/** The tests of v0.2.0 and the number of subtests of each. */
 const SUITE = {
   CNPAdminTierEgressTCP: 6,
   CNPAdminTierEgressUDP: 6,
@@ -36,7 +36,7 @@ const SUITE = {
 };
 
 describe("policyd/policy: the conformance tests of ClusterNetworkPolicy's own repository", () => {
-  it("CNP-11: all 24 are here, once, with their 92 subtests, each of which tries something", () => {
+  it("CNP-11: all 24 tests are here once with their 92 subtests, each of which sends something", () => {
     assert.deepEqual(Object.fromEntries(CONFORMANCE_CASES.map(({ name, subtests }) => [name, subtests.length])), SUITE);
     assert.equal(CONFORMANCE_CASES.length, 24);
     const subtests = CONFORMANCE_CASES.flatMap((one) => one.subtests);
@@ -44,7 +44,7 @@ describe("policyd/policy: the conformance tests of ClusterNetworkPolicy's own re
     assert.ok(subtests.every((subtest) => pokesOf(subtest).length > 0));
   });
 
-  it("CNP-11: their files are read whole", () => {
+  it("CNP-11: the policies of all tests are accepted without problems", () => {
     const policies = [...CONFORMANCE_CASES, ...NEWER_CASES].flatMap(({ subtests }) =>
       subtests.flatMap((subtest) => subtest.policies),
     );
@@ -61,7 +61,7 @@ describe("policyd/policy: the conformance tests of ClusterNetworkPolicy's own re
     }
   }
 
-  describe("what it has added since v0.2.0", () => {
+  describe("tests that were added after v0.2.0", () => {
     for (const { name, subtests } of NEWER_CASES) {
       for (const subtest of subtests) {
         it(`CNP-11: ${name}: ${subtest.name} (${subtest.behaviour})`, () => assert.deepEqual(failures(subtest), []));
@@ -70,7 +70,7 @@ describe("policyd/policy: the conformance tests of ClusterNetworkPolicy's own re
   });
 });
 
-/** The pokes that end otherwise than upstream says, wherever the pods run and by whatever name the server is asked for. */
+/** The pokes whose outcome differs from upstream's, for any placement of the pods and any name of the server. */
 function failures(subtest: ConformanceSubtest): readonly string[] {
   return Object.entries(PLACEMENTS).flatMap(([where, placement]) => {
     const index = indexOf([...hogwarts(placement), ...subtest.policies]);
@@ -86,7 +86,7 @@ function failures(subtest: ConformanceSubtest): readonly string[] {
   });
 }
 
-/** Upstream knows the server by the first of its addresses. */
+/** The server's name and its addresses; upstream uses the first address. */
 function serverNames({ to }: Poke): readonly string[] {
   return [keyOf(to), ...addressesOf(to)];
 }

@@ -11,7 +11,7 @@ const kind = (index: ReturnType<typeof indexOf>, from: string, to: string, traff
   ask(index, [from, to], traffic).kind;
 
 describe("policyd/policy: isolation", () => {
-  it("POL-01: without a policy everything is allowed, to and from nodes and the outside, too", () => {
+  it("POL-01: without a policy everything is allowed, also to and from nodes and the outside", () => {
     const index = withPolicies();
     assert.equal(allowed(index, PAIRS).length, PAIRS.length);
     for (const [from, to] of [
@@ -33,20 +33,20 @@ describe("policyd/policy: isolation", () => {
     });
   });
 
-  it("POL-02 POL-14: a policy isolates in its types' directions alone", () => {
+  it("POL-02 POL-14: a policy isolates only in the directions of its types", () => {
     const ingress = withPolicies(networkPolicy("x", { podSelector: A, policyTypes: ["Ingress"] }));
     assert.deepEqual([kind(ingress, "y/a", "x/a"), kind(ingress, "x/a", "y/a")], ["denied", "allowed"]);
     const egress = withPolicies(networkPolicy("x", { podSelector: A, policyTypes: ["Egress"] }));
     assert.deepEqual([kind(egress, "y/a", "x/a"), kind(egress, "x/a", "y/a")], ["allowed", "denied"]);
   });
 
-  it("POL-08: who begins is asked, and the answers need no rule", () => {
+  it("POL-08: only the direction in which a connection begins is evaluated, and answers need no rule", () => {
     const policy = { podSelector: A, policyTypes: ["Ingress", "Egress"], egress: [{ to: [{ podSelector: {} }] }] };
     const index = withPolicies(networkPolicy("x", policy));
     assert.deepEqual([kind(index, "x/a", "x/b"), kind(index, "x/b", "x/a")], ["allowed", "denied"]);
   });
 
-  it("POL-03: pods that no policy selects go on as before", () => {
+  it("POL-03: pods that no policy selects are not restricted", () => {
     const index = withPolicies(networkPolicy("x", { podSelector: A, policyTypes: ["Ingress", "Egress"] }));
     const others = PAIRS.filter(([from, to]) => from !== "x/a" && to !== "x/a");
     assert.equal(allowed(index, others).length, others.length);
@@ -88,7 +88,7 @@ describe("policyd/policy: isolation", () => {
     }
   });
 
-  it("POL-05: the source's egress and the destination's ingress must both allow it", () => {
+  it("POL-05: the source's egress and the destination's ingress must both allow a connection", () => {
     const toB = networkPolicy("x", {
       podSelector: A,
       policyTypes: ["Egress"],
@@ -117,7 +117,7 @@ describe("policyd/policy: isolation", () => {
     assert.equal(kind(index, "10.244.1.1", "x/a"), "allowed", "by its address");
   });
 
-  it("POL-07: a pod and its own node always meet, other nodes do not", () => {
+  it("POL-07: a pod and its own node always reach each other, and other nodes are restricted", () => {
     const index = withPolicies(networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }));
     assert.deepEqual(
       allowed(index, [
@@ -135,7 +135,7 @@ describe("policyd/policy: isolation", () => {
     assert.deepEqual(verdict.ingress.decision, { type: "exempt", because: "own node" });
   });
 
-  it("POL-07: with policePodToOwnNode a pod's egress rules hold for its node; its node reaches it all the same", () => {
+  it("POL-07: with policePodToOwnNode a pod's egress rules apply to its node, and the node still reaches the pod", () => {
     const deny = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] });
     const index = indexOf([...threeByThree(), deny], { policePodToOwnNode: true });
     assert.deepEqual(
@@ -147,7 +147,7 @@ describe("policyd/policy: isolation", () => {
     );
   });
 
-  it("POL-07: a pod on no node yet has no node of its own, and neither has one of the host's network", () => {
+  it("POL-07: a pod that is on no node yet has no own node, also for pods of the host's network", () => {
     const pods = ["waiting", "host"].map((name) => ({
       apiVersion: "v1",
       kind: "Pod",

@@ -35,14 +35,14 @@ const denyAll = networkPolicy("default", { policyTypes: ["Ingress", "Egress"] })
 const fromPods = networkPolicy("default", { ingress: [{ from: [{ podSelector: {} }] }] });
 
 describe("policyd/policy: pods that come, go and share their node's network", () => {
-  it("POL-54: a pod of the host's network is never selected, and never one of a selector's peers", () => {
+  it("POL-54: a pod of the host's network is never selected, and never a peer of a selector", () => {
     const host = pod("host", { spec: { hostNetwork: true, nodeName: "n2" }, ...at("10.0.0.2") });
     const objects = [node("n1", "10.0.0.1"), node("n2", "10.0.0.2"), host, pod("web")];
     assert.equal(ask(indexOf([...objects, denyAll]), ["198.51.100.1", "default/host"]).kind, "allowed");
     assert.equal(ask(indexOf([...objects, fromPods]), ["default/host", "default/web"]).kind, "denied");
     const byAddress = networkPolicy("default", { ingress: [{ from: [{ ipBlock: { cidr: "10.0.0.2/32" } }] }] });
     const verdict = ask(indexOf([...objects, byAddress]), ["default/host", "default/web"]);
-    assert.equal(verdict.kind, "allowed", "it has its node's address");
+    assert.equal(verdict.kind, "allowed", "the pod has its node's address");
     assert.ok(verdict.kind === "allowed");
     assert.deepEqual(
       { ...verdict.source, address: "" },
@@ -50,7 +50,7 @@ describe("policyd/policy: pods that come, go and share their node's network", ()
     );
   });
 
-  it("POL-54: a pod of the host's network reaches the pods of its node, as the node itself does", () => {
+  it("POL-54: a pod of the host's network reaches the pods of its node, like the node itself", () => {
     const host = pod("host", { spec: { hostNetwork: true } });
     const index = indexOf([
       node("n1", "10.0.0.1"),
@@ -68,7 +68,7 @@ describe("policyd/policy: pods that come, go and share their node's network", ()
     );
   });
 
-  it("POL-57: a finished pod has no address: nothing is sent to it, and its address is who has it now", () => {
+  it("POL-57: a finished pod has no address, and its former address belongs to the pod that has it now", () => {
     for (const phase of ["Succeeded", "Failed"]) {
       const podIPs = [{ ip: "10.244.0.5" }];
       const job = pod("job", { labels: { role: "client" }, status: { phase, podIPs } });
@@ -88,7 +88,7 @@ describe("policyd/policy: pods that come, go and share their node's network", ()
     }
   });
 
-  it("POL-57: of two pods with one address it is that which is not about to end", () => {
+  it("POL-57: an address that two pods have belongs to the one that is not terminating", () => {
     const old = pod("a-old", {
       labels: { role: "client" },
       deletionTimestamp: "2026-01-01T00:00:00Z",
@@ -99,12 +99,16 @@ describe("policyd/policy: pods that come, go and share their node's network", ()
       ingress: [{ from: [{ podSelector: { matchLabels: { role: "client" } } }] }],
     });
     const objects = [pod("server", at("10.244.0.6")), policy, old];
-    assert.equal(ask(indexOf(objects), ["10.244.0.5", "default/server"]).kind, "allowed", "it still runs");
+    assert.equal(
+      ask(indexOf(objects), ["10.244.0.5", "default/server"]).kind,
+      "allowed",
+      "the terminating pod still runs",
+    );
     const next = pod("b-new", at("10.244.0.5"));
     assert.equal(ask(indexOf([...objects, next]), ["10.244.0.5", "default/server"]).kind, "denied");
   });
 
-  it("POL-58: a pod that is about to end stays isolated, and so do the pods of a namespace that is", () => {
+  it("POL-58: a terminating pod stays isolated, and so do the pods of a terminating namespace", () => {
     const deletionTimestamp = "2026-01-01T00:00:00Z";
     const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default", deletionTimestamp } };
     const ending = pod("ending", { deletionTimestamp });
@@ -119,7 +123,7 @@ describe("policyd/policy: pods that come, go and share their node's network", ()
     assert.equal(ask(indexOf([ending, pod("web"), fromPods]), ["default/ending", "default/web"]).kind, "allowed");
   });
 
-  it("POL-59: a flow is of one family: that of the destination's first address the source has, too", () => {
+  it("POL-59: a flow has the family of the destination's first address that the source has, too", () => {
     const policy = networkPolicy("default", { ingress: [{ from: [{ ipBlock: { cidr: "fd00::/16" } }] }] });
     const index = indexOf([
       pod("both", at("10.244.0.5", "fd00::5")),
@@ -138,7 +142,7 @@ describe("policyd/policy: pods that come, go and share their node's network", ()
     assert.equal(ask(index, ["default/both", "default/four"], "80/TCP", { family: 6 }).kind, "impossible");
   });
 
-  it("POL-59: a pod without an address yet is judged by its labels, and lies in no ipBlock", () => {
+  it("POL-59: a pod without an address is evaluated by its labels, and is in no ipBlock", () => {
     const block = networkPolicy("default", { ingress: [{ from: [{ ipBlock: { cidr: "0.0.0.0/0" } }] }] });
     const kinds = [fromPods, block].map(
       (policy) => ask(indexOf([pod("new"), pod("web"), policy]), ["default/new", "default/web"]).kind,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../../kernel/ip/ranges.ts";
-import { keyText } from "../../../../kernel/nftables/element.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { judge } from "../../../../policyd/cluster/gate.ts";
 import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
@@ -11,7 +11,7 @@ import { OwnNetworks } from "../../../../policyd/policy/own_networks.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 
-describe("policyd/policy: where this node's pods are", () => {
+describe("policyd/policy: this node's own networks", () => {
   let claimed: Map<string, readonly Claim[]>;
   let networks: OwnNetworks;
   let attached: readonly AttachmentRecord[];
@@ -37,7 +37,7 @@ describe("policyd/policy: where this node's pods are", () => {
   const expected = (cidrs: Readonly<Record<string, string>>): readonly string[] =>
     Object.entries(cidrs).map(([cidr, set]) => `${set} ${keyText([rangeOf(parseCidr(cidr))])}`);
 
-  it("POL-09: are the pod CIDRs of its Node, and no other's, as they are by now", () => {
+  it("POL-09: the node's own networks are the present pod CIDRs of its Node, and of no other", () => {
     begin();
     apply(node("b", ["192.0.2.2"], ["10.244.2.0/24"]));
     assert.deepEqual(claims(), []);
@@ -49,7 +49,7 @@ describe("policyd/policy: where this node's pods are", () => {
     assert.deepEqual(claims(), []);
   });
 
-  it("POL-09: and those of the configuration, each address once", () => {
+  it("POL-09: the node's own networks include the configured ones, each address once", () => {
     begin("10.244.1.0/24", "10.9.0.0/16");
     const configured = expected({ "10.244.1.0/24": "own4", "10.9.0.0/16": "own4" }).toSorted();
     assert.deepEqual(claims(), configured);
@@ -57,7 +57,7 @@ describe("policyd/policy: where this node's pods are", () => {
     assert.deepEqual(claims(), configured);
   });
 
-  it("FOREIGN-05: the node's own networks leave out the addresses of Pods that another plugin has attached here", () => {
+  it("FOREIGN-05: the node's own networks leave out addresses of Pods that another plugin has attached here", () => {
     begin("10.244.1.0/30");
     const pod = (name: string, status: object, spec: object = {}): void => {
       const verdict = judge({

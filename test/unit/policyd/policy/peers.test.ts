@@ -5,14 +5,14 @@ import { KEYS, threeByThree } from "../../../support/policy/three_by_three.ts";
 
 const A = labelled({ pod: "a" });
 
-/** Who may reach x/a with these peers. */
+/** The senders that reach x/a with these peers. */
 function reaches(from: readonly object[] | null, senders: readonly string[] = KEYS): readonly string[] {
   const index = indexOf([...threeByThree(), networkPolicy("x", { podSelector: A, ingress: [{ from }] })]);
   return senders.filter((sender) => sender !== "x/a" && ask(index, [sender, "x/a"]).kind === "allowed");
 }
 
 describe("policyd/policy: peers", () => {
-  it("POL-20: a rule is for its peers at its ports, and what it does not name it does not restrict", () => {
+  it("POL-20: a rule is for its peers at its ports, and a part that is left out does not restrict it", () => {
     const rule = { from: [{ podSelector: labelled({ pod: "b" }) }], ports: [{ port: 80 }] };
     const index = indexOf([...threeByThree(), networkPolicy("x", { podSelector: A, ingress: [rule] })]);
     assert.deepEqual(
@@ -38,24 +38,24 @@ describe("policyd/policy: peers", () => {
     }
   });
 
-  it("POL-21: a podSelector alone is for the policy's namespace", () => {
+  it("POL-21: a podSelector without a namespaceSelector selects in the policy's namespace", () => {
     assert.deepEqual(reaches([{ podSelector: {} }]), ["x/b", "x/c"]);
     assert.deepEqual(reaches([{ podSelector: labelled({ pod: "b" }) }]), ["x/b"]);
   });
 
-  it("POL-22: a namespaceSelector is for all pods of namespaces with its labels, and never for the outside", () => {
+  it("POL-22: a namespaceSelector selects all pods of namespaces with its labels, and never the outside", () => {
     assert.deepEqual(reaches([{ namespaceSelector: labelled({ ns: "y" }) }]), ["y/a", "y/b", "y/c"]);
     assert.deepEqual(reaches([{ namespaceSelector: labelled({ pod: "b" }) }]), []);
     assert.deepEqual(reaches([{ namespaceSelector: {} }], [...KEYS, "192.0.2.1", "node/node-y"]), KEYS.slice(1));
   });
 
-  it("POL-23: two selectors in one entry must both fit, in two entries one of them", () => {
+  it("POL-23: two selectors in one entry must both match, and of two entries one", () => {
     const [pod, namespace] = [{ podSelector: labelled({ pod: "b" }) }, { namespaceSelector: labelled({ ns: "y" }) }];
     assert.deepEqual(reaches([{ ...pod, ...namespace }]), ["y/b"]);
     assert.deepEqual(reaches([pod, namespace]), ["x/b", "y/a", "y/b", "y/c"]);
   });
 
-  it("POL-24: a namespace has the label of its name, also where nobody wrote the namespace down", () => {
+  it("POL-24: a namespace has the label with its name, also without a Namespace object", () => {
     const byName = [{ namespaceSelector: labelled({ "kubernetes.io/metadata.name": "y" }) }];
     assert.deepEqual(reaches(byName), ["y/a", "y/b", "y/c"]);
     const unknown = threeByThree().filter((one) => !("kind" in one) || one.kind !== "Namespace");
@@ -69,7 +69,7 @@ describe("policyd/policy: peers", () => {
     );
   });
 
-  it("POL-25: an ipBlock is for its cidr without its exceptions, which take nothing from others", () => {
+  it("POL-25: an ipBlock is its cidr without its exceptions, which take nothing from other blocks", () => {
     const block = (cidr: string, ...except: readonly string[]) => ({ ipBlock: { cidr, except } });
     const senders = ["192.0.1.255", "192.0.2.0", "192.0.2.63", "192.0.2.64", "192.0.2.127", "192.0.2.128", "192.0.3.0"];
     assert.deepEqual(reaches([block("192.0.2.0/24", "192.0.2.64/26")], senders), [
@@ -85,7 +85,7 @@ describe("policyd/policy: peers", () => {
     assert.deepEqual(reaches([block("fd00:1::/32", "fd00:1:0:1::/64")], sixes), ["fd00:1::", "fd00:1:1::"]);
   });
 
-  it("POL-25: a block of one family says nothing of the other", () => {
+  it("POL-25: a block of one family does not cover the other", () => {
     assert.deepEqual(reaches([{ ipBlock: { cidr: "0.0.0.0/0" } }], ["192.0.2.1", "fd00:1::1"]), ["192.0.2.1"]);
     assert.deepEqual(reaches([{ ipBlock: { cidr: "::/0" } }], ["192.0.2.1", "fd00:1::1"]), ["fd00:1::1"]);
     const spec = { podSelector: A, ingress: [{ from: [{ ipBlock: { cidr: "10.244.0.0/16" } }] }] };
@@ -94,14 +94,14 @@ describe("policyd/policy: peers", () => {
     assert.deepEqual(kinds, ["allowed", "denied"]);
   });
 
-  it("POL-26: an ipBlock has pods and nodes by their addresses, too", () => {
+  it("POL-26: an ipBlock also covers pods and nodes by their addresses", () => {
     assert.deepEqual(reaches([{ ipBlock: { cidr: "10.244.2.0/24", except: ["10.244.2.2/32"] } }]), ["y/a", "y/c"]);
     assert.deepEqual(reaches([{ ipBlock: { cidr: "10.240.0.2/32" } }], ["node/node-y", "node/node-z"]), [
       "node/node-y",
     ]);
   });
 
-  it("POL-28: labels, and whose an address is, count as they are when the index is built", () => {
+  it("POL-28: labels and owners of addresses count as they are when the index is built", () => {
     const from = [{ namespaceSelector: labelled({ team: "a" }), podSelector: labelled({ role: "client" }) }];
     const policy = networkPolicy("x", { podSelector: A, ingress: [{ from }] });
     const before = indexOf([...threeByThree({ y: { team: "a" } }), policy]);

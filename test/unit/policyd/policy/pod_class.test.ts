@@ -11,7 +11,7 @@ import { KEYS, threeByThree } from "../../../support/policy/three_by_three.ts";
 const TRAFFIC = ["80/TCP", "53/UDP", "8080/SCTP", "ICMP"] as const;
 
 describe("policyd/policy: classes of pods", () => {
-  it("POL-60: labels that no policy asks for tell no pods apart", () => {
+  it("POL-60: labels that no policy uses do not separate pods", () => {
     const classes = (...policies: readonly object[]) => {
       const pods = podClasses(indexOf([...threeByThree(), ...policies])).map((one) => one.pods.length);
       return pods.toSorted((a, b) => a - b);
@@ -22,7 +22,7 @@ describe("policyd/policy: classes of pods", () => {
     assert.deepEqual(classes(networkPolicy("y", { ingress: [{ from: [block] }] })), [1, 2, 3, 3]);
   });
 
-  it("POL-60: finished pods are of no class, and those of the host's network are of their node's", () => {
+  it("POL-60: finished pods are in no class, and those of the host's network are in a class of their node", () => {
     const pod = (name: string, spec: object, phase = "Running") => ({
       apiVersion: "v1",
       kind: "Pod",
@@ -38,7 +38,7 @@ describe("policyd/policy: classes of pods", () => {
     ]);
   });
 
-  it("POL-60: two pods of a class are judged alike, from and to every third pod of its own addresses", function () {
+  it("POL-60: two pods of a class have the same verdicts, from and to every third pod with its own addresses", function () {
     this.timeout(120_000);
     let compared = 0;
     fc.assert(
@@ -63,13 +63,13 @@ describe("policyd/policy: classes of pods", () => {
     assert.ok(compared > 300, `only ${compared} comparisons`);
   });
 
-  it("POL-60: every pod is of one class", () => {
+  it("POL-60: every pod is in exactly one class", () => {
     const classes = podClasses(indexOf(threeByThree()));
     assert.deepEqual(classes.flatMap(({ pods }) => pods).toSorted(), KEYS);
   });
 });
 
-/** Every pod a second time, with other addresses of the same networks and a label of its own. */
+/** Every pod a second time, with other addresses of the same networks and an additional label. */
 function doubled(pods: readonly RawPod[]): readonly RawPod[] {
   const second = pods.map((pod): RawPod => {
     const podIPs = (pod.status.podIPs ?? []).map(({ ip }) => ({ ip: ip.replace(/5$/, "6") }));

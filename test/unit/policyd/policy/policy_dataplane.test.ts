@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
 import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../policyd/cluster/model.ts";
 import type { AffectedAddresses } from "../../../../policyd/policy/live/affected_addresses.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
@@ -44,13 +44,13 @@ function attachment(name: string, number: number, uid = `uid-${name}`): Attachme
 const A = attachment("a", 2);
 const B = attachment("b", 3);
 
-/** A node that has begun, on a kernel in memory. */
+/** A node that has started, on a kernel in memory. */
 function begun(kernel = new FakeNftables()) {
   const clock = new TickingClock(0);
   return { node: new LiveNode({ kernel, clock }), clock, kernel };
 }
 
-/** The addresses in the elements of a set; of a map of verdicts those that a profile judges. */
+/** The addresses in the elements of a set; of a verdict map only those with a profile. */
 function inSet(node: LiveNode, name: string): readonly string[] {
   const elements = name === "egress4" || name === "ingress4" ? node.judged(name) : node.elements(name);
   return elements.map((text) => {
@@ -60,7 +60,7 @@ function inSet(node: LiveNode, name: string): readonly string[] {
 }
 
 describe("policyd/policy dataplane", () => {
-  it("POL-01 REG-01: a pod that no policy could select is known at once, with a Pod and without", () => {
+  it("POL-01 REG-01: a pod that no policy could select is known at once, with and without a Pod", () => {
     const { node } = begun();
     node.change(set(policy("other", { podSelector: {} }, "elsewhere")));
     const { pod: _, ...withoutPod } = B;
@@ -70,7 +70,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual(node.dataplane.problems(), []);
   });
 
-  it("POL-09: a pod that policies may select passes nothing until its Pod is known, and that is said", async () => {
+  it("POL-09: a pod that policies may select passes nothing until its Pod is known, which is reported", async () => {
     const { node } = begun();
     node.change(set(DENY_WEB));
     node.apply({ type: "attached", attachment: A });
@@ -90,7 +90,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual([node.dataplane.problems(), node.dataplane.awaits(A)], [[], undefined]);
   });
 
-  it("POL-09: it also waits no longer when no policy could select it any more, and is closed again by the next", () => {
+  it("POL-09: a waiting pod is opened when no policy could select it any more, and closed again by the next policy", () => {
     const { node } = begun();
     node.change(set(DENY_WEB));
     node.apply({ type: "attached", attachment: A });
@@ -100,7 +100,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual(inSet(node, "known4"), []);
   });
 
-  it("POL-28: a Pod of another uid is another pod: the attached one keeps what its own said", () => {
+  it("POL-28: a Pod with another uid is another pod, and the attached one keeps its own labels", () => {
     const { node } = begun();
     node.change(set(DENY_WEB), set(pod("a", { uid: "other", app: "db" })));
     node.apply({ type: "attached", attachment: A });
@@ -116,7 +116,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], []], "files give no uid");
   });
 
-  it("POL-09: a static pod is known by the Pod that mirrors it, whose own uid is another", () => {
+  it("POL-09: a static pod is recognised by its mirror Pod, although that has another uid", () => {
     const { node } = begun();
     const mirror = objectOf("Pod", {
       metadata: {
@@ -135,7 +135,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
   });
 
-  it("POL-28: a pod is a peer with its attachment's address before its status says it, and no other pod with that", () => {
+  it("POL-28: an attached pod is a peer by its address before its status has it, and no other pod is by that address", () => {
     const { node } = begun();
     node.change(set(FROM_WEB), set(pod("b", { app: "db" })), set(pod("a")));
     node.change(set(pod("stale", { app: "web", ip: "10.244.1.9" })));
@@ -149,7 +149,7 @@ describe("policyd/policy dataplane", () => {
     node.apply({ type: "attached", attachment: attachment("none", 9) });
     node.settle();
     assert.deepEqual(inSet(node, group), ["10.244.1.2"]);
-    // The attached one still runs (POL-58).
+    // The attached pod still runs (POL-58).
     node.change(set(pod("a", { uid: "other" })));
     assert.deepEqual(inSet(node, group), ["10.244.1.2"]);
     node.apply({ type: "detached", name: A });
@@ -157,7 +157,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual(inSet(node, group), []);
   });
 
-  it("POL-28: of a pod that is gone nothing is left, and nothing of policies that no pod has", async () => {
+  it("POL-28: a pod that is gone leaves no elements, and a policy without pods leaves no rules", async () => {
     const { node } = begun();
     node.change(set(FROM_WEB), set(DENY), set(pod("a")), set(pod("b", { app: "db" })));
     for (const record of [A, B]) node.apply({ type: "attached", attachment: record });
@@ -172,7 +172,7 @@ describe("policyd/policy dataplane", () => {
     node.apply({ type: "detached", name: A });
   });
 
-  it("REG-01: who waits for a pod that goes is told so", async () => {
+  it("REG-01: a caller that waits for a pod which goes gets an error", async () => {
     const { node } = begun();
     node.change(set(DENY));
     node.apply({ type: "attached", attachment: A });
@@ -181,7 +181,7 @@ describe("policyd/policy dataplane", () => {
     await waiting;
   });
 
-  it("REG-01: who waits for a pod that is gone already, or was never there, is told so at once", async () => {
+  it("REG-01: a caller that waits for a pod which is gone or never existed gets an error at once", async () => {
     const { node } = begun();
     node.apply({ type: "attached", attachment: A });
     node.apply({ type: "detached", name: A });
@@ -192,7 +192,7 @@ describe("policyd/policy dataplane", () => {
     assert.match(refusals.join(), /(removed before its policies were in force.*){2}/);
   });
 
-  it("REG-01: a pod is not said to be in force while the kernel refuses it", async () => {
+  it("REG-01: a pod is not reported as in force while the kernel refuses its elements", async () => {
     const kernel = new FaultyNftables(new FakeNftables(), () => 0, { commit: 0, read: 0 });
     const clock = new TickingClock(0);
     const node = new LiveNode({ kernel, clock });
@@ -209,7 +209,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual(inSet(node, "known4"), ["10.244.1.2"]);
   });
 
-  it("POL-58: a pod stays isolated by the policies of its namespace that go with it (CVE-2024-7598)", () => {
+  it("POL-58: a pod stays isolated by the policies that go together with its namespace (CVE-2024-7598)", () => {
     const { node, clock } = begun();
     const namespace = objectOf("Namespace", { metadata: { name: "n" } });
     node.change(set(namespace), set(DENY), set(DENY_WEB), set(pod("a")));
@@ -232,7 +232,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual([inSet(node, "ingress4"), node.provided()], [[], []]);
   });
 
-  it("tells followers whose flows may be judged otherwise, when that is in force", () => {
+  it("followers learn the addresses whose verdicts may have changed, when the change is in force", () => {
     const { node } = begun();
     const told: AffectedAddresses[] = [];
     let stops = 0;
@@ -254,7 +254,7 @@ describe("policyd/policy dataplane", () => {
     assert.equal(stops, 1);
   });
 
-  it("knows the pods of a profile and whose an address is", () => {
+  it("the view knows the pods of a profile and the owner of an address", () => {
     const { node } = begun();
     node.change(set(DENY), set(pod("a")), set(pod("b")), set(pod("c", { ip: "10.244.2.7" })));
     for (const record of [B, A]) node.apply({ type: "attached", attachment: record });

@@ -17,7 +17,7 @@ function policy(name: string, spec: object = {}, shadow?: string): object {
   };
 }
 
-/** More pairs of a peer and a port than are compiled. */
+/** A policy with more pairs of a peer and a port than are compiled. */
 function tooLarge(name: string): object {
   const size = Math.ceil(Math.sqrt(MOST_PAIRS)) + 1;
   const from = Array.from({ length: size }, (_, i) => ({ podSelector: { matchLabels: { app: `a${i}` } } }));
@@ -40,8 +40,8 @@ function setUp(isEnforced = true) {
   return { logger, events, notices: new PolicyNotices({ logger, events, isEnforced }) };
 }
 
-describe("policyd/policy: what is said of policies", () => {
-  it("POL-53: that policies are in force is said once, when the kernel has them all", () => {
+describe("policyd/policy: notices about policies", () => {
+  it("POL-53: policies are reported as in force once, when the kernel has them all", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(policy("a"), policy("b", {}, "true"), tooLarge("c")));
     notices.rulesInForce();
@@ -63,7 +63,7 @@ describe("policyd/policy: what is said of policies", () => {
     assert.deepEqual(notices.states(), { enforced: 1, restricted: 1, shadow: 1, off: 0 });
   });
 
-  it("POL-53: without policies that is said, in the log and as a problem", () => {
+  it("POL-53: a daemon without policies reports that in the log and as a problem", () => {
     const { logger, notices } = setUp(false);
     notices.apply(changesOf(policy("a"), tooLarge("b")));
     notices.synced();
@@ -80,12 +80,12 @@ describe("policyd/policy: what is said of policies", () => {
     assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 2 });
   });
 
-  it("POL-73: a policy that cannot be compiled is said once for as long as it is so, in the log, the status and a metric", () => {
+  it("POL-73: a policy that cannot be compiled is reported once while it is so, in the log, the status and a metric", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(tooLarge("c")));
     notices.apply(changesOf(tooLarge("c")));
     assert.equal(logger.lines.length, 1);
-    assert.deepEqual(logger.namespaces, ["x"], "the turn is its author's (SHARE-06)");
+    assert.deepEqual(logger.namespaces, ["x"], "the line is paced in its author's namespace (SHARE-06)");
     const [line] = logger.lines;
     assert.deepEqual([line?.level, line?.fields["policy"]], ["warn", "x/c"]);
     assert.match(String(line?.fields["reason"]), /^ingress: \d+ pairs .* the pods are isolated/);
@@ -100,7 +100,7 @@ describe("policyd/policy: what is said of policies", () => {
     assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 0 });
   });
 
-  it("EVENT-07 POL-73: a policy that cannot be compiled is said once in an Event, also of the one that replaces it", () => {
+  it("EVENT-07 POL-73: a policy that cannot be compiled gets one Event, also when another such one replaces it", () => {
     const { events, notices } = setUp();
     notices.apply(changesOf(policy("a"), tooLarge("c")));
     notices.apply(changesOf(tooLarge("c")));
@@ -116,7 +116,7 @@ describe("policyd/policy: what is said of policies", () => {
     assert.deepEqual(off.events.notices, []);
   });
 
-  it("EVENT-07 POL-73: one that is left out behind others is said once, when that is in force, and again when it is so again", () => {
+  it("EVENT-07 POL-73: a policy that is left out after others gets one Event when that is in force, and another if it recurs", () => {
     const { logger, events, notices } = setUp();
     const leftOut = new Map<string, number>();
     notices.follow([{ policies: () => leftOut, reason: LEFT_OUT }]);
@@ -146,7 +146,7 @@ describe("policyd/policy: what is said of policies", () => {
     assert.equal(events.notices.length, 2);
   });
 
-  it("EVENT-07 POL-93: one whose sets are too large is said once for as long as it is so, beside one that is left out", () => {
+  it("EVENT-07 POL-93: a policy whose sets are too large gets one Event while it is so, beside one that is left out", () => {
     const { events, notices } = setUp();
     const closed = new Set<string>();
     notices.follow([
@@ -173,7 +173,7 @@ describe("policyd/policy: what is said of policies", () => {
     assert.equal(events.notices.length, 3);
   });
 
-  it("POL-71: an annotation that has no effect is said, and the policy is in force", () => {
+  it("POL-71: an annotation without effect is reported, and the policy is in force", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(policy("a", {}, "yes"), policy("b", {}, "false")));
     assert.deepEqual(

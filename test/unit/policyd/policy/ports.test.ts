@@ -5,7 +5,7 @@ import { threeByThree } from "../../../support/policy/three_by_three.ts";
 
 const TRAFFIC = ["79/TCP", "80/TCP", "81/TCP", "82/TCP", "80/UDP", "81/UDP", "80/SCTP", "ICMP"] as const;
 
-/** What of {@link TRAFFIC} these ports allow to x/a. */
+/** The traffic of {@link TRAFFIC} to x/a that these ports allow. */
 function passes(...ports: readonly object[]): readonly string[] {
   const spec = { podSelector: labelled({ pod: "a" }), ingress: [{ ports }] };
   const index = indexOf([...threeByThree(), networkPolicy("x", spec)]);
@@ -27,20 +27,20 @@ function serving(name: string, containerPort: number, protocol?: string): object
 }
 
 describe("policyd/policy: ports", () => {
-  it("POL-30: a port is of its protocol alone, TCP where none is given", () => {
+  it("POL-30: a port is only of its protocol, TCP by default", () => {
     assert.deepEqual(passes({ port: 80 }), ["80/TCP"]);
     assert.deepEqual(passes({ port: 80, protocol: "UDP" }), ["80/UDP"]);
     assert.deepEqual(passes({ port: 80, protocol: "SCTP" }), ["80/SCTP"]);
   });
 
-  it("POL-31: a name is what the destination calls so, in its protocol", () => {
+  it("POL-31: a port name is resolved at the destination, in its protocol", () => {
     assert.deepEqual(passes({ port: "serve-81-tcp" }), ["81/TCP"]);
     assert.deepEqual(passes({ port: "serve-81-tcp", protocol: "UDP" }), []);
     assert.deepEqual(passes({ port: "serve-81-udp", protocol: "UDP" }), ["81/UDP"]);
     assert.deepEqual(passes({ port: "nobody" }), []);
   });
 
-  it("POL-31: towards several pods a name is another number at each", () => {
+  it("POL-31: a port name may have another number at each destination", () => {
     const pods = [
       pod("one", { containers: [serving("http", 8080)] }),
       pod("two", { containers: [serving("http", 9090)] }),
@@ -63,7 +63,7 @@ describe("policyd/policy: ports", () => {
     }
   });
 
-  it("POL-31: a name that containers of a pod give to several ports is each of them, in its protocol", () => {
+  it("POL-31: a port name that several containers of a pod use stands for each of their ports, in its protocol", () => {
     const containers = [serving("http", 8080), serving("http", 9090), serving("http", 8443, "UDP")];
     const traffic = ["8080/TCP", "9090/TCP", "8443/TCP", "8443/UDP", "80/TCP"];
     const pods = [pod("server", { containers }), pod("client", {})];
@@ -85,7 +85,7 @@ describe("policyd/policy: ports", () => {
     assert.deepEqual(passing(egress), ["8080/TCP", "9090/TCP"]);
   });
 
-  it("POL-31: a native sidecar's names count, those of other init containers do not", () => {
+  it("POL-31: port names of a native sidecar count, those of other init containers do not", () => {
     const init = (restartPolicy: string | undefined) =>
       pod("server", { containers: [], initContainers: [{ ...serving("http", 80), restartPolicy }] });
     const spec = { podSelector: {}, ingress: [{ ports: [{ port: "http" }] }] };
@@ -96,7 +96,7 @@ describe("policyd/policy: ports", () => {
     assert.deepEqual(kinds, ["allowed", "denied"]);
   });
 
-  it("POL-35: towards an ipBlock a name is what the pod at the address calls so; an address of no pod has none", () => {
+  it("POL-35: towards an ipBlock a port name is resolved at the pod with the address, and other addresses have none", () => {
     const egress = (cidr: string, ...ports: readonly object[]) => ({
       podSelector: labelled({ pod: "b" }),
       policyTypes: ["Egress"],
@@ -126,17 +126,17 @@ describe("policyd/policy: ports", () => {
     assert.equal(kind(ingress), "allowed", "the selected pod has the name");
   });
 
-  it("POL-32: a protocol alone is all its ports", () => {
+  it("POL-32: a protocol without a port is all its ports", () => {
     assert.deepEqual(passes({ protocol: "UDP" }), ["80/UDP", "81/UDP"]);
     assert.deepEqual(passes({}), ["79/TCP", "80/TCP", "81/TCP", "82/TCP"]);
   });
 
-  it("POL-33: a range has both its ends", () => {
+  it("POL-33: a range includes both its ends", () => {
     assert.deepEqual(passes({ port: 80, endPort: 81 }), ["80/TCP", "81/TCP"]);
     assert.deepEqual(passes({ port: 81, endPort: 81, protocol: "UDP" }), ["81/UDP"]);
   });
 
-  it("POL-41: 32000 to 32768, and not one more at either end", () => {
+  it("POL-41: the range 32000 to 32768 includes no port beyond either end", () => {
     const spec = {
       podSelector: { matchLabels: { pod: "a" } },
       policyTypes: ["Egress"],
@@ -152,7 +152,7 @@ describe("policyd/policy: ports", () => {
     );
   });
 
-  it("POL-56: ICMP is of rules without ports alone, and errors are of the flow they are about", () => {
+  it("POL-56: only rules without ports allow ICMP, and ICMP errors belong to the flow they are about", () => {
     const index = (...ingress: readonly object[]) => indexOf([...threeByThree(), networkPolicy("x", { ingress })]);
     const kinds = (...ingress: readonly object[]) =>
       (["ICMP", "ICMP error"] as const).map((traffic) => ask(index(...ingress), ["y/a", "x/a"], traffic).kind);
@@ -194,7 +194,7 @@ describe("policyd/policy: ports", () => {
       networkPolicy("default", db, "test-network-policy"),
     ]);
 
-    it("POL-40: lets in exactly who may come, to exactly one port", () => {
+    it("POL-40: the example allows in only the named peers, only at the one port", () => {
       const senders = [
         "default/frontend",
         "default/other",
@@ -214,7 +214,7 @@ describe("policyd/policy: ports", () => {
       for (const traffic of ["6378/TCP", "6380/TCP", "6379/UDP"]) assert.deepEqual(allowed(index, flows, traffic), []);
     });
 
-    it("POL-40: lets out to one port of one network, and not to DNS", () => {
+    it("POL-40: the example allows out only to one port of one network, and not to DNS", () => {
       const flows = [
         ["default/db", "10.0.0.0"],
         ["default/db", "10.0.0.255"],
@@ -225,7 +225,7 @@ describe("policyd/policy: ports", () => {
       assert.deepEqual(
         allowed(index, [["default/frontend", "10.0.1.0"]], "53/UDP").length,
         1,
-        "others go on as before",
+        "other pods are not restricted",
       );
     });
   });

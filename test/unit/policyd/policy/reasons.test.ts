@@ -6,7 +6,7 @@ import { threeByThree } from "../../../support/policy/three_by_three.ts";
 
 const A = labelled({ pod: "a" });
 
-/** What of the nearest rule does not fit when `from` dials 80/TCP at x/a, with the places of peer and port. */
+/** The failed parts of the nearest rule when `from` connects to 80/TCP at x/a, with the places of peer and port. */
 function nearest(ingress: readonly object[], from = "y/b", traffic = "80/TCP"): unknown {
   const verdict = ask(
     indexOf([...threeByThree(), networkPolicy("x", { podSelector: A, ingress })]),
@@ -19,7 +19,7 @@ function nearest(ingress: readonly object[], from = "y/b", traffic = "80/TCP"): 
 }
 
 describe("policyd/policy: reasons", () => {
-  it("POL-51: the nearest miss is the rule with the fewest failures, of equals that whose peer fits", () => {
+  it("POL-51: the nearest miss is the rule with the fewest failures, and of equal ones that whose peer matches", () => {
     const wrongPod = { from: [{ podSelector: labelled({ pod: "z" }) }], ports: [{ port: 81 }] };
     const wrongPort = {
       from: [{ namespaceSelector: labelled({ ns: "z" }) }, { namespaceSelector: {} }],
@@ -52,7 +52,7 @@ describe("policyd/policy: reasons", () => {
       { from: [{ namespaceSelector: labelled({ ns: "z" }) }] },
       { type: "namespace labels", requirement: { key: "ns", operator: "In", values: ["z"] } },
     ],
-    ["someone who is no pod", { from: [{ namespaceSelector: {} }] }, { type: "no pod" }, "192.0.2.1"],
+    ["a peer that is not a pod", { from: [{ namespaceSelector: {} }] }, { type: "no pod" }, "192.0.2.1"],
     ["a protocol", { ports: [{ protocol: "UDP" }] }, { type: "protocol", expected: "UDP" }],
     ["a range", { ports: [{ port: 81, endPort: 90 }] }, { type: "port", from: 81, to: 90 }],
     [
@@ -60,17 +60,17 @@ describe("policyd/policy: reasons", () => {
       { ports: [{ port: "serve-81-tcp" }] },
       { type: "named port", name: "serve-81-tcp", found: [81] },
     ],
-    ["a name nobody has", { ports: [{ port: "web" }] }, { type: "named port", name: "web", found: [] }],
+    ["a name that no pod has", { ports: [{ port: "web" }] }, { type: "named port", name: "web", found: [] }],
     ["ICMP", { ports: [{ port: 80 }] }, { type: "ICMP has no ports" }, "y/b", "ICMP"],
   ];
   for (const [what, rule, failure, from, traffic] of failures) {
-    it(`POL-51: a near miss for ${what}`, () => {
+    it(`POL-51: the near miss for ${what} is named`, () => {
       const { failed } = nearest([rule], from, traffic) as { readonly failed: unknown };
       assert.deepEqual(failed, [failure]);
     });
   }
 
-  it("POL-51: a near miss of an ipBlock says whether the cidr or an exception is to blame", () => {
+  it("POL-51: a near miss of an ipBlock says whether the cidr or an exception is the reason", () => {
     const block = { from: [{ ipBlock: { cidr: "10.244.2.0/24", except: ["10.244.2.2/32"] } }] };
     const types = ["y/b", "z/a"].map((from) => {
       const { failed } = nearest([block], from) as { readonly failed: readonly { readonly type: string }[] };
@@ -79,14 +79,14 @@ describe("policyd/policy: reasons", () => {
     assert.deepEqual(types, [["except"], ["outside cidr"]]);
   });
 
-  it("POL-51: places are those of the object as written, also behind what is invalid", () => {
+  it("POL-51: places are those of the object as it is written, also after invalid parts", () => {
     const peers = [{}, { namespaceSelector: labelled({ ns: "z" }) }];
     const rule = { from: peers, ports: [{ port: 0 }, { port: 81 }] };
     const { place } = nearest([{ from: {} }, rule]) as { readonly place: unknown };
     assert.deepEqual(place, [1, 1, 1]);
   });
 
-  it("POL-51: a verdict in words", () => {
+  it("POL-51: a verdict is described in these words", () => {
     const index = indexOf([
       ...threeByThree(),
       networkPolicy(

@@ -12,7 +12,7 @@ import { secondReading, secondReadingOfShadow } from "../../../support/policy/se
 const CLUSTERS = 2500;
 
 describe("policyd/policy: random clusters", () => {
-  it("the evaluator says of 20,000 flows what a second, plain reading says", function () {
+  it("the evaluator agrees with a second, plain implementation on 20,000 flows", function () {
     this.timeout(120_000);
     fc.assert(
       fc.property(policyCases, ({ cluster, flows }) => {
@@ -25,7 +25,8 @@ describe("policyd/policy: random clusters", () => {
           const verdict = evaluatePolicy(index, flowOf(raw));
           const { kind } = verdict;
           const expected = secondReading(cluster, raw, options);
-          if (kind !== expected) assert.fail(`${kind}, and ${expected} by the second reading: ${JSON.stringify(raw)}`);
+          if (kind !== expected)
+            assert.fail(`${kind}, but ${expected} by the second implementation: ${JSON.stringify(raw)}`);
           assert.equal(isAllowed(index, flowOf(raw)), kind === "allowed");
           if (verdict.kind === "impossible") continue;
           for (const [direction, type] of [
@@ -42,7 +43,7 @@ describe("policyd/policy: random clusters", () => {
     );
   });
 
-  it("the generator allows half of the flows and meets every feature often enough to matter", () => {
+  it("the generator allows about half of the flows and produces every feature often enough", () => {
     const seen = new Map<string, number>();
     const cases = fc.sample(policyCases, { numRuns: 500, seed: 5 });
     const total = cases.reduce((sum, { flows }) => sum + flows.length, 0);

@@ -33,7 +33,7 @@ function judge(objects: readonly object[], from: string, to: string, traffic?: s
 const SHADOW = networkPolicy("try", { podSelector: {}, ingress: [FROM_A] }, "true");
 
 describe("policyd/policy: policies in shadow", () => {
-  it("POL-70: a policy in shadow isolates nobody, and the verdict says what it would deny and which rule is nearest", () => {
+  it("POL-70: a policy in shadow isolates no pod, and the verdict says what it would deny and which rule is nearest", () => {
     const verdict = judge([SHADOW], "x/b", "x/c");
     assert.equal(verdict.kind, "allowed");
     assert.deepEqual(verdict.ingress.decision, { type: "default" });
@@ -48,14 +48,14 @@ describe("policyd/policy: policies in shadow", () => {
     ]);
   });
 
-  it("POL-70: what a rule of a policy in shadow allows would not be dropped", () => {
+  it("POL-70: traffic that a rule of a shadow policy allows would not be dropped", () => {
     const { ingress } = judge([SHADOW], "x/a", "x/c");
     assert.equal(ingress.shadow?.wouldDrop, false);
     assert.equal(ingress.shadow.decision.type, "rule");
     assert.equal(judge([SHADOW], "x/a", "x/c", "81/TCP").ingress.shadow?.wouldDrop, true);
   });
 
-  it("POL-70: to pods that others isolate it could only allow more", () => {
+  it("POL-70: for pods that other policies isolate, a shadow policy could only allow more", () => {
     const deny = networkPolicy("deny", { podSelector: {} });
     const fromB = judge([SHADOW, deny], "x/b", "x/c");
     assert.equal(fromB.kind, "denied");
@@ -70,7 +70,7 @@ describe("policyd/policy: policies in shadow", () => {
     );
   });
 
-  it("POL-70: what the Admin tier decides it is not asked about; what the Baseline tier denies it is", () => {
+  it("POL-70: a shadow policy does not apply to what the Admin tier decides, and does to what the Baseline tier denies", () => {
     for (const action of ["Accept", "Deny"]) {
       assert.equal(judge([SHADOW, adminPolicy("Admin", action)], "x/b", "x/c").ingress.shadow, undefined);
     }
@@ -80,7 +80,7 @@ describe("policyd/policy: policies in shadow", () => {
     assert.equal(baseline.ingress.shadow?.wouldDrop, true);
   });
 
-  it("POL-70: a pod itself and its own node are exempt in shadow, too", () => {
+  it("POL-70: a pod itself and its own node are exempt from shadow policies, too", () => {
     const both = networkPolicy("try", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }, "true");
     assert.equal(judge([both], "x/a", "x/a").ingress.shadow, undefined);
     assert.equal(judge([both], "node/node-x", "x/a").ingress.shadow, undefined);
@@ -101,7 +101,7 @@ describe("policyd/policy: the node's own DNS", () => {
   const DNS = { nodeLocalDNS: [parseAddress("169.254.20.10"), parseAddress("fd00::a")] };
   const closed = networkPolicy("closed", { podSelector: {}, policyTypes: ["Ingress", "Egress"] });
 
-  it("POL-72: NetworkPolicies keep no pod from port 53 of the node's own DNS cache, and from nothing else there", () => {
+  it("POL-72: NetworkPolicies keep no pod from port 53 of the node's DNS cache, but from its other ports", () => {
     const index = indexOf([...threeByThree(), closed], DNS);
     const kindOf = (to: string, traffic: string): string => ask(index, ["x/a", to], traffic).kind;
     assert.equal(kindOf("169.254.20.10", "53/UDP"), "allowed");
@@ -117,7 +117,7 @@ describe("policyd/policy: the node's own DNS", () => {
     assert.equal(ask(without, ["x/a", "169.254.20.10"], "53/UDP").kind, "denied");
   });
 
-  it("POL-72: ClusterNetworkPolicies hold for the node's own DNS cache", () => {
+  it("POL-72: ClusterNetworkPolicies apply to the node's own DNS cache", () => {
     const spec = {
       tier: "Admin",
       priority: 1,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
 import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
-import { keyText } from "../../../../kernel/nftables/element.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { FlowTuples } from "../../../../kernel/conntrack/flow_tuples.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { keyText } from "../../../../kernel/nftables/element.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
 import type { Claim } from "../../../../policyd/dataplane/claim.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Table } from "../../../../kernel/nftables/object.ts";
-import type { Statement } from "../../../../kernel/nftables/statement.ts";
-import { drop, equals, rule } from "../../../../kernel/nftables/statement.ts";
+import type { Table } from "../../../../kernel/nftables/model/object.ts";
+import type { Statement } from "../../../../kernel/nftables/model/statement.ts";
+import { drop, equals, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
 import { allowedOutcomes, surroundingsOf, walkedOutcome } from "../../../support/evaluate/agreement.ts";
 import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
 import { randomFrom } from "../../../support/random.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Chain } from "../../../../kernel/nftables/object.ts";
+import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import type { Claim } from "../../../../policyd/dataplane/claim.ts";
 import type { Haste } from "../../../../policyd/dataplane/gathering.ts";

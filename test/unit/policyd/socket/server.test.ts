@@ -10,7 +10,7 @@ import { LONGEST_MESSAGE } from "../../../../ipam/message_frame.ts";
 import type { PolicydReply } from "../../../../ipam/policyd_messages.ts";
 import { parseReply, requestToJson } from "../../../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { serveConnection } from "../../../../policyd/socket/connection.ts";
 import type { RequestHandlers } from "../../../../policyd/socket/handlers.ts";

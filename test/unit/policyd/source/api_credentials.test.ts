@@ -5,7 +5,7 @@ import { realClock } from "../../../../policyd/clock.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
 import { apiCredentials, openSource } from "../../../../policyd/source/open.ts";
 import type { FileReadCalls } from "../../../../kernel/syscall/file_calls.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";
 import { RecordingSink, until } from "../../../support/recording_sink.ts";
 

@@ -4,7 +4,7 @@ import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { writeAttachment } from "../../../../ipam/attachment.ts";
 import type { FileSight } from "../../../../kernel/file.ts";
 import { sightOf } from "../../../../kernel/file.ts";
-import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { KeptTree } from "../../../../policyd/state_directory/kept_directory.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import { tableChanges } from "../../../../../kernel/nftables/change.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
-import type { Table } from "../../../../../kernel/nftables/object.ts";
-import { formatTable } from "../../../../../kernel/nftables/text.ts";
+import { tableChanges } from "../../../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Table } from "../../../../../kernel/nftables/model/object.ts";
+import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
 import { nodeTables } from "../../../../../policyd/node/tables.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
@@ -64,7 +64,7 @@ function setUp({ tables = [] as readonly Table[], marked = BOOT } = {}) {
 }
 
 describe("policyd/policy/closing", () => {
-  it("SVC-26 DP-20: where a node has lost its tables, the bridge is closed in one batch, each time a daemon starts", () => {
+  it("SVC-26 DP-20: on a node that has lost its tables, each starting daemon closes the bridge in one batch", () => {
     for (const [tables, lost, closed] of [
       [[], BOTH, [true, true]],
       [TABLES.filter(({ family }) => family === "bridge"), BOTH.slice(0, 1), [true, false]],
@@ -79,7 +79,7 @@ describe("policyd/policy/closing", () => {
       assert.deepEqual(
         [node.close(), node.closed()],
         [{ missing: lost, isLost: true }, closed],
-        "once more over what is there",
+        "closed again over the existing tables",
       );
     }
   });
@@ -94,7 +94,7 @@ describe("policyd/policy/closing", () => {
     assert.deepEqual([whole.close({ hasPods: () => false }), whole.closed()], [NOTHING, [false, false]]);
   });
 
-  it("SVC-26 DP-20: nothing is written where tables are in force, and where pods had no policies since this boot", () => {
+  it("SVC-26 DP-20: nothing is closed where tables are in force, or where pods had no policies since this boot", () => {
     for (const node of [setUp({ tables: TABLES }), setUp({ marked: "" }), setUp({ marked: "an earlier boot" })]) {
       const before = node.kernel.generation();
       assert.deepEqual([node.close(), node.closed()], [NOTHING, [false, false]]);
@@ -104,7 +104,7 @@ describe("policyd/policy/closing", () => {
     assert.deepEqual([other.close({ isOtherRunning: () => true }), other.closed()], [NOTHING, [false, false]]);
   });
 
-  it("DP-20: without policies nothing is closed, the mark goes, and so does what an earlier daemon has closed", async () => {
+  it("DP-20: a daemon without policies closes nothing, and removes the mark and an earlier daemon's closing", async () => {
     const node = setUp();
     node.close();
     assert.deepEqual(node.close({ isEnforcing: false }), NOTHING);
@@ -113,7 +113,7 @@ describe("policyd/policy/closing", () => {
     assert.deepEqual(node.closed(), [false, false]);
   });
 
-  it("DP-20: a kernel or a file that refuses keeps no daemon from starting, and is reported", () => {
+  it("DP-20: a kernel or file that refuses the early closing does not stop the daemon, and is reported", () => {
     const refuse = (): never => {
       throw new DrawbridgeError("ERR_STORE", "no room");
     };
@@ -136,7 +136,7 @@ describe("policyd/policy/closing", () => {
     assert.deepEqual(closed(), [false, false]);
   });
 
-  it("DP-20: allowed connections and those of the node to its pods go on, and nothing else of the bridge does", () => {
+  it("DP-20: the early closing passes only allowed connections and those of the node to its pods", () => {
     const text = [closingTable("cni0"), closingBridgeTable()].map((table) => formatTable(table, new Map())).join("");
     assert.equal(text.replaceAll("\t", "  "), TEXT);
   });

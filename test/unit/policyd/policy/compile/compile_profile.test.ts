@@ -28,7 +28,7 @@ const DENY = { action: "Deny", from: [{ namespaces: {} }] };
 const policies = (profile: Profile | undefined): readonly string[] => profile?.isolation?.policies ?? [];
 
 describe("policyd/policy/compile: profiles", () => {
-  it("POL-01 POL-11 POL-14: there is none in a direction in which nothing is said", () => {
+  it("POL-01 POL-11 POL-14: a pod without policies for a direction has no profile in it", () => {
     assert.equal(compileProfile("ingress", [], []), undefined);
     const ingress = network("a", {});
     assert.deepEqual(policies(compileProfile("ingress", [ingress], [])), ["shop/a"]);
@@ -38,7 +38,7 @@ describe("policyd/policy/compile: profiles", () => {
     assert.deepEqual(compileProfile("egress", [both], [])?.isolation, { policies: ["shop/a"], rules: [], leftOut: [] });
   });
 
-  it("POL-04: pods share one whatever the order of policies, and whatever is never asked", () => {
+  it("POL-04: pods share a profile for any order of policies, and for policies that are never evaluated", () => {
     const [a, b] = [network("a", { ingress: [{}] }), network("b", {})];
     const [first, second] = [cluster("x", { ingress: [DENY] }), cluster("y", { priority: 0, ingress: [DENY] })];
     const profile = compileProfile("ingress", [a, b], [first, second]);
@@ -49,7 +49,7 @@ describe("policyd/policy/compile: profiles", () => {
     assert.match(profile?.key ?? "", /^[0-9a-f]{24}$/);
   });
 
-  it("its key is another one when anything of it is", () => {
+  it("a profile's key changes with any part of the profile", () => {
     const rule = { from: [{ podSelector: labelled({ app: "a" }) }], ports: [{ port: 80 }] };
     const one = (name: string, spec: object, annotations = {}) =>
       compileProfile("ingress", [network(name, spec, annotations)], [])?.key;
@@ -72,7 +72,7 @@ describe("policyd/policy/compile: profiles", () => {
     assert.equal(new Set(keys).size, keys.length);
   });
 
-  it("policies of a cluster come by priority, then by name", () => {
+  it("cluster policies are ordered by priority, then by name", () => {
     const given = [
       cluster("b", { ingress: [DENY] }),
       cluster("a", { ingress: [DENY, DENY] }),
@@ -86,7 +86,7 @@ describe("policyd/policy/compile: profiles", () => {
     assert.deepEqual(origins, [["c 0", "a 0", "a 1", "b 0"], ["d 0"]]);
   });
 
-  it("groups of one meaning have one key, of another another one", () => {
+  it("groups have the same key if and only if they mean the same", () => {
     const keyOf = (peer: object): string => {
       const rules = compileProfile("ingress", [network("a", { ingress: [{ from: [peer] }] })], [])?.isolation?.rules;
       return rules?.[0]?.peers?.[0]?.key ?? "";
@@ -117,7 +117,7 @@ describe("policyd/policy/compile: profiles", () => {
     assert.equal(new Set(others).size, others.length);
   });
 
-  it("POL-73: a policy of more pairs than are printed isolates, allows nothing, and says so", () => {
+  it("POL-73: a policy with too many pairs isolates, allows nothing, and is reported", () => {
     const ports = Array.from({ length: 64 }, (_, index) => ({ port: 1000 + 2 * index }));
     const except = Array.from({ length: 63 }, (_, index) => `10.${index + 1}.0.0/16`);
     const ingress = [{ from: [{ ipBlock: { cidr: "10.0.0.0/8", except } }], ports }];

@@ -19,7 +19,7 @@ const port: fc.Arbitrary<PortGroup> = fc.oneof(
 );
 
 describe("policyd/policy/compile: parts", () => {
-  it("ports by number are the same ports, each once, and ranges are apart", () => {
+  it("numbered ports stay the same ports, each once, and ranges do not touch", () => {
     fc.assert(
       fc.property(fc.array(port), (groups) => {
         const { singles, ranges } = numberedPorts(groups);
@@ -42,7 +42,7 @@ describe("policyd/policy/compile: parts", () => {
     );
   });
 
-  it("POL-21 POL-22 POL-24: a group has the pods of its namespace, or of those with the labels it asks for", () => {
+  it("POL-21 POL-22 POL-24: a group has the pods of its own namespace, or of namespaces with the labels it selects", () => {
     const selector = { matchLabels: { app: "a" }, matchExpressions: [] };
     const inNamespace = (namespace: string) => ({
       matchLabels: { "kubernetes.io/metadata.name": namespace },
@@ -64,7 +64,7 @@ describe("policyd/policy/compile: parts", () => {
     assert.deepEqual([has(all, "x", {}), has(all, "y", {})], [false, true]);
   });
 
-  it("POL-31: a member's keys are its address, or its address at ports by number or by its own names", () => {
+  it("POL-31: a member's keys are its address, or its address at ports by number or by its own port names", () => {
     const address = parseAddress("10.244.1.5");
     const ports = [
       { name: "dns", protocol: "TCP", port: 53 },
@@ -82,7 +82,7 @@ describe("policyd/policy/compile: parts", () => {
     assert.deepEqual(keys({ type: "name", protocol: "TCP", name: "other" }), []);
   });
 
-  it("a log's prefix says what it is of, and nothing else is one", () => {
+  it("a log prefix tells its direction, profile and outcome, and other text is not a prefix", () => {
     for (const direction of ["egress", "ingress"] as const) {
       for (const outcome of ["drop", "would drop"] as const) {
         const origin = { direction, key: "0123456789abcdef", outcome };
@@ -94,7 +94,7 @@ describe("policyd/policy/compile: parts", () => {
     }
   });
 
-  it("the longest name of a policy leaves the place of its rule in the comment", () => {
+  it("the comment of a policy with the longest name still has the place of its rule", () => {
     const policy = `${"n".repeat(63)}/${"p".repeat(253)}`;
     const comment = originComment({ kind: "NetworkPolicy", policy, index: 12 });
     assert.equal(comment.length, 127);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Address } from "../../../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { formatTable } from "../../../../../kernel/nftables/text.ts";
+import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
 import { PolicyDropReason, policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
 import { compiledYaml } from "../../../../support/policy/compiled_text.ts";
@@ -10,7 +10,7 @@ import type { PolicedPacket } from "../../../../support/policy/policed_node.ts";
 import { echoProtocol, PolicedNode } from "../../../../support/policy/policed_node.ts";
 import { SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 
-/** The pod of the node, one that the node does not know, the node itself, and the outside; of each family. */
+/** For each family: the node's pod, a pod that the node does not know, the node itself, and an outside address. */
 const PLACES = [
   { web: "10.244.1.5", stranger: "10.244.1.9", node: "10.240.0.1", outside: "192.0.2.7" },
   { web: "fd00:244:1::5", stranger: "fd00:244:1::9", node: "fd00:240::1", outside: "2001:db8::7" },
@@ -38,14 +38,14 @@ const flow = (source: Address, destination: Address): PolicedPacket => ({
   port: 80,
 });
 
-/** What was decided, and for which reason. */
+/** The verdict, and the reason of a drop. */
 function fate(node: PolicedNode, packet: PolicedPacket): string {
   const { verdict, decision } = node.send(packet);
   return verdict === "accept" ? verdict : `${verdict}: ${decision?.rule?.split(" ").slice(3).join(" ")}`;
 }
 
 describe("policyd/policy/compile: the table", () => {
-  it("is this, and depends on nothing but the configuration", () => {
+  it("the policy table has this text, and depends only on the configuration", () => {
     const text = formatTable(policyTable(DEFAULT_POLICY_OPTIONS), new Map());
     assert.equal(text.replaceAll("\t", "  "), TABLE);
     const withResets = formatTable(policyTable({ ...DEFAULT_POLICY_OPTIONS, policyReset: true }), new Map());
@@ -64,7 +64,7 @@ describe("policyd/policy/compile: the table", () => {
     );
   });
 
-  it("POL-01 POL-09: who is known sends and receives, others on the bridge pass nothing in either direction", () => {
+  it("POL-01 POL-09: a known pod sends and receives, and an unknown address on the bridge passes nothing in either direction", () => {
     const node = nodeWith("");
     for (const { web, stranger, node: own, outside } of PLACES) {
       for (const other of [own, outside]) {
@@ -73,7 +73,7 @@ describe("policyd/policy/compile: the table", () => {
         assert.equal(fate(node, flow(stranger, other)), `drop: ${PolicyDropReason.SOURCE}`);
         assert.equal(fate(node, flow(other, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
         const further = { ...flow(stranger, other), state: "related" } as const;
-        assert.equal(fate(node, further), `drop: ${PolicyDropReason.SOURCE}`, "what another flow announced");
+        assert.equal(fate(node, further), `drop: ${PolicyDropReason.SOURCE}`, "a related flow");
         const error = { ...flow(other, stranger), protocol: echoProtocol(other), state: "related" } as const;
         assert.equal(fate(node, error), `drop: ${PolicyDropReason.DESTINATION}`);
       }
@@ -97,14 +97,14 @@ describe("policyd/policy/compile: the table", () => {
         assert.equal(fate(deaf, flow(own, web)), "accept", "its node needs no verdict (POL-07)");
         assert.equal(fate(deaf, flow(web, outside)), "accept", "the other direction");
         const announced = { ...flow(web, outside), state: "related" } as const;
-        assert.equal(fate(nodeWith(policies), announced), "accept", "what another flow announced");
+        assert.equal(fate(nodeWith(policies), announced), "accept", "a related flow");
         const without = nodeWith(policies).without("egress", web);
         assert.equal(fate(without, announced), `drop: ${PolicyDropReason.SOURCE}`);
       }
     }
   });
 
-  it("POL-08: answers pass with their connection; without its label nothing does until the first end asks again", () => {
+  it("POL-08: answers pass with their connection, and of a cut one only after its first end has sent again", () => {
     const denying = nodeWith(DENY_ALL);
     for (const { web, node: own, outside } of PLACES) {
       for (const [from, to] of [
@@ -118,8 +118,8 @@ describe("policyd/policy/compile: the table", () => {
         assert.equal(node.answer(flow(from, to)).verdict, "accept");
         node.cut();
         assert.equal(node.answer(flow(from, to)).verdict, "drop", "the answer of a cut connection");
-        assert.equal(node.answer(flow(from, to)).verdict, "drop", "which brings nothing back");
-        assert.equal(node.send(flow(from, to)).verdict, "accept", "judged anew, and allowed");
+        assert.equal(node.answer(flow(from, to)).verdict, "drop", "a further answer does not restore the connection");
+        assert.equal(node.send(flow(from, to)).verdict, "accept", "evaluated again, and allowed");
         assert.equal(node.answer(flow(from, to)).verdict, "accept");
       }
       assert.equal(denying.send(flow(web, outside)).verdict, "drop");
@@ -127,18 +127,18 @@ describe("policyd/policy/compile: the table", () => {
     }
   });
 
-  it("POL-07: a pod and its node are not kept apart, but for what it sends where policePodToOwnNode says so", () => {
+  it("POL-07: a pod and its node always reach each other, except what the pod sends with policePodToOwnNode", () => {
     for (const { web, node: own } of PLACES) {
       for (const policePodToOwnNode of [false, true]) {
         const node = nodeWith(DENY_ALL, { policePodToOwnNode });
         assert.equal(node.send(flow(own, web)).verdict, "accept", "probes");
-        assert.equal(node.answer(flow(own, web)).verdict, "accept", "and their answers");
+        assert.equal(node.answer(flow(own, web)).verdict, "accept", "answers to probes");
         assert.equal(node.send(flow(web, own)).verdict, policePodToOwnNode ? "drop" : "accept");
       }
     }
   });
 
-  it("POL-56: neighbour discovery and multicast reports come first, errors pass, link-local sources pass nothing else", () => {
+  it("POL-56: neighbour discovery and multicast reports pass first, ICMP errors pass, link-local sources pass nothing else", () => {
     const node = nodeWith(DENY_ALL);
     const [, six] = PLACES;
     assert.ok(six !== undefined);
@@ -156,7 +156,7 @@ describe("policyd/policy/compile: the table", () => {
       for (const type of ["nd-router-solicit", "nd-neighbor-solicit", "nd-neighbor-advert"]) {
         assert.equal(fate(fromBridge, icmp(source, type)), "accept");
         const routed = fate(fromBridge, icmp(source, type, 254));
-        // To a pod's own node it may send anything else, too.
+        // To its own node a pod may send anything else, too.
         assert.ok(routed.startsWith("drop") || source === six.web, routed);
       }
       assert.equal(fate(fromBridge, icmp(source, "mld2-listener-report", 1)), "accept");
@@ -172,7 +172,7 @@ describe("policyd/policy/compile: the table", () => {
     }
   });
 
-  it("POL-08: what is not tracked is judged packet by packet, and answers like anything else", () => {
+  it("POL-08: untracked packets are evaluated one by one, and so are untracked answers", () => {
     const node = nodeWith(webPolicy("policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]"));
     for (const { web, node: own, outside } of PLACES) {
       const untracked = { protocol: "tcp", isUntracked: true } as const;
@@ -183,7 +183,7 @@ describe("policyd/policy/compile: the table", () => {
     }
   });
 
-  it("connections without a place for the label pass by their number; of those that were cut TCP is reset", () => {
+  it("connections without room for the label pass by their number, and cut TCP connections are reset", () => {
     for (const { web, outside } of PLACES) {
       const first = 1;
       const open = webPolicy("policyTypes: [Egress]\negress: [ {} ]");

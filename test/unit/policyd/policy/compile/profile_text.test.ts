@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { checkName } from "../../../../../kernel/nftables/identifier.ts";
+import { checkName } from "../../../../../kernel/nftables/model/identifier.ts";
 import { directionOf, profileOf } from "../../../../../policyd/metrics/policy_rule.ts";
 import type { PolicyOptions } from "../../../../../policyd/policy/compile/options.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
@@ -8,9 +8,11 @@ import { profileChainName } from "../../../../../policyd/policy/compile/profile_
 import { compiledText } from "../../../../support/policy/compiled_text.ts";
 import { clusterPolicy, SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 
-/** Of node1, which has the pod "web"; that of every cluster policy is every pod of it, which is the same. */
-describe("policyd/policy/compile: what policies become", () => {
-  it("POL-02 POL-12: a policy without rules drops all but what no policy can forbid", () => {
+/**
+ * All texts are of node1, which has the pod "web"; a cluster policy's profile is the same for every pod of the node.
+ */
+describe("policyd/policy/compile: the text of profiles", () => {
+  it("POL-02 POL-12: a policy without rules drops everything that a policy can forbid", () => {
     const policies = webPolicy("policyTypes: [Ingress, Egress]");
     assert.equal(
       compiledText(SHOP + policies),
@@ -27,7 +29,7 @@ ingress_B:
     );
   });
 
-  it("POL-20 POL-21 POL-23: two entries are either, two selectors of one are both; a rule is its peers at its ports", () => {
+  it("POL-20 POL-21 POL-23: two entries are alternatives, two selectors of one must both match; a rule is its peers at its ports", () => {
     const policies = webPolicy(`
 policyTypes: [Ingress]
 ingress:
@@ -55,7 +57,7 @@ ingress_D:
     );
   });
 
-  it("POL-25 POL-26: exceptions are subtracted, of either family; everything of a family needs no set", () => {
+  it("POL-25 POL-26: exceptions are subtracted in either family, and a whole family needs no set", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
 egress:
@@ -79,7 +81,7 @@ egress_B:
     );
   });
 
-  it("POL-30 POL-32 POL-33 POL-41: ports, ranges and whole protocols, for everyone", () => {
+  it("POL-30 POL-32 POL-33 POL-41: a rule without peers allows ports, ranges and whole protocols for everyone", () => {
     const policies = webPolicy(`
 policyTypes: [Ingress]
 ingress:
@@ -107,7 +109,7 @@ ingress_B:
     );
   });
 
-  it("POL-31 POL-35: egress names are those of each destination, within an ipBlock of the pods there", () => {
+  it("POL-31 POL-35: egress port names are each destination's own, and towards an ipBlock those of the pods in it", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
 egress:
@@ -137,7 +139,7 @@ egress_D:
     );
   });
 
-  it("POL-31: ingress names are those of the pod itself", () => {
+  it("POL-31: ingress port names are those of the pod itself", () => {
     const policies = webPolicy(`
 policyTypes: [Ingress]
 ingress:
@@ -162,7 +164,7 @@ ingress_C:
     );
   });
 
-  it("ClusterNetworkPolicies are asked in order, and pass goes behind the tier", () => {
+  it("ClusterNetworkPolicies are evaluated in order, and Pass continues after the tier", () => {
     const policies =
       clusterPolicy(
         `
@@ -229,7 +231,7 @@ ingress: [ { action: Accept, from: [ { newPeers: {} } ] }, { action: Pass, from:
     );
   });
 
-  it("a policy in shadow counts and logs what it would drop, and goes on to the Baseline tier", () => {
+  it("a policy in shadow counts and logs what it would drop, and continues with the Baseline tier", () => {
     const policies =
       webPolicy(
         "policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]",
@@ -259,7 +261,7 @@ egress_B:
     );
   });
 
-  it("with dropLog what is dropped goes through a log of a bounded rate; a DNS server of the node is never kept away", () => {
+  it("with dropLog, drops pass a rate-limited log rule, and the node's own DNS server is always reachable", () => {
     const policies = webPolicy("policyTypes: [Egress]");
     assert.equal(
       compiledText(SHOP + policies, {
@@ -281,7 +283,7 @@ egress_B_C:
     );
   });
 
-  it("DP-13: chains have another name with each option that changes their rules, and with no other", () => {
+  it("DP-13: a chain's name changes with each option that changes its rules, and with no other option", () => {
     const nameWith = (options: Partial<PolicyOptions>): string =>
       profileChainName("ingress", "0123456789abcdef01234567", { ...DEFAULT_POLICY_OPTIONS, ...options });
     assert.equal(nameWith({}), "ingress_0123456789abcdef01234567");
@@ -299,7 +301,7 @@ egress_B_C:
     for (const name of names) {
       assert.equal(checkName("chain", `${name}_behind_admin`), `${name}_behind_admin`);
       assert.equal(directionOf(name), "ingress");
-      assert.equal(profileOf(`${name}_drop`), nameWith({}), "it is found by the profile's key");
+      assert.equal(profileOf(`${name}_drop`), nameWith({}), "the chain is found by the profile's key");
     }
   });
 
@@ -341,7 +343,7 @@ egress_G:
     );
   });
 
-  it("POL-35: flattened names towards ranges are those of the pods there, beside the names of selected pods", () => {
+  it("POL-35: flattened port names towards ranges are those of the pods there, beside the names of selected pods", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
 egress:
@@ -367,7 +369,7 @@ egress_C:
     );
   });
 
-  it("POL-31: flattened names of the pod itself stand beside their peers", () => {
+  it("POL-31: flattened port names of the pod itself stand beside their peers", () => {
     const policies = webPolicy(`
 policyTypes: [Ingress]
 ingress:

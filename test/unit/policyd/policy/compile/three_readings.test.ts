@@ -17,14 +17,14 @@ import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
 import { PolicedCluster } from "../../../../support/policy/three_readings.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
-/** Eight flows each, of which two thirds can be sent. */
+/** The number of clusters, with eight flows each, of which two thirds can be sent. */
 const CLUSTERS = isFull ? 8000 : 1000;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 6));
 
-/** Rules of NetworkPolicies one by one, as many as there are; as the daemon has it; all of them flattened. */
+/** The number of rules above which a profile is flattened: never, the daemon's default, always. */
 const FLATTEN_ABOVE = [Number.POSITIVE_INFINITY, undefined, 0] as const;
 
-/** The flows of which a packet can be sent from one pod or node to another, and what the evaluator says of them. */
+/** The flows of which a packet can be sent from one pod or node to another, with the evaluator's verdicts. */
 function sendable(index: PolicyIndex, flows: readonly RawFlow[]) {
   return flows.flatMap((raw) => {
     const flow = flowOf(raw);
@@ -33,7 +33,7 @@ function sendable(index: PolicyIndex, flows: readonly RawFlow[]) {
     if ("kind" in ends || verdict.kind === "impossible") return [];
     const [source, destination] = [ends.source.address, ends.destination.address];
     if (source === undefined || destination === undefined) return [];
-    // Only within the pod.
+    // Such a packet stays within the pod.
     if (source === destination && flow.isThroughService !== true) return [];
     const addressed = { source, destination, protocol: flow.protocol, port: raw.port };
     return [{ verdict, addressed, text: JSON.stringify(raw) }];
@@ -46,8 +46,8 @@ const options = fc.record({
   dropLog: fc.boolean(),
 });
 
-describe(`policyd/policy/compile: three readings (seed ${seed})`, () => {
-  it("POL-04 POL-06 POL-07 POL-25 POL-31: evaluator, tables and profiles say the same of random flows", function () {
+describe(`policyd/policy/compile: three implementations (seed ${seed})`, () => {
+  it("POL-04 POL-06 POL-07 POL-25 POL-31: evaluator, tables and profiles agree on random flows", function () {
     this.timeout(20 * 60_000);
     const seen = { allowed: 0, denied: 0, egress: 0, ingress: 0, shadow: 0 };
     fc.assert(

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Chain } from "../../../../../kernel/nftables/object.ts";
+import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
@@ -30,7 +30,7 @@ class FakeTable implements ConnectionTable {
   looks = 0;
   error: DrawbridgeError | undefined;
 
-  /** @param from as it began @param to behind destination NAT */
+  /** @param from the source as the connection began @param to the destination after NAT */
   open(count: number, from: string, to: string): void {
     const [source, destination] = [parseAddress(from), parseAddress(to)];
     for (let left = count; left > 0; left--) {
@@ -109,12 +109,12 @@ function addressOf(index: number): string {
 }
 
 describe("policyd/policy/connection_limit", () => {
-  it("GUARD-08 MODE-04: a pod beyond the limit begins no further connections, and keeps about as many as it may have", async () => {
+  it("GUARD-08 MODE-04: a pod beyond the limit begins no further connections, and keeps about as many as allowed", async () => {
     const { table, own, crowded, hooks, logger, events } = limited(100);
     table.open(400, HOSTILE, OUTSIDE);
     table.open(90, OTHER, OUTSIDE);
     table.most = 100_000;
-    assert.deepEqual(hooks(), [], "nobody has too many yet");
+    assert.deepEqual(hooks(), [], "no pod has too many yet");
     await own.check();
     assert.deepEqual(hooks(), ["limit_forward", "limit_input"]);
     assert.deepEqual(crowded(), BOTH_OF_HOSTILE);
@@ -133,7 +133,7 @@ describe("policyd/policy/connection_limit", () => {
     );
   });
 
-  it("GUARD-08: what began before the rules were there is deleted again and again, until the pod keeps to the limit", async () => {
+  it("GUARD-08: connections from before the rules are deleted repeatedly until the pod keeps to the limit", async () => {
     const { table, own } = limited(100);
     for (let round = 0; round < 12; round++) {
       if (round < 4) table.open(250, HOSTILE, OUTSIDE);
@@ -142,12 +142,12 @@ describe("policyd/policy/connection_limit", () => {
     assert.ok(table.countOf(HOSTILE) <= 100, `${table.countOf(HOSTILE)}`);
   });
 
-  it("GUARD-08: connections that an accomplice outside begins count for the pod, over all of its addresses, and for no other pod", async () => {
+  it("GUARD-08: connections that an accomplice outside begins count for the pod over all its addresses, and for no other pod", async () => {
     const { table, own, crowded } = limited(100);
     table.most = 100_000;
     table.open(60, OUTSIDE6, HOSTILE6);
     table.open(60, OUTSIDE, HOSTILE);
-    // These count for the pod that began them.
+    // These connections count for the pod that began them.
     table.open(99, OTHER, OUTSIDE);
     table.open(500, OUTSIDE, "192.0.2.8");
     await own.check();
@@ -155,7 +155,7 @@ describe("policyd/policy/connection_limit", () => {
     assert.equal(table.countOf(OTHER), 99);
   });
 
-  it("GUARD-08: what the node itself begins counts for no pod, and is not deleted", async () => {
+  it("GUARD-08: connections that the node itself begins count for no pod and are not deleted", async () => {
     const { table, own, crowded } = limited(100);
     table.open(400, NODE, HOSTILE);
     table.open(400, NODE, OTHER);
@@ -165,7 +165,7 @@ describe("policyd/policy/connection_limit", () => {
     assert.equal(table.countOf(NODE), 800);
   });
 
-  it("GUARD-08: it may again when it has three quarters of the limit, or nobody could have too many", async () => {
+  it("GUARD-08: a pod may begin connections again at three quarters of the limit, or when no pod can have too many", async () => {
     for (const others of [0, 200]) {
       const { table, own, crowded } = limited(100);
       table.open(others, OUTSIDE, "192.0.2.8");
@@ -181,25 +181,25 @@ describe("policyd/policy/connection_limit", () => {
     }
   });
 
-  it("GUARD-08: by default nobody is limited before the table is filled to 13 sixteenths; then the largest user gives until there is room", async () => {
+  it("GUARD-08: by default only the largest users are limited, from 13 sixteenths of the table until there is room again", async () => {
     const { table, own, crowded } = limited(undefined);
     table.open(800, HOSTILE, OUTSIDE);
     await own.check();
-    assert.deepEqual([crowded(), table.sweeps], [[], 0], "nobody is in need, and nothing is gone through");
+    assert.deepEqual([crowded(), table.sweeps], [[], 0], "the table has room, and is not searched");
     table.open(60, OTHER, OUTSIDE);
     await own.check();
     assert.deepEqual(crowded(), BOTH_OF_HOSTILE);
     assert.ok(Math.abs(table.countOf(HOSTILE) - 690) < 60, `${table.countOf(HOSTILE)}`);
     assert.equal(table.countOf(OTHER), 60);
     await own.check();
-    assert.equal(crowded().length, 2, "also when there is room again");
+    assert.equal(crowded().length, 2, "the pod stays limited when there is room again");
     table.flows = table.flows.slice(-500);
     await own.check();
     assert.deepEqual(crowded(), []);
   });
 
   for (const count of [2, 250]) {
-    it(`GUARD-08: ${count} pods that fill the table with an accomplice give, and the pod beside them keeps all it has`, async () => {
+    it(`GUARD-08: ${count} pods that fill the table with an accomplice lose connections, and another pod keeps all of its own`, async () => {
       const hostile = Array.from({ length: count }, (_, i): PodRow => [
         `h${i}`,
         addressOf(2 * i),
@@ -211,14 +211,14 @@ describe("policyd/policy/connection_limit", () => {
       const each = Math.floor(19_900 / (2 * count));
       for (const [, ...addresses] of hostile) for (const address of addresses) table.open(each, address, OUTSIDE);
       await own.check();
-      assert.equal(crowded().length, 2 * count, "no address has a quarter of the table, and none more than another");
+      assert.equal(crowded().length, 2 * count, "the addresses have equal shares below a quarter of the table");
       assert.equal(events.notices.length, count);
       assert.ok(table.flows.length < 16_000, `${table.flows.length} connections stay`);
       assert.equal(table.countOf(OTHER), 40);
     });
   }
 
-  it("GUARD-08 MODE-04: while the table is nearly full pods begin connections at a bounded rate", async () => {
+  it("GUARD-08 MODE-04: while the table is nearly full, pods begin connections at a bounded rate", async () => {
     const { table, own, hooks } = limited(undefined);
     table.open(740, OUTSIDE, "192.0.2.8");
     await own.check();
@@ -241,7 +241,7 @@ describe("policyd/policy/connection_limit", () => {
     { limit: undefined, filling: 0.6, looks: 40 },
     { limit: 1000, filling: 0, looks: 10 },
   ]) {
-    it(`GUARD-08: a table that is filled to ${filling} is looked at ${looks} times a second with limit ${limit}, so that the brake is in time`, async () => {
+    it(`GUARD-08: a table that is filled to ${filling} is read ${looks} times a second with limit ${limit}, so that the brake is in time`, async () => {
       const { table, clock, own } = limited(limit);
       table.open(table.most * filling, OTHER, OUTSIDE);
       own.start();
@@ -257,7 +257,7 @@ describe("policyd/policy/connection_limit", () => {
     });
   }
 
-  it("GUARD-08: of a table without bounds (nf_conntrack_max is 0) nobody has a share, and who was beyond one may again", async () => {
+  it("GUARD-08: with an unbounded table (nf_conntrack_max is 0) no pod is limited, and limits end", async () => {
     const { table, own, crowded } = limited(undefined);
     table.open(860, HOSTILE, OUTSIDE);
     await own.check();
@@ -268,7 +268,7 @@ describe("policyd/policy/connection_limit", () => {
     assert.deepEqual([crowded(), own.problems(), table.countOf(OTHER)], [[], [], 700]);
   });
 
-  it("GUARD-08: a table that cannot be read is told once, and it goes on", async () => {
+  it("GUARD-08: a table that cannot be read is reported once, and the limit works when it can be read again", async () => {
     const { table, own, logger, crowded } = limited(100);
     table.open(300, HOSTILE, OUTSIDE);
     table.error = new DrawbridgeError("ERR_UNAVAILABLE", "no table");

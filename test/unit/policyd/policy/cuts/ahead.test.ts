@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
@@ -15,7 +15,7 @@ import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const POD = "10.0.0.1";
 const OUTSIDE = "198.51.100.7";
-/** So many that their set is filled in many slices. */
+/** A number of peers that fills many slices. */
 const PEERS = 300;
 
 function pod(number: number, namespace: string): Pod {
@@ -30,7 +30,7 @@ function policy(...ingress: readonly object[]): NetworkPolicy {
   return objectOf("NetworkPolicy", { metadata: { name: "web", namespace: "local" }, spec: { ingress } });
 }
 
-/** Of the connection's two ends none comes into a set by it. */
+/** A policy that allows the connection, and whose sets have neither of its ends as an element. */
 const ALLOWING = policy({
   from: [
     { ipBlock: { cidr: "198.51.100.0/24" } },
@@ -38,7 +38,7 @@ const ALLOWING = policy({
   ],
 });
 
-/** A node whose policy denies a connection from outside that was let through before. */
+/** A node whose policy denies a connection from outside that was allowed before. */
 async function setUp() {
   const pods = Array.from({ length: PEERS }, (_, number) => pod(number + 2, "other"));
   const attachment = attachmentRecord({
@@ -80,14 +80,14 @@ async function setUp() {
   return { node, flows, pass, passes: () => flows.has(1, ALLOWED_LABEL) };
 }
 
-describe("policy/cuts: a judge that is ahead of the rules", () => {
-  it("POL-81: a connection that is allowed for moments, and never by the rules, does not go on", async () => {
+describe("policy/cuts: verdicts that are ahead of the rules", () => {
+  it("POL-81: a cut connection that is allowed for moments, but not yet by the rules, stays cut", async () => {
     const { node, pass, passes } = await setUp();
     assert.equal(passes(), false);
     const denying = node.judged("ingress4");
     node.apply({ type: "objects", changes: [set(ALLOWING)] });
     for (let slice = 0; slice < PEERS / 2; slice++) node.tick();
-    // The second look at what was cut.
+    // The second pass over what was cut.
     await pass(400);
     assert.deepEqual(node.judged("ingress4"), denying, "the allowing rules are not in force yet");
     node.change(set(policy()));
@@ -96,7 +96,7 @@ describe("policy/cuts: a judge that is ahead of the rules", () => {
     node.stop();
   });
 
-  it("POL-84: when all is in force the same connections are not gone through again and again", async () => {
+  it("POL-84: when all rules are in force, the same connections are not checked again and again", async () => {
     const { node, flows, pass, passes } = await setUp();
     node.apply({ type: "objects", changes: [set(ALLOWING)] });
     for (let slice = 0; slice < PEERS / 2; slice++) node.tick();

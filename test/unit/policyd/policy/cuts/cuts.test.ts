@@ -50,7 +50,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
     logger: recordingLogger(),
     policyReset: options.policyReset === true,
   });
-  /** Time goes on, and what it brings is carried out. */
+  /** Lets time pass, and carries out what becomes due. */
   const pass = async (milliseconds: number): Promise<void> => {
     const step = Math.max(50, milliseconds / 50);
     for (let left = milliseconds; left >= 0; left -= step) {
@@ -68,7 +68,7 @@ function isPod(address: Address): boolean {
   return formatAddress(address).startsWith("10.244.1.");
 }
 
-/** The verdicts of flows that there are. */
+/** The changed verdicts of these addresses, all of which have flows. */
 function of(...texts: readonly string[]): ChangedVerdicts {
   const addresses = new Set(texts.map((text) => parseAddress(text)));
   return { addresses, withFlows: addresses };
@@ -76,14 +76,14 @@ function of(...texts: readonly string[]): ChangedVerdicts {
 
 const OF_ALL: ChangedVerdicts = { addresses: "all", withFlows: "all" };
 
-/** As a commit tells it. */
+/** Reports a commit with changed verdicts. */
 function inForce(cuts: Cuts, affected: ChangedVerdicts): void {
   cuts.rulesInForce();
   cuts.verdictsChanged(affected);
 }
 
 describe("policy/cuts: rounds", () => {
-  it("POL-81: what a change denies stops, what it does not touch is not looked at, and it goes on when allowed again", async () => {
+  it("POL-81: denied connections of a change stop and go on when allowed again, and other connections are not checked", async () => {
     const { flows, cuts, denied, asked, pass, passes } = setUp();
     flows.put({ id: 1, from: POD, to: "10.96.0.1", behind: OUTSIDE, labels: LABELLED });
     flows.put({ id: 2, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
@@ -101,7 +101,7 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual([cuts.status().cut, cuts.status().restored], [1, 1]);
   });
 
-  it("POL-81: for few addresses the kernel is asked for their flows alone, unless others are known by number", async () => {
+  it("POL-81: for few addresses only their flows are read from the kernel, unless other flows are known by number", async () => {
     const { flows, cuts, denied, pass, passes } = setUp({ found: { settled: [9] } });
     for (let id = 1; id <= 5; id++) flows.put({ id, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
     flows.put({ id: 6, from: OUTSIDE, to: POD, labels: LABELLED });
@@ -116,7 +116,7 @@ describe("policy/cuts: rounds", () => {
     assert.equal(flows.told, 2 + 2 * 7);
   });
 
-  it("POL-81: a label that a packet on its way set is taken away by the second look", async () => {
+  it("POL-81: a label that a packet set during a cut is removed by the second pass", async () => {
     const { flows, cuts, denied, pass, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
@@ -127,17 +127,17 @@ describe("policy/cuts: rounds", () => {
     await pass(1000);
     assert.deepEqual([passes(1), flows.walks], [false, 2]);
     await pass(100_000);
-    assert.equal(flows.walks, 2, "there is no third");
+    assert.equal(flows.walks, 2, "there is no third pass pass");
   });
 
-  it("POL-81: what was judged by a change that is taken back before it is in force is judged again", async () => {
+  it("POL-81: a connection that was checked by a change which is undone before it is in force is checked again", async () => {
     const { flows, cuts, denied, state, pass, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
     cuts.verdictsChanged(of(POD));
     await pass(100);
     assert.equal(passes(1), false);
-    // Allowed again, which is worked out for two seconds: the second look is ahead of the rules.
+    // The connection is allowed again, and compiling that takes two seconds: the second pass is ahead of the rules.
     denied.clear();
     state.isSettled = false;
     await pass(2000);
@@ -147,10 +147,10 @@ describe("policy/cuts: rounds", () => {
     assert.equal(passes(1), false);
     const { walks } = flows;
     await pass(100_000);
-    assert.equal(flows.walks, walks, "and then no more");
+    assert.equal(flows.walks, walks, "no further pass");
   });
 
-  it("POL-81: rounds never overlap, and what changes during one is judged by the next", async () => {
+  it("POL-81: rounds never overlap, and changes during a round are checked by the next", async () => {
     const { flows, cuts, denied, pass, passes } = setUp();
     for (let id = 1; id <= 5; id++) flows.put({ id, from: POD, to: OUTSIDE, labels: LABELLED });
     flows.put({ id: 6, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
@@ -166,7 +166,7 @@ describe("policy/cuts: rounds", () => {
     assert.equal(cuts.status().cut, 6);
   });
 
-  it("POL-84: under changes without end rounds leave seven eighths of the time to others, and each change is judged in 100 ms", async () => {
+  it("POL-84: under endless changes, rounds take at most an eighth of the time, and each change is checked within 100 ms", async () => {
     const { flows, cuts, denied, clock, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     flows.onTurn = () => clock.pass(8);
@@ -178,7 +178,7 @@ describe("policy/cuts: rounds", () => {
       else denied.clear();
       const changed = clock.now();
       do {
-        // Of another connection: the rounds it needs go on meanwhile.
+        // A change of another connection keeps its rounds going.
         cuts.verdictsChanged(of(POD, OTHER_POD));
         clock.pass(2);
         for (let turns = 0; turns < 5; turns++) await turn();
@@ -190,7 +190,7 @@ describe("policy/cuts: rounds", () => {
     assert.ok(flows.walks <= taken / 64 + 1, `${flows.walks} rounds of 8 ms in ${taken} ms`);
   });
 
-  it("POL-81: a refusal is told and what was to be judged is tried again", async () => {
+  it("POL-81: a round that the kernel refuses is reported and retried", async () => {
     const { flows, cuts, denied, pass, passes } = setUp();
     flows.put({ id: 1, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
     flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
@@ -204,7 +204,7 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual([passes(2), cuts.status().failures, cuts.problems().length], [false, 2, 0]);
   });
 
-  it("POL-09: what the judge denies is cut although the node sent it: its pod may receive nothing", async () => {
+  it("POL-09: a denied connection is cut even if the node sent it, since its pod may receive nothing", async () => {
     const { flows, cuts, denied, pass, passes, numbers } = setUp();
     flows.put({ id: 1, from: NODE, to: POD, labels: LABELLED });
     flows.put({ id: 2, from: NODE, to: POD, labels: WAS_CUT });
@@ -215,7 +215,7 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual([passes(1), passes(2), numbers("settled")], [false, false, []]);
   });
 
-  it("POL-81: what rules never let through gets no label, whatever changes", async () => {
+  it("POL-81: a connection that rules never allowed gets no label, whatever changes", async () => {
     const { flows, cuts, pass, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE });
     cuts.verdictsChanged(of(POD));
@@ -224,7 +224,7 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual([passes(1), cuts.status().settled], [false, 0]);
   });
 
-  it("POL-83: with policyReset a TCP connection is reset while it is cut and there", async () => {
+  it("POL-83: with policyReset a TCP connection is reset while it is cut and exists", async () => {
     const { flows, cuts, denied, pass, numbers } = setUp({ policyReset: true });
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
@@ -243,7 +243,7 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual(numbers("cut"), [1]);
   });
 
-  it("POL-83: nothing is reset by default", async () => {
+  it("POL-83: without policyReset no connection is reset", async () => {
     const { flows, cuts, denied, pass, numbers, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
@@ -253,8 +253,8 @@ describe("policy/cuts: rounds", () => {
   });
 });
 
-describe("policy/cuts: the first table, and the next daemon", () => {
-  it("POL-82: what was there before the first table passes by its label or its number, and what is denied does not", async () => {
+describe("policy/cuts: the first table and the next daemon", () => {
+  it("POL-82: connections from before the first table pass by their label or number, except denied ones", async () => {
     const { flows, cuts, denied, journal, pass, passes, numbers } = setUp({ found: { isInForce: false } });
     flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });
     flows.put({ id: 2, from: POD, to: OUTSIDE });
@@ -263,7 +263,7 @@ describe("policy/cuts: the first table, and the next daemon", () => {
     denied.add(OTHER_POD);
     await cuts.prepare();
     assert.deepEqual([journal, numbers("settled"), passes(2)], [["open"], [1], true]);
-    // Labelled by the rules that label everything, before the real ones.
+    // The rules that label everything before the real ones have labelled it.
     flows.put({ id: 5, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
     inForce(cuts, OF_ALL);
     assert.deepEqual(journal, ["open", "close"]);
@@ -279,21 +279,21 @@ describe("policy/cuts: the first table, and the next daemon", () => {
     assert.deepEqual([numbers("settled"), passes(2)], [[1], true]);
   });
 
-  it("POL-82: what an earlier daemon let through by numbers passes from the first batch on, until it is gone", async () => {
+  it("POL-82: connections that an earlier daemon let pass by number pass from the first batch on, until they are gone", async () => {
     const { flows, cuts, journal, pass, numbers } = setUp({ found: { settled: [7, 8], cut: [9] } });
     flows.put({ id: 7, from: POD, to: OUTSIDE, hasRoom: false });
     await cuts.prepare();
     assert.deepEqual([journal, numbers("settled"), numbers("cut"), flows.walks], [[], [7, 8], [], 0]);
     inForce(cuts, OF_ALL);
     await pass(0);
-    assert.deepEqual(numbers("settled"), [7, 8], "a single walk can miss one");
+    assert.deepEqual(numbers("settled"), [7, 8], "a single search can miss one");
     await pass(1000);
     assert.deepEqual(numbers("settled"), [7]);
     await pass(500_000);
     assert.deepEqual(numbers("settled"), [7]);
   });
 
-  it("POL-82: connections that began while the table was taken away pass again", async () => {
+  it("POL-82: connections that began while the table was removed pass again", async () => {
     const { flows, cuts, pass, numbers } = setUp();
     await cuts.prepare();
     flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });

@@ -10,27 +10,27 @@ const LIVE = { ...NEW, isLabelled: true };
 const CUT = { ...NEW, wasCut: true };
 const SETTLED = { ...NEW, isSettled: true };
 
-describe("policy/cuts: what becomes of a connection", () => {
+describe("policy/cuts: the fate of a connection", () => {
   const cases: readonly (readonly [FlowVerdict, typeof NEW, boolean, Fate, string])[] = [
-    ["denied", LIVE, false, "cut", "what passes and is denied stops"],
-    ["denied", SETTLED, false, "cut", "also what passes by its number"],
-    ["denied", { ...LIVE, wasCut: true }, false, "cut", "also once more"],
-    ["denied", NEW, false, "none", "what never passed needs no cut"],
-    ["denied", CUT, false, "none", "what was cut stays cut"],
-    ["allowed", CUT, false, "restore", "what was cut and is allowed goes on"],
-    ["allowed", LIVE, false, "none", "what passes goes on"],
-    ["allowed", SETTLED, false, "none", "also by its number"],
-    ["allowed", NEW, false, "probe", "what rules never let through is not let through here"],
-    ["allowed", NEW, true, "restore", "but with the first table, when rules have let nothing through yet"],
-    ["denied", LIVE, true, "cut", "what is denied then stops as well"],
-    ["not ours", LIVE, false, "none", "what is no pod's is left alone"],
-    ["not ours", NEW, true, "none", "and gets no label"],
+    ["denied", LIVE, false, "cut", "a labelled connection that is denied is cut"],
+    ["denied", SETTLED, false, "cut", "a settled connection that is denied is cut"],
+    ["denied", { ...LIVE, wasCut: true }, false, "cut", "a labelled connection that was cut before and is denied is cut again"],
+    ["denied", NEW, false, "none", "a denied connection that never passed needs no cut"],
+    ["denied", CUT, false, "none", "a denied connection that was cut stays cut"],
+    ["allowed", CUT, false, "restore", "a cut connection that is allowed is restored"],
+    ["allowed", LIVE, false, "none", "a labelled connection that is allowed keeps passing"],
+    ["allowed", SETTLED, false, "none", "a settled connection that is allowed keeps passing"],
+    ["allowed", NEW, false, "probe", "an allowed connection that the rules never let pass is only probed"],
+    ["allowed", NEW, true, "restore", "an allowed connection is restored with the first table, before rules have let anything pass"],
+    ["denied", LIVE, true, "cut", "a denied connection is cut with the first table, too"],
+    ["not ours", LIVE, false, "none", "a connection of no pod of ours is not touched"],
+    ["not ours", NEW, true, "none", "a connection of no pod of ours gets no label with the first table"],
   ];
   for (const [verdict, state, isOpening, fate, title] of cases) {
     it(`POL-81: ${title}`, () => assert.equal(fateOf(verdict, state, isOpening), fate));
   }
 
-  it("POL-83: reset is what both ends believe in, and nothing else", () => {
+  it("POL-83: only a denied connection that both ends consider open is reset", () => {
     for (const state of [LIVE, SETTLED, CUT]) {
       assert.equal(isBroken("denied", state, false), true);
       assert.equal(isBroken("allowed", state, false), false);
@@ -38,7 +38,7 @@ describe("policy/cuts: what becomes of a connection", () => {
     assert.deepEqual([isBroken("denied", NEW, false), isBroken("denied", NEW, true)], [false, true]);
   });
 
-  it("the labels say afterwards what was done, and a probe changes none", () => {
+  it("the labels show the fate afterwards, and a probe changes none", () => {
     const after = (before: bigint, fate: Exclude<Fate, "none">) => {
       const { value, mask } = FATE_LABELS[fate];
       return flowState((before & ~mask) | (value & mask), false);

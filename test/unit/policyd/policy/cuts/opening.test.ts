@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { tableChanges } from "../../../../../kernel/nftables/change.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
-import type { Element, Table } from "../../../../../kernel/nftables/object.ts";
-import { formatTable } from "../../../../../kernel/nftables/text.ts";
+import { tableChanges } from "../../../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Element, Table } from "../../../../../kernel/nftables/model/object.ts";
+import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
 import { policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
@@ -26,7 +26,7 @@ describe("policy/cuts: the rules before the first table", () => {
     ["cut", [{ key: [8] }]],
   ]);
 
-  it("POL-82: they are for a node whose policies' rules see no packets yet", () => {
+  it("POL-82: the opening rules are for a node on which no policy rules are in force yet", () => {
     assert.deepEqual(setUp().opening().read(), NOTHING);
     const built = { ...PLAIN, chains: PLAIN.chains.filter(({ base }) => base === undefined) };
     assert.deepEqual(setUp(built).opening().read(), NOTHING, "a table that a daemon had not finished");
@@ -35,7 +35,7 @@ describe("policy/cuts: the rules before the first table", () => {
     assert.equal(setUp(RESETTING).opening(PLAIN).read().isInForce, true);
   });
 
-  it("POL-82: the numbers of an earlier daemon's connections are found, of whatever configuration it was", () => {
+  it("POL-82: the numbers of an earlier daemon's connections are found, whatever its configuration", () => {
     assert.deepEqual(setUp(RESETTING, numbers).opening(RESETTING).read(), {
       isInForce: true,
       cut: [8],
@@ -43,10 +43,10 @@ describe("policy/cuts: the rules before the first table", () => {
     });
     assert.deepEqual(setUp(RESETTING, numbers).opening().read().cut, []);
     const { comment: _version, ...stranger } = RESETTING;
-    assert.deepEqual(setUp(stranger, numbers).opening(RESETTING).read().settled, [], "somebody else's");
+    assert.deepEqual(setUp(stranger, numbers).opening(RESETTING).read().settled, [], "another program's table");
   });
 
-  it("they come and go, once each, also those that an earlier daemon has left", () => {
+  it("the opening rules are added once and removed once, also those of an earlier daemon", () => {
     const { kernel, opening } = setUp();
     const first = opening();
     first.open();
@@ -63,10 +63,10 @@ describe("policy/cuts: the rules before the first table", () => {
     const other = setUp();
     const before = other.kernel.generation();
     other.opening().close();
-    assert.equal(other.kernel.generation(), before, "a batch of nothing looks like somebody else's");
+    assert.equal(other.kernel.generation(), before, "an empty batch would look like another program's");
   });
 
-  it("they label what begins on the bridge or goes there, and drop nothing", () => {
+  it("the opening rules label connections that begin on the bridge or lead to it, and drop nothing", () => {
     const text = formatTable(openingTable("drawbridge0"), new Map()).replaceAll("\t", "  ");
     assert.equal(
       text.trim(),

@@ -62,7 +62,7 @@ async function setUp(objects: readonly object[]) {
   return { events, clock, logger, log, emit };
 }
 
-/** A log on a cluster whose policies take so many milliseconds for each line. */
+/** A drop log on a cluster whose policies take this number of milliseconds for each line. */
 async function setUpSlow(milliseconds: number) {
   const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
   const view = storeView(storeOf([...threeByThree(), WEB]));
@@ -91,7 +91,7 @@ async function setUpSlow(milliseconds: number) {
     },
   });
   await log.start(events);
-  /** Packets of flows of their own, read at once. */
+  /** Packets of separate flows that are read at once. */
   const flood = (count: number): void =>
     events.emit(
       "nflog",
@@ -101,7 +101,7 @@ async function setUpSlow(milliseconds: number) {
     );
   const leftOut = (): number =>
     logger.lines.reduce((sum, { fields }) => sum + (typeof fields["packets"] === "number" ? fields["packets"] : 0), 0);
-  /** What is used at once, in each second, and by one line more than there was time for. */
+  /** Asserts the time limit: a burst, a share of each second, and one line more than there was time for. */
   const assertBounded = (seconds: number): void => {
     const most = 20 + 20 * (seconds + used / 1000) + milliseconds;
     assert.ok(used <= most, `${used} ms in ${seconds} s`);
@@ -132,7 +132,7 @@ describe("policyd/policy/drop_log: lines", () => {
     ]);
   });
 
-  it("DROP-01: peers are pods, nodes and addresses; egress is about the source", async () => {
+  it("DROP-01: peers are named as pods, nodes or addresses, and the pod of an egress line is the source", async () => {
     const deny = policy("deny", { podSelector: {}, policyTypes: ["Egress"] });
     const { emit, logger } = await setUp([deny]);
     emit(
@@ -160,7 +160,7 @@ describe("policyd/policy/drop_log: lines", () => {
     );
   });
 
-  it("DROP-01: a Deny of a ClusterNetworkPolicy is named", async () => {
+  it("DROP-01: a drop by a ClusterNetworkPolicy names its Deny rule", async () => {
     const cluster = {
       apiVersion: "policy.networking.k8s.io/v1alpha2",
       kind: "ClusterNetworkPolicy",
@@ -178,7 +178,7 @@ describe("policyd/policy/drop_log: lines", () => {
     assert.equal(because, "Deny of ClusterNetworkPolicy apart ingress[0], from[0] (Admin tier, priority 3)");
   });
 
-  it("DROP-03: what a policy in shadow would drop has another message, with the policies in shadow", async () => {
+  it("DROP-03: a drop that a shadow policy would make has its own message and names the shadow policies", async () => {
     const { emit, logger } = await setUp([TRY]);
     emit(PREFIX.shadow, between("x/b", "x/c", TCP, ports(1, 80)));
     const [line] = logger.lines;
@@ -187,7 +187,7 @@ describe("policyd/policy/drop_log: lines", () => {
     assert.equal(line.fields["nearest"], "x/try ingress[0], from[0], ports[0], but the pod has not pod=a");
   });
 
-  it("DROP-01: what has changed since is said, and nothing made up", async () => {
+  it("DROP-01: a packet that the present policies would allow has a line that says so", async () => {
     const { emit, logger } = await setUp([]);
     emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)), between("x/b", "192.0.2.7", TCP, ports(1, 80)));
     emit(PREFIX.shadow, between("x/a", "x/c", TCP, ports(1, 80)));
@@ -202,8 +202,8 @@ describe("policyd/policy/drop_log: lines", () => {
   });
 });
 
-describe("policyd/policy/drop_log: what is sent and logged is hostile", () => {
-  it("DROP-04: what is not of our rules or no packet is counted and has no line", async () => {
+describe("policyd/policy/drop_log: hostile packets", () => {
+  it("DROP-04: a logged message that is not from our rules or not a packet is counted and has no line", async () => {
     const { emit, events, log, logger } = await setUp([WEB]);
     const packet = between("x/b", "x/c", TCP, ports(1, 80));
     for (const prefix of ["", "drawbridge", `drawbridge ingress ${KEY}`, `${PREFIX.ingress} `, `x${PREFIX.ingress}`]) {
@@ -215,7 +215,7 @@ describe("policyd/policy/drop_log: what is sent and logged is hostile", () => {
     assert.equal(log.counts()["not ours"], 9);
   });
 
-  it("DROP-04: whatever the bytes are, there is a flow in the model's terms or none, and never an exception", () => {
+  it("DROP-04: any bytes give a flow in the model's terms or none, and never an exception", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 128 }), fc.constantFrom(0x45, 0x46, 0x4f, 0x60), (bytes, first) => {
         const packet = Uint8Array.of(first, ...bytes.subarray(1));
@@ -229,7 +229,7 @@ describe("policyd/policy/drop_log: what is sent and logged is hostile", () => {
     );
   });
 
-  it("DROP-04: a later fragment has no ports, whatever stands where they would", () => {
+  it("DROP-04: a later fragment has no ports, whatever bytes are at their place", () => {
     const packet = between("x/b", "x/c", TCP, ports(1, 80));
     packet[6] = 0x20;
     packet[7] = 0x10;
@@ -238,8 +238,8 @@ describe("policyd/policy/drop_log: what is sent and logged is hostile", () => {
   });
 });
 
-describe("policyd/policy/drop_log: how much", () => {
-  it("DROP-05: a flow is told once a minute, whatever its source's port", async () => {
+describe("policyd/policy/drop_log: limits", () => {
+  it("DROP-05: a flow is logged once a minute, whatever its source port", async () => {
     const { emit, logger, log, clock } = await setUp([WEB]);
     for (let i = 0; i < 5; i++) emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(40_000 + i, 80)));
     assert.equal(logger.lines.length, 1);
@@ -249,7 +249,7 @@ describe("policyd/policy/drop_log: how much", () => {
     assert.equal(logger.lines.length, 2);
   });
 
-  it("DROP-05: a flow whose verdict may have changed is told again", async () => {
+  it("DROP-05: a flow whose verdict may have changed is logged again", async () => {
     const { emit, logger, log } = await setUp([WEB]);
     const send = (): void => emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)));
     send();
@@ -265,7 +265,7 @@ describe("policyd/policy/drop_log: how much", () => {
     assert.equal(logger.lines.length, 3);
   });
 
-  it("DROP-05: of a flood so many flows are explained and no more, and memory is bounded by that", async () => {
+  it("DROP-05: in a flood a bounded number of flows is explained, and memory is bounded by that", async () => {
     const { emit, logger, log, clock } = await setUp([WEB]);
     const flood = (count: number, first: number): void => {
       for (let i = 0; i < count; i++) emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, first + i)));
@@ -281,14 +281,14 @@ describe("policyd/policy/drop_log: how much", () => {
       { level: "warn", message: "logged packets have no line: too many", fields: { packets: 800 + 980 } },
     ]);
     clock.pass(60_000);
-    assert.equal(logger.lines.length, 221, "it is said once");
+    assert.equal(logger.lines.length, 221, "the loss is logged once");
   });
 
   for (const [sender, isTenant] of [
     ["y/a", true],
     ["10.9.9.9", false],
   ] as const) {
-    it(`SHARE-06: who is denied in a loop, as ${sender}, keeps no line from others, and has its own in its own name`, async () => {
+    it(`SHARE-06: a denied flood from ${sender} delays no line of others, and has its lines in its own namespace`, async () => {
       const { emit, logger, clock, log } = await setUp([WEB]);
       const sendersOf = (): readonly unknown[] => logger.lines.map(({ fields }) => fields["source"]);
       const flood = (first: number): void => {
@@ -297,7 +297,7 @@ describe("policyd/policy/drop_log: how much", () => {
       flood(1);
       flood(2000);
       assert.equal(sendersOf().length, 100);
-      // All that was left for a burst is used, and as many flows wait as may.
+      // The whole burst is used, and the maximum number of flows waits.
       emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)));
       flood(4000);
       clock.pass(150);
@@ -309,10 +309,10 @@ describe("policyd/policy/drop_log: how much", () => {
     });
   }
 
-  it("DROP-05: each line has a turn of its own, and so many milliseconds of a second are used and no more", async () => {
+  it("DROP-05: each line has a separate turn, and lines take a bounded time per second", async () => {
     const { flood, told, clock, log, assertBounded, mostInATurn } = await setUpSlow(14);
     flood(50);
-    assert.equal(told(), 0, "none is written where packets are read");
+    assert.equal(told(), 0, "no line is written while packets are read");
     clock.pass(0);
     assert.equal(told(), 2, "20 ms are used");
     for (let second = 1; second <= 60; second++) {
@@ -325,7 +325,7 @@ describe("policyd/policy/drop_log: how much", () => {
     );
   });
 
-  it("DROP-05: of a flood so many flows wait and no more, and the rest is said", async () => {
+  it("DROP-05: in a flood a bounded number of flows waits, and the number of the others is logged", async () => {
     const { flood, told, clock, assertBounded, leftOut } = await setUpSlow(14);
     for (let second = 1; second <= 30; second++) {
       flood(100);
@@ -342,7 +342,7 @@ describe("policyd/policy/drop_log: how much", () => {
 });
 
 describe("policyd/policy/drop_log: the log group", () => {
-  it("DROP-06: another program's group is said once and tried again; a source that ends is opened again", async () => {
+  it("DROP-06: a log group of another program is reported once and retried, and a source that ends is opened again", async () => {
     const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
     const view = storeView(storeOf([]));
     const log = new DropLog({

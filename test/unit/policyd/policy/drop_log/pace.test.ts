@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { Pace } from "../../../../../policyd/policy/drop_log/pace.ts";
 
 describe("policyd/policy/drop_log/pace", () => {
-  it("DROP-05: a process that stands still while it explains a flow is silent for no longer than a minute", () => {
+  it("DROP-05: a process that is suspended while it explains a flow pauses for at most a minute", () => {
     const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000, time: 20 });
     assert.deepEqual([pace.take("a flow", [], 1000), pace.wait(1000)], ["new", 0]);
     pace.explained(1000, 3_601_000);
@@ -11,7 +11,7 @@ describe("policyd/policy/drop_log/pace", () => {
     assert.equal(pace.wait(3_601_000 + pace.wait(3_601_000)), 0);
   });
 
-  it("DROP-05: whatever comes, in the long run no more than the limit", () => {
+  it("DROP-05: any sequence of flows stays within the limit in the long run", () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ flow: fc.nat(50), wait: fc.nat(300) }), { minLength: 50, maxLength: 400 }),

@@ -11,8 +11,8 @@ import { storeView } from "../../../../support/policy/store_view.ts";
 
 const CASES = 800;
 
-describe("policyd/policy/drop_log: the part of a cluster a packet is explained by", () => {
-  it("DROP-02: what the evaluator says of the two ends alone is what it says of the whole cluster, reasons and all", function () {
+describe("policyd/policy/drop_log: the part of a cluster that explains a packet", () => {
+  it("DROP-02: the reduced cluster of two ends gives the same verdict and reasons as the whole cluster", function () {
     this.timeout(120_000);
     let compared = 0;
     fc.assert(
@@ -25,7 +25,7 @@ describe("policyd/policy/drop_log: the part of a cluster a packet is explained b
           const whole = evaluatePolicy(index, { source, destination, family, isThroughService, ...traffic });
           if (whole.kind === "impossible") continue;
           const [from, to] = [whole.source.address, whole.destination.address];
-          // A packet has addresses, and they tell whose it is.
+          // A packet has addresses, which determine its ends.
           if (from === undefined || to === undefined) continue;
           const packet: FlowEnds & Traffic = {
             source: { type: "address", address: from },

@@ -9,7 +9,7 @@ import { addressOf, threeByThree } from "../../../../support/policy/three_by_thr
 
 const [FROM, TO] = [parseAddress(addressOf("x/a")), parseAddress(addressOf("x/c"))];
 
-/** A policy for the destination with so many peers, each the same. */
+/** A policy for the destination with this number of equal peers. */
 function policy(
   name: string,
   pairs: number,
@@ -46,8 +46,8 @@ function line(policies: readonly object[], outcome: "drop" | "would drop" = "dro
   return { because, isolating, tooLarge, nearest };
 }
 
-describe("policyd/policy/drop_log: policies that allow nothing for their size", () => {
-  it("DROP-01 POL-73: what a policy that is too large does not allow is said to be dropped by it, not allowed by now", () => {
+describe("policyd/policy/drop_log: policies that are too large to allow anything", () => {
+  it("DROP-01 POL-73: a drop by a policy that is too large names that policy, and does not claim to be allowed by now", () => {
     const said = { because: undefined, isolating: "x/big", tooLarge: "x/big", nearest: "none: they are too large" };
     assert.deepEqual(line([policy("big", MOST_PAIRS + 1)]), said);
     const annotations = { "drawbridge.dev/shadow": "true" };
@@ -55,7 +55,7 @@ describe("policyd/policy/drop_log: policies that allow nothing for their size", 
     assert.equal(line([policy("big", MOST_PAIRS)]).because, "policies allow it by now");
   });
 
-  it("DROP-01 POL-73: so it is of one that comes behind too many others", () => {
+  it("DROP-01 POL-73: a drop by a policy that is left out after too many others names that policy", () => {
     const peer = { namespaceSelector: { matchLabels: { no: "one" } } };
     const others = ["a", "b"].map((name) => policy(name, MOST_PROFILE_PAIRS / 2, { peer }));
     assert.deepEqual(line([...others, policy("c", 1)]), {
@@ -66,7 +66,7 @@ describe("policyd/policy/drop_log: policies that allow nothing for their size", 
     });
   });
 
-  it("DROP-05 POL-73: rules that no node has are not looked through", () => {
+  it("DROP-05 POL-73: the rules of a policy that is too large are not searched", () => {
     const view = storeView(storeOf([...threeByThree(), policy("big", 60_000), policy("small", 7)]));
     const { networkPolicies } = reducedCluster(view, TO, FROM);
     const peers = [...networkPolicies.values()].map(

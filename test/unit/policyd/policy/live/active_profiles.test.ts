@@ -10,7 +10,7 @@ import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const BLOCKS = 2500;
 
-/** Allows some blocks, no two of which touch, and nothing else. */
+/** Allows a number of blocks, no two of which touch, and nothing else. */
 function allowing(name: string, blocks: number): NetworkPolicy {
   const from = Array.from({ length: blocks }, (_, index) => ({
     ipBlock: { cidr: `10.${index >> 14}.${(index >> 6) & 255}.${(index & 63) << 2}/32` },
@@ -55,7 +55,7 @@ function setUp() {
 }
 
 describe("policyd/policy/live/active_profiles", () => {
-  it("POL-28: a set of blocks that many profiles ask for is claimed once, in pieces, until the last of them goes", () => {
+  it("POL-28: a set of blocks that several profiles use is claimed once, in pieces, until the last profile goes", () => {
     const { active, claims, claimed, provided } = setUp();
     const shared = allowing("shared", BLOCKS);
     const profiles = ["a", "b", "c"].map((name) => profileOf(shared, allowing(name, 0)));
@@ -71,7 +71,7 @@ describe("policyd/policy/live/active_profiles", () => {
     assert.deepEqual([claimed(), provided()], [0, 0]);
   });
 
-  it("POL-73: of more pairs than a profile may have the last policies allow nothing, which is said for as long as it is so", () => {
+  it("POL-73: beyond the pairs of a profile the last policies allow nothing, which is reported while it is so", () => {
     const { active } = setUp();
     const half = MOST_PROFILE_PAIRS / 2;
     assert.ok(half <= MOST_PAIRS);

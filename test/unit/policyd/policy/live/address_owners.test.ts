@@ -41,7 +41,7 @@ const step = fc.oneof(
 );
 
 describe("policyd/policy/live/address_owners", () => {
-  it("POL-54 POL-57: whatever happened before, an address is his to whom the evaluator gives it", () => {
+  it("POL-54 POL-57: after any changes an address has the owner that the evaluator finds", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
         const index = new MemberIndex();
@@ -62,7 +62,7 @@ describe("policyd/policy/live/address_owners", () => {
     );
   });
 
-  it("POL-28: who loses and who gets an address is told, and what one has is all of it", () => {
+  it("POL-28: a change returns the owners that lose or get an address, and an owner's addresses are complete", () => {
     assert.ok(A !== undefined && B !== undefined);
     const owners = new AddressOwners();
     const running = AddressRight.pod(true, false);

@@ -39,8 +39,8 @@ function nodeOf({ cluster, order, policePodToOwnNode }: Case): {
   return { options, live: liveNodeOf(shuffled, options) };
 }
 
-describe("policyd/policy/live against what is compiled at once", () => {
-  it(`POL-28: ${RUNS} random clusters, told in any order, are in the kernel what they are compiled to`, function () {
+describe("policyd/policy/live compared with compiling at once", () => {
+  it(`POL-28: ${RUNS} random clusters, reported in any order, are in the kernel as they are compiled at once`, function () {
     this.timeout(120_000);
     let sets = 0;
     fc.assert(
@@ -65,7 +65,7 @@ describe("policyd/policy/live against what is compiled at once", () => {
     assert.ok(sets > 10 * RUNS, `${sets} sets`);
   });
 
-  it(`POL-02 POL-05 POL-07: pods' flows are judged as the evaluator does, in ${RUNS} random clusters`, function () {
+  it(`POL-02 POL-05 POL-07: pods' flows get the evaluator's verdicts, in ${RUNS} random clusters`, function () {
     this.timeout(120_000);
     const seen = { allowed: 0, denied: 0, "not ours": 0 };
     fc.assert(
@@ -107,7 +107,7 @@ function* flowsBetween(addresses: readonly Address[]): Iterable<JudgedFlow & { r
   }
 }
 
-/** This node asks for those ends that are its own. */
+/** The expected verdict; a node evaluates only the ends that are its own pods. */
 function expectedVerdict(
   index: PolicyIndex,
   { source, destination, protocol, port }: JudgedFlow & { readonly protocol: Protocol },
@@ -119,7 +119,7 @@ function expectedVerdict(
     destination: { type: "address", address: destination },
     protocol,
     port,
-    // From a pod to itself a packet comes by only through a Service.
+    // A packet from a pod to itself arrives only through a Service.
     isThroughService: true,
   });
   if (verdict.kind === "impossible") return "denied";

@@ -14,7 +14,7 @@ import { addressOf, threeByThree } from "../../../../support/policy/three_by_thr
 
 const NODE = "192.0.2.1";
 const OUTSIDE = "198.51.100.7";
-/** No Pod of that name is known. */
+/** The address of a pod whose Pod is not known. */
 const CLOSED = "10.250.0.9";
 const DENY = {
   apiVersion: "networking.k8s.io/v1",
@@ -23,7 +23,7 @@ const DENY = {
   spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] },
 };
 
-/** What is said of flows at a node of pods that a policy isolates, and of one whose policies cannot be told. */
+/** The verdicts of flows on a node with pods that a policy isolates, and a pod whose policies are unknown. */
 function judge(policePodToOwnNode: boolean): (source: string, destination: string) => FlowVerdict {
   const options = { ...DEFAULT_POLICY_OPTIONS, policePodToOwnNode };
   const store = storeOf([...threeByThree(), DENY]);
@@ -41,7 +41,7 @@ function judge(policePodToOwnNode: boolean): (source: string, destination: strin
 describe("policyd/policy/live: flows of pods and their node", () => {
   const pod = addressOf("x/a");
 
-  it("POL-07: what the node itself sends to its pods is never denied, whatever isolates them", () => {
+  it("POL-07: a flow from the node itself to its pods is never denied, whatever isolates them", () => {
     for (const policePodToOwnNode of [false, true]) {
       const verdictOf = judge(policePodToOwnNode);
       assert.deepEqual([verdictOf(NODE, pod), verdictOf(OUTSIDE, pod)], ["allowed", "denied"]);
@@ -49,12 +49,12 @@ describe("policyd/policy/live: flows of pods and their node", () => {
     }
   });
 
-  it("POL-07 R9: what comes from a loopback address is the node's own, though no link has each of them", () => {
+  it("POL-07 R9: a flow from any loopback address is the node's own, though no link has each of these addresses", () => {
     const verdictOf = judge(false);
     for (const source of ["127.0.0.1", "127.9.8.7"]) assert.equal(verdictOf(source, pod), "allowed", source);
   });
 
-  it("POL-09: a pod whose policies are not known is kept from its node, too, in both directions", () => {
+  it("POL-09: a pod whose policies are unknown cannot reach its node, nor the node the pod", () => {
     const verdictOf = judge(false);
     assert.deepEqual([verdictOf(NODE, CLOSED), verdictOf(CLOSED, NODE)], ["denied", "denied"]);
     assert.equal(verdictOf(NODE, OUTSIDE), "not ours");

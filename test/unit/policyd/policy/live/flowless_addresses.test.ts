@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
 import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
@@ -42,7 +42,7 @@ const A = attachment("a", [`${IPS[0]}/32`, `${IPS[1]}/128`]);
 /** Another pod with the same addresses. */
 const B = { ...attachment("b", []), addresses: A.addresses };
 
-/** A node with a policy, and whose flows are to be judged by each change. */
+/** A node with a policy, and the addresses whose flows each change checks. */
 function setUp() {
   const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
   const told: AffectedAddresses[] = [];
@@ -56,19 +56,19 @@ function setUp() {
 }
 
 describe("policyd/policy: pods without flows", () => {
-  it("POL-85: no flow is judged of a pod that comes or goes, and all of one that is there", () => {
+  it("POL-85: no flow is checked for a pod that comes or goes, and all flows for one that stays", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "none" });
-    assert.deepEqual(judged(), [[]], "it comes");
+    assert.deepEqual(judged(), [[]], "the pod comes");
     node.change(set(pod("a", { app: "db" })));
-    assert.deepEqual(judged(), [[...IPS]], "it is no peer any more");
+    assert.deepEqual(judged(), [[...IPS]], "the pod stops being a peer");
     node.change(set(pod("a", { app: "web" }, [IPS[0]])));
-    assert.deepEqual(judged(), [[...IPS]], "it is one again");
+    assert.deepEqual(judged(), [[...IPS]], "the pod is a peer again");
     node.apply({ type: "detached", name: A, flows: "none" });
-    assert.deepEqual(judged(), [[]], "it goes");
+    assert.deepEqual(judged(), [[]], "the pod goes");
   });
 
-  it("POL-85 REG-03: those that a daemon finds, or whose flows stay, are judged", () => {
+  it("POL-85 REG-03: flows of pods that a daemon finds, or whose flows stay, are checked", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "unknown" });
     assert.deepEqual(judged(), [[...IPS]]);
@@ -76,19 +76,19 @@ describe("policyd/policy: pods without flows", () => {
     assert.deepEqual(judged(), [[...IPS]]);
   });
 
-  it("POL-85 POD-20: of an address that changes hands in one batch the flows are judged", () => {
+  it("POL-85 POD-20: flows of an address that changes its pod in one batch are checked", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "none" });
     judged();
     node.change(set(pod("b", { app: "db" })));
     node.apply({ type: "detached", name: A, flows: "none" });
     node.apply({ type: "attached", attachment: B, flows: "none" });
-    assert.deepEqual(judged(), [[...IPS]], "they were in force all the time");
+    assert.deepEqual(judged(), [[...IPS]], "the addresses were in force all the time");
     node.apply({ type: "detached", name: B, flows: "unknown" });
-    assert.deepEqual(judged(), [[...IPS]], "what was said of the first holds no longer");
+    assert.deepEqual(judged(), [[...IPS]], "the promise for the first pod has ended");
   });
 
-  it("POL-85: an address that two networks have given has its flows", () => {
+  it("POL-85: flows of an address that two networks have given are checked", () => {
     const { node, judged } = setUp();
     const other = { ...B, network: "other" };
     node.apply({ type: "attached", attachment: A, flows: "unknown" });
@@ -96,7 +96,7 @@ describe("policyd/policy: pods without flows", () => {
     assert.deepEqual(judged(), [[...IPS]]);
   });
 
-  it("POL-85: a pod that goes before its policies are in force leaves nothing behind", () => {
+  it("POL-85: a pod that goes before its policies are in force leaves no record of its flows", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: attachment("c", ["10.244.1.3/32"]), flows: "none" });
     judged();
@@ -106,7 +106,7 @@ describe("policyd/policy: pods without flows", () => {
     assert.deepEqual(judged(), [["10.244.1.3"]]);
   });
 
-  it("POL-85: an address that comes and changes by one commit is judged, and one that is closed again by it", () => {
+  it("POL-85: an address that comes and changes in one commit is checked, and so is one that is closed again by it", () => {
     const address = parseAddress("10.244.1.2");
     const element = { key: [0x0a_f4_01_02] };
     const changed = (name: string, parts: object): SetDifference => {
@@ -123,7 +123,7 @@ describe("policyd/policy: pods without flows", () => {
     assert.equal(settled([comes, changed("egress4", { deleted: [element], added: [element] })], true), 0);
     flowless.comes("a", [address]);
     assert.equal(settled([comes, changed("known4", { deleted: [element] })], false), 0);
-    assert.equal(settled([comes], true), 0, "it was in force before");
+    assert.equal(settled([comes], true), 0, "the address was in force before");
     flowless.comes("a", [address]);
     assert.equal(settled([], false, true), 0);
     assert.equal(settled([comes], true), 0, "while the table was away anything may have passed");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { MOST_FORESEEN } from "../../../../../policyd/policy/live/foreseen_pods.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
@@ -49,7 +49,7 @@ const WEB = objectOf("Pod", {
   status: { phase: "Running", podIPs: [{ ip: "10.244.2.7" }] },
 });
 
-describe("policyd/policy/live of pods that are to come", () => {
+describe("policyd/policy/live: pods that are foreseen", () => {
   let node: LiveNode;
   beforeEach(() => {
     node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
@@ -57,18 +57,18 @@ describe("policyd/policy/live of pods that are to come", () => {
   });
   afterEach(() => node.stop());
 
-  /** The chain and the two sets of one profile, which the pod at 10.244.2.7 may come by. */
+  /** Whether the chain and the two sets of one profile are there, with the pod at 10.244.2.7 as a peer. */
   function isReady(): boolean {
     const provided = node.provided();
     return provided.length === 3 && provided.some((name) => node.elements(name).length === 1);
   }
 
-  it("POL-09 REG-01: what the policies of a Pod need is in force before its ADD, which adds elements alone", () => {
+  it("POL-09 REG-01: a Pod's policies are in force before its ADD, which adds only elements", () => {
     assert.deepEqual(node.provided(), []);
     node.change(set(pod()));
     assert.ok(isReady());
-    assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []], "nobody is known yet");
-    assert.deepEqual(node.dataplane.problems(), [], "and nobody waits");
+    assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []], "no pod is known yet");
+    assert.deepEqual(node.dataplane.problems(), [], "no pod waits");
     const before = node.provided();
     node.apply({ type: "attached", attachment: ATTACHMENT });
     node.settle();
@@ -78,7 +78,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     assert.equal(node.elements("known4").length, 1);
   });
 
-  it("POL-28: an ADD that comes while a change is still to be worked out is judged by the change", () => {
+  it("POL-28: an ADD that comes while a change is being compiled is evaluated by the change", () => {
     const slow = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(ONE_STEP_A_SLICE) });
     slow.change(set(FOR_DB), set(FOR_WEB), set(WEB), set(pod()));
     assert.equal(slow.provided().length, 3);
@@ -89,7 +89,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     slow.stop();
   });
 
-  it("POL-28: a pod that goes while its Pod is to come again leaves what the next ADD needs", () => {
+  it("POL-28: a pod that goes while its Pod is still foreseen leaves what the next ADD needs", () => {
     node.change(set(pod()));
     node.apply({ type: "attached", attachment: ATTACHMENT });
     node.settle();
@@ -99,8 +99,8 @@ describe("policyd/policy/live of pods that are to come", () => {
     assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []]);
   });
 
-  it("POL-28: a pod whose attachment is closed again is to come again", () => {
-    // Of another pod of its name: without policies it is let through, with them it waits for a Pod that never comes.
+  it("POL-28: a pod whose attachment is closed again is foreseen again", () => {
+    // An attachment of an earlier pod with the name: without policies it passes, with policies its Pod never comes.
     const earlier = { ...ATTACHMENT, pod: { namespace: "n", name: "b", uid: "earlier" } };
     const policies = [FOR_DB, FOR_WEB];
     node.change(...policies.map(gone));
@@ -112,7 +112,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     assert.ok(isReady());
   });
 
-  it("POL-28: of a Pod that goes, ends, or runs without an attachment nothing is kept", () => {
+  it("POL-28: a Pod that goes, ends, or runs without an attachment leaves no rules", () => {
     const ends = [
       gone(pod()),
       set(pod({ deletionTimestamp: "2026-01-01T00:00:00Z" })),
@@ -126,7 +126,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     }
   });
 
-  it("POL-28: a pod that runs goes with all that is its own", () => {
+  it("POL-28: a running pod that goes takes all its rules along", () => {
     node.change(set(pod()));
     node.apply({ type: "attached", attachment: ATTACHMENT });
     node.change(set(pod({ phase: "Running" })));
@@ -136,14 +136,14 @@ describe("policyd/policy/live of pods that are to come", () => {
     assert.deepEqual(node.provided(), []);
   });
 
-  it("POL-09: nothing is made ready for pods of other nodes, of none, and of the host's network", () => {
+  it("POL-09: no rules are prepared for pods of other nodes, of no node, and of the host's network", () => {
     for (const spec of [{ nodeName: "node2" }, { nodeName: undefined }, { hostNetwork: true }]) {
       node.change(set(pod({ spec })));
       assert.deepEqual(node.provided(), [], JSON.stringify(spec));
     }
   });
 
-  it("POL-28: what is made ready is bounded, however many Pods are bound to the node", () => {
+  it("POL-28: the number of prepared profiles is bounded, however many Pods are bound to the node", () => {
     const named = (name: string): Pod =>
       objectOf("Pod", { metadata: { name, namespace: "n", labels: { app: name } }, spec: { nodeName: "node1" } });
     const count = MOST_FORESEEN + 20;
@@ -154,7 +154,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     assert.deepEqual(node.provided(), []);
   });
 
-  it("POL-28: it follows labels, policies and namespaces as an attached pod's do", () => {
+  it("POL-28: prepared rules follow labels, policies and namespaces like those of an attached pod", () => {
     node.change(set(pod()));
     const forDb = node.provided();
     node.change(set(pod({ app: "web" })));

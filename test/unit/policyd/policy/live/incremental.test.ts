@@ -6,8 +6,8 @@ import { runLive } from "../../../../support/policy/live/incremental.ts";
 const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 2000;
 const COMPARE_EVERY = 100;
 
-describe("policyd/policy/live: what changes add up to", () => {
-  it(`DP-11: after ${EVENTS} random events on a kernel that fails it has what a fresh build has`, function () {
+describe("policyd/policy/live: incremental changes", () => {
+  it(`DP-11: after ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {
     this.timeout(600_000);
     const seed = Date.now() >>> 0;
     console.log(`      seed ${seed}`);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
@@ -11,7 +11,7 @@ import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.t
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
-/** Longer than a slice: each piece of work is a batch of its own. */
+/** Longer than a slice, so that each piece of work is a separate batch. */
 const TICK = 10;
 const BAD = "10.0.0.66";
 
@@ -32,7 +32,7 @@ function attachment({ name, namespace, uid }: Pod, ip: string): AttachmentRecord
   });
 }
 
-/** Keeps pods from the database. */
+/** Denies these pods access to the database. */
 function denying(pods: object): ClusterNetworkPolicy {
   return objectOf("ClusterNetworkPolicy", {
     metadata: { name: "deny-bad" },
@@ -49,7 +49,7 @@ function namespaceOf(name: string, labels: Readonly<Record<string, string>>): Ob
   return set(objectOf("Namespace", { metadata: { name, labels } }));
 }
 
-/** Keeps namespaces of a team from pods of an app. */
+/** Denies namespaces of a team access to the pods of an app. */
 function denyingTeam(app = "db"): ObjectChange {
   const ingress = [{ action: "Deny", from: [{ namespaces: { matchLabels: { team: "bad" } } }] }];
   const subject = { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app } } } };
@@ -61,7 +61,7 @@ const DENY_BAD = denying({ namespaceSelector: {}, podSelector: { matchLabels: { 
 const DB = pod("db", "10.0.0.1", "db", { app: "db" });
 const FIRST = pod("bad", BAD, "first", { role: "bad" });
 
-/** A node with a pod that must not reach the database; tells after each batch whom that is kept from. */
+/** A node with a pod that must not reach the database; records the denied peers after each batch. */
 function setUp() {
   const denied: (readonly string[])[] = [];
   const kernel = new FakeNftables();
@@ -92,7 +92,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.change(gone(FIRST));
     assert.deepEqual(now(), before);
     assert.deepEqual(node.dataplane.view().holderOf(parseAddress(BAD)), { type: "pod", pod: FIRST });
-    // As it is when a watch begins anew.
+    // A watch that begins again reports the Pod again.
     node.change(set(FIRST));
     node.change(gone(FIRST));
     for (const [index, one] of denied.entries()) assert.deepEqual(one, before, `batch ${index}`);
@@ -103,12 +103,12 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: one that is attached when another had its name before is not judged as a Pod that was gone by then", () => {
+  it("POL-58: a pod that is attached after its name has gone to another Pod is not evaluated as its deleted Pod", () => {
     const { node, before, now } = setUp();
     const earlier = pod("other", "10.0.0.67", "earlier", { role: "bad" });
     node.change(set(earlier));
     assert.equal(now().length, 2);
-    // Told and not worked out yet, as in a burst.
+    // The changes are reported and not yet compiled, as in a burst.
     const changes = [set(DB), set(FIRST), set(earlier), set(pod("other", "10.0.0.68", "later"))];
     node.apply({ type: "objects", changes });
     node.apply({ type: "attached", attachment: attachment(earlier, "10.0.0.67") });
@@ -120,7 +120,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     );
   });
 
-  it("POL-58: and so does one whose name another pod has by now, whatever that one is", () => {
+  it("POL-58: a deleted pod whose name another Pod has by now stays denied, whatever the other one is", () => {
     const { node, denied, before, now } = setUp();
     const second = pod("bad", "10.0.0.67", "second", { role: "good" });
     node.change(set(second));
@@ -135,7 +135,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: nor is a batch without it where members of its namespace wait to be settled", () => {
+  it("POL-58: a deleted pod stays denied in every batch while members of its namespace wait to be settled", () => {
     const { node, denied, before } = setUp();
     node.change(namespaceOf("tenant", {}), denyingTeam());
     denied.splice(0);
@@ -145,7 +145,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: nor where another pod that is to come into force needs it, in whichever turn it goes", () => {
+  it("POL-58: a deleted pod stays denied for another pod that is coming into force, at whatever moment it goes", () => {
     const web = pod("web", "10.0.0.2", "web", { app: "web" });
     for (let turn = 0; turn < 12; turn++) {
       const { node, denied, before } = setUp();
@@ -159,7 +159,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     }
   });
 
-  it("POL-09 POD-20: who gets its address comes into force when it is not the former's any more", () => {
+  it("POL-09 POD-20: a pod that gets a former pod's address comes into force only after that pod has lost it", () => {
     const { node, before, now } = setUp();
     const [bad = ""] = before;
     const crowd = Array.from({ length: 30 }, (_, number) => {
@@ -172,7 +172,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
       status: { phase: "Pending" },
     });
     node.change(namespaceOf("crowd", {}), denyingTeam(), ...crowd, set(heir));
-    // All of the crowd are to be settled, and the former's Pod is still there.
+    // The whole crowd has to be settled, and the former pod's Pod still exists.
     node.apply({ type: "objects", changes: [namespaceOf("crowd", { team: "bad" })] });
     node.apply({ type: "detached", name: attachment(FIRST, BAD), flows: "none" });
     node.ruleset.flush();
@@ -187,7 +187,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: labels of its namespace still count for it", () => {
+  it("POL-58: labels of its namespace still count for a deleted pod", () => {
     const { node, before, now } = setUp();
     node.change(gone(FIRST));
     node.change(set(denying({ namespaceSelector: { matchLabels: { team: "bad" } }, podSelector: {} })));
@@ -197,7 +197,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: so do the last ones of a namespace that is gone before it, for whom they select as for peers", () => {
+  it("POL-58: the last labels of a deleted namespace still count for its pods, as peers and as subjects", () => {
     const [team, space] = [denyingTeam(), namespaceOf("tenant", { team: "bad" })];
     const subject = { namespaces: { matchLabels: { team: "bad" } } };
     const spec = {
@@ -228,7 +228,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     }
   });
 
-  it("POL-58: the last ones stay where no other pod of the namespace is left, and where one has other labels", () => {
+  it("POL-58: a deleted namespace's last labels stay for its last pod, and where another pod of it gets other labels", () => {
     const alone = pod("alone", "10.0.0.66", "alone");
     const away = (labels: Readonly<Record<string, string>>): ObjectChange => {
       const metadata = { name: "away", namespace: "far", labels };
@@ -262,7 +262,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: and for its last pod, whether the Pod goes after its namespace or gets other labels then", () => {
+  it("POL-58: a deleted namespace's last labels count for its last pod, also if its Pod goes or changes afterwards", () => {
     const [last, space] = [pod("last", BAD, "a"), namespaceOf("tenant", { team: "bad" })];
     const spec = {
       tier: "Admin",
@@ -281,7 +281,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
       node.change(gone({ kind: "Namespace", key: "tenant" }));
       node.change(end);
       assert.deepEqual(node.judged("egress4"), verdicts);
-      // What comes to a namespace of the name when everybody has gone has nothing of it.
+      // A pod that comes to a namespace with the name after all pods have gone has none of the old labels.
       node.apply({ type: "detached", name: attachment(last, BAD) });
       node.change(gone(last));
       node.change(set(last));

@@ -25,7 +25,7 @@ interface Item {
 }
 
 describe("policyd/policy/live/label_index", () => {
-  it("POL-28: who selects labels is a candidate, once, for as long as it is there", () => {
+  it("POL-28: an item that selects the labels is a candidate, once, while it is in the index", () => {
     const items = fc.array(fc.record({ selector: fc.option(selector, { nil: undefined }), isGone: fc.boolean() }), {
       maxLength: 12,
     });
@@ -48,7 +48,7 @@ describe("policyd/policy/live/label_index", () => {
     );
   });
 
-  it("POL-28: of thousands that demand a label each, the others are not looked at", () => {
+  it("POL-28: of thousands of items that each require another label, only the matching one is a candidate", () => {
     const all = Array.from({ length: 5000 }, (_, number): Item => ({
       selector: { matchLabels: frozenLabels([["app", `a${number}`]]), matchExpressions: [] },
     }));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
@@ -11,7 +11,7 @@ import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
-/** So long does each piece of work take that it is a slice. */
+/** Each piece of work takes so long that it is a slice. */
 const SLICE = 1000;
 const PIECES = 20;
 
@@ -42,7 +42,7 @@ function allowing(name: string, ingress: readonly object[]): NetworkPolicy {
   });
 }
 
-/** As large as a policy may be, by kind of peers. */
+/** The largest allowed policies, by kind of peers. */
 const LARGEST = {
   prefixes: allowing(
     "prefixes",
@@ -71,7 +71,7 @@ function nodeOf(known: readonly LiveEvent[], tick: number): LiveNode {
   return node;
 }
 
-/** Has a change worked out, a slice at a time, until the pod is judged. @returns how many slices it took */
+/** Compiles a change slice by slice until the pod has a verdict. @returns the number of slices */
 function slicesOf(node: LiveNode): number {
   for (let slices = 1; ; slices++) {
     if (node.judged("ingress4").length > 0) return slices;
@@ -80,9 +80,9 @@ function slicesOf(node: LiveNode): number {
   }
 }
 
-describe("policyd/policy/live of large policies", () => {
+describe("policyd/policy/live: large policies", () => {
   for (const [name, policy] of Object.entries(LARGEST)) {
-    it(`POL-73: the largest policy of ${name} is worked out in many slices, and is the same as at once`, function () {
+    it(`POL-73: the largest policy of ${name} is compiled in many slices, with the same result as at once`, function () {
       this.timeout(60_000);
       const node = nodeOf(OF_POD, SLICE);
       node.apply({ type: "objects", changes: [set(policy)] });
@@ -93,7 +93,7 @@ describe("policyd/policy/live of large policies", () => {
     });
   }
 
-  it("REG-01 POL-73: a pod that comes while the largest policy is worked out does not wait for its end", function () {
+  it("REG-01 POL-73: a pod that comes while the largest policy is compiled does not wait for its end", function () {
     this.timeout(60_000);
     const node = nodeOf(OF_POD, SLICE);
     node.change(set(pod(2, "web")));
@@ -107,7 +107,7 @@ describe("policyd/policy/live of large policies", () => {
     assert.equal(node.judged("ingress4").length, 1);
   });
 
-  it("POL-73: a pod that goes while its policies are worked out leaves nothing", function () {
+  it("POL-73: a pod that goes while its policies are compiled leaves no rules", function () {
     this.timeout(60_000);
     const node = nodeOf(OF_POD, SLICE);
     node.apply({ type: "objects", changes: [set(LARGEST.pods)] });
@@ -117,14 +117,14 @@ describe("policyd/policy/live of large policies", () => {
     assert.deepEqual([node.provided(), node.elements("known4")], [[], []]);
   });
 
-  it("POL-31: of thousands of ports' names a pod is in the sets of those it has", function () {
+  it("POL-31: with thousands of port names a pod is only in the sets of the names it has", function () {
     this.timeout(60_000);
     const ports = Array.from({ length: 1000 }, (_, number) => ({ protocol: "TCP", port: `n-${number}` }));
     const from = [{ podSelector: { matchLabels: { app: "web" } } }];
     const node = nodeOf([...OF_POD, { type: "objects", changes: [set(pod(2, "web", ["n-7", "other"]))] }], 0);
     const without = node.dataplane.setTotals().members;
     node.change(set(allowing("names", [{ from, ports }])));
-    // The pod of that name in the set of it, and as a peer in that of those who may come by it.
+    // The pod is in the set of its port name, and as a peer in the set of those that may reach it.
     assert.deepEqual([without, node.dataplane.setTotals().members], [0, 2]);
     node.change(set(pod(2, "web", ["n-7", "n-8"])));
     assert.equal(node.dataplane.setTotals().members, 3);

@@ -57,7 +57,7 @@ class MemoryStore implements RetainedStore {
 }
 
 describe("policyd/policy/live/retained_policies", () => {
-  it("POL-58: a policy that is deleted while its namespace ends stays for its pods (CVE-2024-7598)", () => {
+  it("POL-58: a policy that is deleted while its namespace terminates stays for its pods (CVE-2024-7598)", () => {
     const { retained, keys } = withPod();
     retained.namespaceChanged("n", TERMINATING);
     retained.policyDeleted(policy("p"));
@@ -65,13 +65,13 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
-  it("POL-58: so does one that was deleted up to two minutes before that was seen, and no older one", () => {
+  it("POL-58: a policy stays if it was deleted at most two minutes before the termination was seen, and not if earlier", () => {
     for (const seconds of [20, 40, 90]) {
       const { retained, clock, keys } = withPod();
       retained.policyDeleted(policy("p"));
       clock.pass(seconds * 1000);
       retained.namespaceChanged("n", TERMINATING);
-      assert.deepEqual(keys(), ["n/p"], `${seconds} s, as when Namespaces are waited for`);
+      assert.deepEqual(keys(), ["n/p"], `${seconds} s, as while Namespaces are awaited`);
     }
     const { retained, clock, keys } = withPod();
     retained.policyDeleted(policy("old"));
@@ -83,7 +83,7 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
-  it("POL-58: and one that goes together with its namespace, in either order", () => {
+  it("POL-58: a policy that is deleted together with its namespace stays for its pods, in either order", () => {
     const first = withPod();
     first.retained.policyDeleted(policy("p"));
     assert.equal(first.retained.namespaceChanged("n", undefined), true);
@@ -93,17 +93,17 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual([first.keys(), second.keys()], [["n/p"], ["n/p"]]);
   });
 
-  it("POL-58: who deletes a policy from a namespace that stays gets what he asked for", () => {
+  it("POL-58: a policy that is deleted from a namespace that stays is not retained", () => {
     const { retained, keys } = withPod();
     retained.policyDeleted(policy("p"));
     assert.equal(retained.namespaceChanged("n", ACTIVE), false);
     assert.deepEqual(keys(), []);
     retained.policySet(policy("p"));
     retained.namespaceChanged("n", TERMINATING);
-    assert.deepEqual(keys(), [], "what is there again need not be retained");
+    assert.deepEqual(keys(), [], "a policy that exists again is not retained");
   });
 
-  it("POL-58: a namespace that is created anew begins clean, and the pods of the former keep what they had", () => {
+  it("POL-58: a namespace that is created again has no retained policies, and pods of the former one keep theirs", () => {
     const { retained, keys } = withPod();
     retained.namespaceChanged("n", TERMINATING);
     retained.policyDeleted(policy("p"));
@@ -113,7 +113,7 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
-  it("POL-58: nor is the end of a namespace missed between two lists, of which the second has another of its name", () => {
+  it("POL-58: the end of a namespace is seen between two lists if the second has another one with the name", () => {
     for (const next of [
       { ...ACTIVE, uid: "2" },
       { ...TERMINATING, uid: "2" },
@@ -123,7 +123,7 @@ describe("policyd/policy/live/retained_policies", () => {
       retained.policyDeleted(policy("p"));
       assert.equal(retained.namespaceChanged("n", ACTIVE), false);
       assert.equal(retained.namespaceChanged("n", next), true);
-      assert.deepEqual(keys(), ["n/later", "n/p"], "what is there yet may be the former's and be deleted later");
+      assert.deepEqual(keys(), ["n/later", "n/p"], "a present policy may be the former namespace's");
       assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
       assert.equal(retained.namespaceChanged("n", next), false);
     }
@@ -131,20 +131,20 @@ describe("policyd/policy/live/retained_policies", () => {
     retained.policyDeleted(policy("p"));
     retained.namespaceChanged("n", { ...ACTIVE, uid: "" });
     retained.namespaceChanged("n", { ...ACTIVE, uid: "2" });
-    assert.deepEqual(keys(), [], "a file says nothing of which one it is");
+    assert.deepEqual(keys(), [], "a Namespace from a file has no identity");
   });
 
-  it("POL-58: a pod that is told again is in the namespace it was in, and in no other", () => {
+  it("POL-58: a pod that is reported again stays in its namespace's life, and in no other", () => {
     const { retained, life } = withPod();
     retained.namespaceChanged("n", TERMINATING);
     retained.policyDeleted(policy("p"));
     retained.namespaceChanged("n", undefined);
     assert.equal(retained.enter("n", "a", life), life);
     assert.notEqual(retained.enter("other", "a", life), life);
-    assert.deepEqual([...retained.enter("n", "b").retained.keys()], [], "nobody is left of the former");
+    assert.deepEqual([...retained.enter("n", "b").retained.keys()], [], "no pod of the former namespace is left");
   });
 
-  it("POL-58: a pod that is attached late to a namespace that ends has them, also when all others have gone", () => {
+  it("POL-58: a pod that is attached late to a terminating namespace has its retained policies, even as its only pod", () => {
     const { retained, life } = withPod();
     retained.namespaceChanged("n", TERMINATING);
     retained.policyDeleted(policy("p"));
@@ -156,10 +156,10 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], [], "nothing is left of a namespace and its pods");
   });
 
-  describe("over a restart", () => {
+  describe("after a restart", () => {
     const P = policy("p");
 
-    /** A daemon with what is in the namespace "n", that has read all objects. @param state of the namespace */
+    /** A daemon that has read all objects. @param state of the namespace "n" @param there policies in it */
     function daemon(store: RetainedStore, state: object | undefined, there: readonly NetworkPolicy[] = []) {
       const retained = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => there });
       if (state !== undefined) retained.namespaceChanged("n", { ...ACTIVE, ...state });
@@ -167,28 +167,28 @@ describe("policyd/policy/live/retained_policies", () => {
       return retained;
     }
 
-    /** Files of an earlier daemon that saw the namespace end while there were pods. */
+    /** The files of an earlier daemon that saw the namespace terminate while it had pods. */
     function ended(pods: readonly string[] = ["a"]): MemoryStore {
       const store = new MemoryStore(pods);
       const retained = daemon(store, ACTIVE, [P]);
       retained.begin();
       for (const key of pods) retained.enter("n", key);
-      assert.equal(store.records.size, 0, "nothing is saved of what does not end");
+      assert.equal(store.records.size, 0, "nothing is saved while the namespace does not terminate");
       retained.namespaceChanged("n", TERMINATING);
       return store;
     }
 
-    it("POL-58: pods keep the policies that were there when their namespace began to end", () => {
+    it("POL-58: pods keep the policies that existed when their namespace began to terminate", () => {
       const store = ended();
       const next = daemon(store, TERMINATING);
       next.begin();
       const life = next.enter("n", "a");
       assert.deepEqual([[...life.retained.keys()], life.isUnknown], [["n/p"], false]);
       next.leave(life, "a");
-      assert.equal(store.records.size, 0, "the last pod takes them along");
+      assert.equal(store.records.size, 0, "the record goes with the last pod");
     });
 
-    it("POL-58: also where the namespace is gone, or another one has its name, which has nothing to do with them", () => {
+    it("POL-58: pods keep their policies if the namespace is gone or another one has its name, and new pods do not get them", () => {
       for (const state of [undefined, ACTIVE]) {
         const next = daemon(ended(), state);
         next.begin();
@@ -199,18 +199,18 @@ describe("policyd/policy/live/retained_policies", () => {
       }
     });
 
-    it("POL-58: of a namespace that ends and of which nothing is saved nobody knows what its pods keep", () => {
+    it("POL-58: pods of a terminating namespace without a record have unknown policies", () => {
       const store = new MemoryStore(["a"]);
       const next = daemon(store, TERMINATING, [P]);
       next.begin();
       assert.equal(next.enter("n", "a").isUnknown, true);
-      assert.equal(store.records.size, 0, "the next one does not know either");
+      assert.equal(store.records.size, 0, "the next daemon does not know the policies either");
       assert.equal(next.namespaceChanged("other", TERMINATING), false);
-      assert.equal(next.enter("other", "b").isUnknown, false, "this one has seen all its life");
+      assert.equal(next.enter("other", "b").isUnknown, false, "this daemon has seen the namespace's whole life");
     });
 
-    describe("where not all that was saved can be read", () => {
-      /** Pods "a" and "b" are of an earlier daemon; "b" is in what can be read. */
+    describe("with records that cannot all be read", () => {
+      /** A daemon after an earlier one with the pods "a" and "b", of which only "b" is in a readable record. */
       function lossy(namespaces: readonly string[], isWhole = false): RetainedPolicies {
         const store = new MemoryStore(["a", "b"]);
         store.isWhole = isWhole;
@@ -228,10 +228,10 @@ describe("policyd/policy/live/retained_policies", () => {
         assert.deepEqual([[...saved.retained.keys()], saved.isUnknown], [["saved/p"], false]);
         const gone = lossy(["default", "n"]);
         gone.namespaceChanged("n", undefined);
-        assert.equal(gone.enter("n", "a").isUnknown, false, "this one has seen all its life");
+        assert.equal(gone.enter("n", "a").isUnknown, false, "this daemon has seen the namespace's whole life");
       });
 
-      it("POL-58: also where its Namespace was told and went before all was read, and when it is attached again", () => {
+      it("POL-58: a pod has unknown policies if its Namespace came and went before all objects were read, also when it returns", () => {
         const store = new MemoryStore(["a"]);
         store.isWhole = false;
         const next = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
@@ -246,7 +246,7 @@ describe("policyd/policy/live/retained_policies", () => {
         }
       });
 
-      it("POL-58: also where it comes before all was read, as it does beside a large cluster", () => {
+      it("POL-58: a pod that comes before all objects are read has unknown policies if its Namespace is missing then", () => {
         const store = new MemoryStore(["a", "there"]);
         store.isWhole = false;
         const next = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
@@ -258,7 +258,7 @@ describe("policyd/policy/live/retained_policies", () => {
         assert.deepEqual([life.isUnknown, next.enter("n", "new").isUnknown], [true, false], "another of its name");
       });
 
-      it("POL-58 POL-24: no other pod: not one whose namespace is there, a new one, or any without Namespaces", () => {
+      it("POL-58 POL-24: other pods have known policies: in an existing namespace, new ones, or without any Namespaces", () => {
         assert.equal(lossy(["default", "n"]).enter("n", "a").isUnknown, false, "there");
         assert.equal(lossy(["default"]).enter("n", "new").isUnknown, false, "its Namespace may come later");
         assert.equal(lossy([]).enter("n", "a").isUnknown, false, "files may have no Namespaces");
@@ -266,7 +266,7 @@ describe("policyd/policy/live/retained_policies", () => {
       });
     });
 
-    it("POL-58: what is saved follows the pods and the policies, and pods that have gone meanwhile do not hold it", () => {
+    it("POL-58: a record follows pods and policies, and goes when all its pods have gone while no daemon ran", () => {
       const store = ended(["a", "b"]);
       store.present.delete("b");
       const next = daemon(store, TERMINATING, [policy("p"), policy("q")]);
@@ -281,7 +281,7 @@ describe("policyd/policy/live/retained_policies", () => {
     });
   });
 
-  it("POL-58: nothing is kept of what ended without pods", () => {
+  it("POL-58: nothing is retained for a namespace that ended without pods", () => {
     const { retained, life } = withPod();
     retained.leave(life, "a");
     retained.namespaceChanged("n", undefined);
@@ -290,7 +290,7 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
   });
 
-  it("MEM-01: a deleted policy is forgotten after two minutes, though nothing else happens, and large ones are packed until then", () => {
+  it("MEM-01: a deleted policy is forgotten after two minutes without further events, and a large one is packed until then", () => {
     const large = objectOf("NetworkPolicy", {
       metadata: { name: "large", namespace: "n", uid: "u-1", annotations: { note: "kept" } },
       spec: {
@@ -319,7 +319,7 @@ describe("policyd/policy/live/retained_policies", () => {
     taken.retained.policyDeleted(large);
     taken.clock.pass(100_000);
     taken.retained.namespaceChanged("n", TERMINATING);
-    assert.deepEqual([...taken.life.retained.values()], [large], "as it was, for its pods");
+    assert.deepEqual([...taken.life.retained.values()], [large], "the pods keep the policy unchanged");
 
     const left = withPod();
     left.retained.policyDeleted(large);

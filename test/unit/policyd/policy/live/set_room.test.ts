@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import type { RoomBounds } from "../../../../../policyd/policy/live/set_room.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
@@ -10,7 +10,7 @@ import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const PEERS = 40;
-/** Few of these rules are printed one by one; more are one set with an element for each pod and port. */
+/** The largest number of rules that are printed one by one; more rules share a set with an element per pod and port. */
 const FEW = 8;
 
 /** A pod of another node that every selector of {@link policy} selects. */
@@ -41,7 +41,7 @@ function local(namespace: string, number: number): readonly LiveEvent[] {
   ];
 }
 
-/** Rules, as many as asked for, each of all pods of the peers' namespace by a selector of its own and at a port of its own. */
+/** A policy with a number of rules, each with a separate selector of all peers and a separate port. */
 function policy(namespace: string, rules: number): NetworkPolicy {
   const ingress = Array.from({ length: rules }, (_, number) => ({
     from: [
@@ -55,7 +55,7 @@ function policy(namespace: string, rules: number): NetworkPolicy {
   return objectOf("NetworkPolicy", { metadata: { name: "np", namespace }, spec: { podSelector: {}, ingress } });
 }
 
-describe("policyd/policy/live: the room that sets of NetworkPolicies have", () => {
+describe("policyd/policy/live: the room for sets of NetworkPolicies", () => {
   const peers = (count: number): readonly ClusterObject[] => Array.from({ length: count }, (_, i) => peer(i + 1));
 
   /** A node with a pod of each namespace, and a number of peers elsewhere. */
@@ -70,7 +70,7 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
     return node;
   }
 
-  /** How many elements the sets of peers have, of both families. */
+  /** The numbers of elements in the sets of peers, over both families. */
   function sizes(node: LiveNode): readonly number[] {
     const names = node.provided().filter((name) => name.endsWith("_v4") && /^(flat|pods|peers|group)/.test(name));
     return names.map((name) => node.elements(name).length + node.elements(name.replace(/4$/, "6")).length);
@@ -90,13 +90,13 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
     );
     assert.equal(node.judged("ingress4").length, 2);
     assert.match(node.dataplane.problems().join(), /^NetworkPolicies a\/np: ingress: too many pairs/);
-    // One that fits takes its place.
+    // A smaller policy that fits replaces it.
     node.change(set(policy("a", PEERS - 1)));
     assert.deepEqual(sizes(node), [(PEERS - 1) * 20, (PEERS - 1) * 20]);
     assert.deepEqual(node.dataplane.problems(), []);
   });
 
-  it("POL-93: so does one that grows as pods come; what it had goes", () => {
+  it("POL-93: a set that grows too large as pods come loses all its elements", () => {
     const node = nodeOf(["a"], 10, { set: PEERS * 2 * 12, all: 100_000 });
     node.change(set(policy("a", PEERS)));
     node.change(...peers(12).map(set));
@@ -107,7 +107,7 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
     assert.deepEqual(sizes(node), []);
   });
 
-  it("POL-93: the policy that asks such a set is named, and no other of its namespace", () => {
+  it("POL-93: only the policy whose set is too large is named, and no other of its namespace", () => {
     const node = nodeOf(["a"], 10, { set: PEERS * 2 * 10 - 1, all: 100_000 });
     const other = objectOf("NetworkPolicy", {
       metadata: { name: "other", namespace: "a" },
@@ -124,7 +124,7 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
     assert.deepEqual([closed, elements], [0, (PEERS - 1) * 2 * 10]);
   });
 
-  it("POL-93: where all are too many together, the namespace that uses most gives its largest set", () => {
+  it("POL-93: if all sets together are too large, the namespace that uses most loses its largest set", () => {
     const each = PEERS * 2 * 10;
     const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, all: 2.5 * each });
     node.change(set(policy("a", PEERS)));
@@ -138,7 +138,7 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
     assert.match(node.dataplane.problems().join(), /^NetworkPolicies b\/np/);
   });
 
-  it("POL-93: a set that a ClusterNetworkPolicy's Deny asks, too, keeps all of its elements", () => {
+  it("POL-93: a set that a ClusterNetworkPolicy's Deny also uses keeps all its elements", () => {
     const node = nodeOf(["a"], 10, { set: 1, all: 1 });
     node.change(set(policy("a", FEW)));
     assert.ok(sizes(node).every((size) => size === 0));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
@@ -64,7 +64,7 @@ function denying(number: number): NetworkPolicy {
   });
 }
 
-/** A node with a database pod among many peers, which tells what it has after each commit. */
+/** A node with a database pod among many peers, which reports its state after each commit. */
 function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => void = () => {}) {
   const kernel = new FakeNftables();
   const seen = observed(kernel, {
@@ -84,13 +84,13 @@ function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => vo
   return { node, kernel };
 }
 
-/** How many elements the largest of the sets that come and go has. */
+/** The number of elements in the largest set of the profiles. */
 function largest(node: LiveNode): number {
   return Math.max(0, ...node.provided().map((name) => node.elements(name).length));
 }
 
 describe("policyd/policy/live in slices", () => {
-  it("POL-09: a pod is not judged by a set before all members are in it, and comes into force in the end", function () {
+  it("POL-09: a pod has no verdict by a set before all members are in the set, and comes into force afterwards", function () {
     this.timeout(60_000);
     const states: (readonly [members: number, verdicts: number])[] = [];
     const { node } = nodeWith(PODS, TICK, (now) => states.push([largest(now), now.judged("ingress4").length]));
@@ -100,7 +100,7 @@ describe("policyd/policy/live in slices", () => {
     assert.deepEqual(states.at(-1), [PODS, 1]);
   });
 
-  it("POL-52 DP-13: when a daemon starts with the drop log switched on, no isolated pod is open in between", () => {
+  it("POL-52 DP-13: a daemon that starts with the drop log switched on opens no isolated pod in between", () => {
     const kernel = new FakeNftables();
     const numbers = Array.from({ length: PROFILES }, (_, index) => index + 1);
     const known = numbers.flatMap((number): readonly LiveEvent[] => [
@@ -129,7 +129,7 @@ describe("policyd/policy/live in slices", () => {
     assert.equal(after.content(), fresh.content());
   });
 
-  it("POL-28: what a namespace's label changes for many pods comes in small batches", function () {
+  it("POL-28: a namespace's label that changes many pods is written in small batches", function () {
     this.timeout(60_000);
     const sizes: number[] = [];
     const { node } = nodeWith(PODS, TICK, (now) => sizes.push(largest(now)));
@@ -148,7 +148,7 @@ describe("policyd/policy/live in slices", () => {
       if (now.elements("known4").length === 2 && sizes.length === 0) sizes.push(largest(now));
     });
     node.change(set(pod(2, { app: "web" })));
-    // The first slice is done when this returns, the others when time passes.
+    // The first slice is done when this returns, and the others as time passes.
     node.apply({ type: "objects", changes: [set(FROM_PEERS)] });
     node.apply({ type: "attached", attachment: attachment(2) });
     node.settle();
@@ -156,7 +156,7 @@ describe("policyd/policy/live in slices", () => {
     assert.ok((sizes[0] ?? PODS) < PODS / 2, `in force when ${sizes[0]} members were`);
   });
 
-  it("POL-09: nor is one that comes while the set it needs is being filled", function () {
+  it("POL-09: a pod that comes while its set is being filled has no verdict before the set is full", function () {
     this.timeout(60_000);
     const relabelled = Array.from({ length: PODS }, (_, index) => set(pod(10 + index, { app: "web", role: "client" })));
     let atVerdict: readonly number[] = [];
@@ -173,7 +173,7 @@ describe("policyd/policy/live in slices", () => {
     assert.deepEqual(atVerdict, [PODS, PODS]);
   });
 
-  it("DP-03: what a change writes does not grow with the number of pods", function () {
+  it("DP-03: the number of written elements per change does not grow with the number of pods", function () {
     this.timeout(60_000);
     const counts = [10, 100, 1000].map(writesPerChange);
     assert.deepEqual(counts[1], counts[0]);
@@ -182,7 +182,7 @@ describe("policyd/policy/live in slices", () => {
   });
 });
 
-/** How many elements and objects the batches of some changes have, among so many peers. */
+/** The number of elements and objects in the batches of some changes, with this number of peers. */
 function writesPerChange(peers: number): Readonly<Record<string, number>> {
   const { node, kernel } = nodeWith(peers, 0);
   node.change(set(FROM_PEERS), set(FROM_LABELLED));

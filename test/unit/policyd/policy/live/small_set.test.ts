@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { SmallSet } from "../../../../../policyd/policy/live/small_set.ts";
 
 describe("policyd/policy/live/small_set", () => {
-  it("is what a Set is, however many values come and go", () => {
+  it("a SmallSet behaves like a Set while values come and go", () => {
     const text = fc.nat(8).map((number) => (number === 0 ? "" : String(number)));
     const step = fc.record({ isAdded: fc.boolean(), value: text });
     fc.assert(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy } from "../../../../../policyd/cluster/model.ts";
 import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
@@ -18,7 +18,7 @@ const POD = set(
 const SPACE = set(objectOf("Namespace", { metadata: { name: "prod", labels: { env: "prod" } } }));
 const JAIL = jailing({ matchLabels: { env: "prod" } });
 
-/** Pods of these namespaces send nothing. */
+/** Denies all egress of the pods in these namespaces. */
 function jailing(namespaces: object): ClusterNetworkPolicy {
   const egress = [{ action: "Deny", to: [{ networks: ["0.0.0.0/0"] }] }];
   const spec = { tier: "Admin", priority: 1, subject: { namespaces }, egress };
@@ -27,7 +27,7 @@ function jailing(namespaces: object): ClusterNetworkPolicy {
 
 const OWN = set(objectOf("NetworkPolicy", { metadata: { name: "own", namespace: "prod" }, spec: {} }));
 
-/** A node with an attached pod. @returns what of it is in force after each of some changes, and what it waits for */
+/** A node with an attached pod. @returns for each change the directions with a verdict, or what the pod waits for */
 function inForce(areNamespacesTold: boolean, ...changes: readonly ObjectChange[]) {
   const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), areNamespacesTold });
   const attachment = attachmentRecord({
@@ -46,10 +46,10 @@ function inForce(areNamespacesTold: boolean, ...changes: readonly ObjectChange[]
   return states;
 }
 
-describe("policyd/policy/live: a pod whose Namespace is not known yet", () => {
+describe("policyd/policy/live: a pod whose Namespace is unknown", () => {
   const closed = "policyd does not know its Namespace prod yet, by whose labels policies may select";
 
-  it("POL-09 CNP-04: passes nothing while a ClusterNetworkPolicy may select it, whichever is told first", () => {
+  it("POL-09 CNP-04: the pod passes nothing while a ClusterNetworkPolicy may select it, in any order of reports", () => {
     assert.deepEqual(inForce(true, set(JAIL), POD, SPACE), [
       "policyd does not know its Pod prod/web yet, which policies may select",
       closed,
@@ -59,7 +59,7 @@ describe("policyd/policy/live: a pod whose Namespace is not known yet", () => {
     assert.deepEqual(inForce(true, POD, set(JAIL), gone(JAIL)), ["", closed, ""]);
   });
 
-  it("POL-09: what selects all namespaces and NetworkPolicies do not need it, and a Namespace that is gone was known", () => {
+  it("POL-09: the pod does not wait for policies of all namespaces or NetworkPolicies, nor for a Namespace that is gone", () => {
     assert.deepEqual(inForce(true, OWN, POD, SPACE).slice(1), ["ingress4", "ingress4"]);
     assert.deepEqual(inForce(true, set(jailing({})), POD).slice(1), ["egress4"]);
     assert.deepEqual(inForce(true, SPACE, POD, set(JAIL), gone({ kind: "Namespace", key: "prod" })).slice(2), [
@@ -68,7 +68,7 @@ describe("policyd/policy/live: a pod whose Namespace is not known yet", () => {
     ]);
   });
 
-  it("POL-24: files may leave Namespaces out, whose pods are then in one with its name alone", () => {
+  it("POL-24: files may leave Namespaces out, and a pod is then in a namespace with only its name", () => {
     assert.deepEqual(inForce(false, set(JAIL), POD, SPACE).slice(1), ["", "egress4"]);
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { WorkQueue } from "../../../../../policyd/policy/live/work_queue.ts";
 
 describe("policyd/policy/live/work_queue", () => {
-  it("has what is urgent first, else what came first, each thing once", () => {
+  it("the queue gives urgent items first, then the oldest, and each item once", () => {
     const queue = new WorkQueue<string>();
     for (const item of ["a", "b", "c", "a"]) queue.add(item);
     queue.add("d", true);
@@ -16,7 +16,7 @@ describe("policyd/policy/live/work_queue", () => {
     assert.deepEqual([queue.take(), queue.take(), queue.size], ["a", undefined, 0]);
   });
 
-  it("has what comes while it is emptied and after that", () => {
+  it("the queue gives items that come while it is emptied and afterwards", () => {
     const queue = new WorkQueue<number>();
     const taken: (number | undefined)[] = [];
     for (let number = 0; number < 5; number++) {

@@ -45,7 +45,7 @@ describe("policyd/policy/retained", () => {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  it("POL-58: a policy is the same when it was written and read", () => {
+  it("POL-58: a policy that is written and read is unchanged", () => {
     fc.assert(
       fc.property(networkPolicies, (raw) => {
         const cluster = { namespaces: [], nodes: [], pods: [], networkPolicies: raw, clusterNetworkPolicies: [] };
@@ -59,7 +59,7 @@ describe("policyd/policy/retained", () => {
     );
   });
 
-  it("POL-58: and so is one of whom elements are invalid: what allows nobody does not allow everybody", () => {
+  it("POL-58: a policy with invalid elements is unchanged, too, so that a rule for nobody does not become one for everybody", () => {
     const bad = { ipBlock: { cidr: "10.0.0.0/8", except: ["192.168.0.0/16"] } };
     const spec = {
       policyTypes: ["Egress", "Ingress"],
@@ -77,7 +77,7 @@ describe("policyd/policy/retained", () => {
     assert.deepEqual(again(read), read);
   });
 
-  it("POL-58: what is saved is read by the next daemon, in its last form, until it is removed", () => {
+  it("POL-58: a saved record is read by the next daemon, in its last form, until it is removed", () => {
     store().save(3, { namespace: "n", attachments: ["net/a/eth0"], policies: [policy("old")] });
     store().save(3, {
       namespace: "n",
@@ -92,7 +92,7 @@ describe("policyd/policy/retained", () => {
     assert.deepEqual(logger.lines, []);
   });
 
-  it("POL-58: what is torn, too long, no file or not ours is told once each, and nothing of it is used", () => {
+  it("POL-58: records that are torn, too long, not files or not ours are reported once each and not used", () => {
     const path = (number: number): string => `${directory}/retained/${number}.json`;
     const save = (number: number): void =>
       store().save(number, { namespace: "n", attachments: [], policies: [policy("p")] });
@@ -113,10 +113,10 @@ describe("policyd/policy/retained", () => {
     assert.equal(logger.lines.length, 8, JSON.stringify(logger.lines));
   });
 
-  it("POL-58: files beyond those that are read are told, and missed", () => {
+  it("POL-58: files beyond the limit are reported, and the records are not complete", () => {
     store().save(1, { namespace: "n", attachments: [], policies: [policy("p")] });
     const text = readFileSync(`${directory}/retained/1.json`, "utf8");
-    // Of so many each would be given a buffer of the most that one may have.
+    // A buffer of the largest size for each of so many files would take too much memory.
     const small = store({ ...realFileSystem, readSmallFile: (path) => realFileSystem.readSmallFile(path, 4096) });
     for (let number = 2; number <= 1024; number++) writeFileSync(`${directory}/retained/${number}.json`, text);
     assert.equal(small.load().isWhole, true);
@@ -128,13 +128,13 @@ describe("policyd/policy/retained", () => {
     assert.match(JSON.stringify(logger.lines), /2 files more than 1024/);
   });
 
-  it("POL-58: a directory that cannot be listed is told, and what may be in it is missed", () => {
+  it("POL-58: a directory that cannot be listed is reported, and the records are not complete", () => {
     writeFileSync(`${directory}/retained`, "");
     assert.equal(store().load().isWhole, false);
     assert.equal(logger.lines.length, 1);
   });
 
-  it("POL-58: where nothing can be saved, nothing older is read later, and something is missed", () => {
+  it("POL-58: if a record cannot be saved, its older form is not read later, and the records are not complete", () => {
     store().save(1, { namespace: "n", attachments: [], policies: [policy("old")] });
     const blocks = Array.from({ length: 60_000 }, (_, i) => ({ ipBlock: { cidr: `10.${i >> 8}.${i & 255}.0/24` } }));
     const large = policy("large", { ingress: [{ from: blocks }] });

@@ -27,7 +27,7 @@ function policy(name: string, generation: number): ClusterObject {
 const set = (object: ClusterObject) => ({ type: "set", kind: object.kind, key: object.key, object }) as const;
 
 describe("policyd/policy/status", () => {
-  it("PSTATUS-01: a generation is in force when the kernel has all rules, and the one before until then", () => {
+  it("PSTATUS-01: a policy's generation is in force when the kernel has all rules, and the one before until then", () => {
     const clock = new FakeClock();
     let isInForce = false;
     const progress = new PolicyProgress({ clock, isInForce: () => isInForce });
@@ -56,10 +56,14 @@ describe("policyd/policy/status", () => {
       ["shop/b", 1, 1, clock.time()],
     ]);
     progress.apply([{ type: "delete", kind: "NetworkPolicy", key: "shop/a" }, set(policy("b", 1))]);
-    assert.deepEqual(now(), [["shop/b", 1, undefined, undefined]], "its annotations may have changed");
+    assert.deepEqual(
+      now(),
+      [["shop/b", 1, undefined, undefined]],
+      "policy b is not in force again, since policy b is not in force again, since its annotations may have changed",
+    );
   });
 
-  it("PSTATUS-01: where no policies are enforced, none is ever in force, and nothing is looked at in between", () => {
+  it("PSTATUS-01: a daemon without policies reports none as in force, and runs no timer", () => {
     const clock = new FakeClock();
     const progress = new PolicyProgress({ clock, isInForce: undefined });
     progress.apply([set(policy("a", 1))]);
@@ -71,7 +75,7 @@ describe("policyd/policy/status", () => {
     );
   });
 
-  it("PSTATUS-01: no look is planned when the last policy that is not in force yet is deleted", () => {
+  it("PSTATUS-01: no check is scheduled after the last policy that is not in force yet is deleted", () => {
     const clock = new FakeClock();
     const progress = new PolicyProgress({ clock, isInForce: () => false });
     progress.synced();
@@ -113,7 +117,7 @@ describe("policyd/policy/status", () => {
     assert.deepEqual(reportPage([], undefined), { lines: "", next: undefined });
   });
 
-  it("PSTATUS-02: a policy with more problems and rules than a message holds is cut, and invalid lines are refused", () => {
+  it("PSTATUS-02: a policy with too many problems and rules for a message is shortened, and invalid lines are refused", () => {
     const rules = Array.from({ length: 5000 }, (_, rule) => ({ direction: "egress" as const, rule, packets: 1 }));
     const problems = Array.from({ length: 50 }, () => `\u001b${"x".repeat(5000)}`);
     const line = reportLine(reported("shop/a", { rules, problems, inForce: undefined, since: undefined }));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Change } from "../../../../../kernel/nftables/change.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
-import type { Element } from "../../../../../kernel/nftables/object.ts";
+import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Element } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import { Ruleset } from "../../../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../../../policyd/dataplane/schema.ts";

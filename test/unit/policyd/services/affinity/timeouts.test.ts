@@ -10,7 +10,7 @@ import type { TimeoutRules } from "../../../../../policyd/services/affinity/time
 import { TimeoutClasses } from "../../../../../policyd/services/affinity/timeout_classes.ts";
 import { applyAffinity } from "../../../../../policyd/services/evaluate/affinity.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
-import type { Statement } from "../../../../../kernel/nftables/statement.ts";
+import type { Statement } from "../../../../../kernel/nftables/model/statement.ts";
 
 const anyTimeout = fc.oneof(
   fc.integer({ min: 1, max: 86_400 }),

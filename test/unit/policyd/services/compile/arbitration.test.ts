@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { keyText } from "../../../../../kernel/nftables/element.ts";
+import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
 import type { Service } from "../../../../../policyd/cluster/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/compile/arbitration.ts";
 import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";

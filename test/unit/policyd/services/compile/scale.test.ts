@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Table } from "../../../../../kernel/nftables/object.ts";
+import type { Table } from "../../../../../kernel/nftables/model/object.ts";
 import { addressPlus, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";

@@ -5,7 +5,7 @@ import { ConntrackStatus } from "../../../../../kernel/conntrack/entry.ts";
 import { matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Element } from "../../../../../kernel/nftables/object.ts";
+import type { Element } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";

@@ -1,0 +1,31 @@
+import { NetlinkError } from "../../netlink/error.ts";
+import type { NetlinkSocket } from "../../netlink/socket.ts";
+import { chainLayout, Message, nftablesRequest, tableLayout } from "../encode/message.ts";
+import type { TableReference } from "../model/object.ts";
+
+/** A table or one of its chains. */
+export interface RulesetPlace extends TableReference {
+  readonly chain?: string;
+}
+
+/**
+ * Tells whether a table or a chain exists, whoever made it. It takes one request, however many rules there are.
+ *
+ * @throws NetlinkError when the kernel refuses for any other reason
+ */
+export function isInRuleset(socket: NetlinkSocket, { family, name, chain }: RulesetPlace): boolean {
+  const asked =
+    chain === undefined
+      ? nftablesRequest("get table", { message: Message.GET_TABLE, family, layout: tableLayout }, { name })
+      : nftablesRequest(
+          "get chain",
+          { message: Message.GET_CHAIN, family, layout: chainLayout },
+          { table: name, name: chain },
+        );
+  try {
+    return socket.request(asked).length > 0;
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errnoName === "ENOENT") return false;
+    throw error;
+  }
+}

@@ -1,0 +1,166 @@
+import { DrawbridgeError } from "../../error.ts";
+import { bitsOf } from "../../ip/address.ts";
+import { cidrFamily, networkAddress } from "../../ip/cidr.ts";
+import type { DataType } from "../model/data_type.ts";
+import { compareBytes, isOrderedByBytes } from "./element_bytes.ts";
+import { expressionTypes } from "../model/expression.ts";
+import { checkInteger, checkName, isInterfaceNameText } from "../model/identifier.ts";
+import { instruction } from "./instruction.ts";
+import type { RuleCode } from "./rule_code.ts";
+import { CompareOperator } from "./rule_code.ts";
+import { register, valueBytes } from "./register.ts";
+import type { Match, Operand } from "../model/statement.ts";
+
+const LOOKUP_INVERTED = 1;
+const RANGE_NOT_EQUAL = 1;
+
+/** The types for which nft lists a masked value as we write it. */
+const MASKED_TYPES: ReadonlySet<DataType["name"]> = new Set(["mark", "classid", "short"]);
+
+const ALL_BITS = 0xffffffff;
+
+/** The kernel replaces %d by a free number. */
+export const ANONYMOUS_NAME = "__set%d";
+
+type OperandOf<K extends Operand["kind"]> = Extract<Operand, { readonly kind: K }>;
+
+/**
+ * Emits a match, with the protocol tests that its field needs.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft could not express it, or would read something else
+ */
+export function lowerMatch(code: RuleCode, { left, isNegated, right: given }: Match): void {
+  const right = simplified(given);
+  code.require(left);
+  if (typeof left === "string") code.settle(left, right.kind === "value" && !isNegated ? right.value : undefined);
+  code.load(left, 0);
+  checkBelowModulus(left, right);
+  const types = expressionTypes(left);
+  switch (right.kind) {
+    case "set": {
+      const flags = isNegated ? LOOKUP_INVERTED : 0;
+      return code.emit(instruction("lookup", { set: checkName("set", right.name), source: register(0), flags }));
+    }
+    case "anonymous":
+      if (left === "ct original proto-dst") throw refuse(`a set for ${left}`, "a single port or a range");
+      return lowerAnonymous(code, types, right, isNegated);
+    default: {
+      const [type, ...others] = types;
+      if (type === undefined || others.length > 0) throw refuse(`${right.kind} beside a concatenation`, "a set");
+      return lowerComparison(code, type, right, isNegated);
+    }
+  }
+}
+
+/**
+ * Returns the operand as nft has it: a set of one value or range becomes that value or range; a range of one value, and
+ * a value under a full mask, become the value.
+ */
+export function simplified(operand: Operand): Operand {
+  if (operand.kind === "range") {
+    return operand.first === operand.last ? { kind: "value", value: operand.first } : operand;
+  }
+  if (operand.kind === "masked" && operand.mask === ALL_BITS) return { kind: "value", value: operand.value };
+  if (operand.kind !== "anonymous") return operand;
+  const [only, ...others] = operand.elements;
+  const [field, ...fields] = only ?? [];
+  if (field === undefined || others.length > 0 || fields.length > 0) return operand;
+  return typeof field === "object" ? simplified({ kind: "range", ...field }) : { kind: "value", value: field };
+}
+
+function lowerComparison(
+  code: RuleCode,
+  type: DataType,
+  right: Exclude<Operand, OperandOf<"set" | "anonymous">>,
+  isNegated: boolean,
+): void {
+  const operator = isNegated ? CompareOperator.NOT_EQUAL : CompareOperator.EQUAL;
+  switch (right.kind) {
+    case "value":
+      if (type.name === "ct_label") return code.testBits(valueBytes([type], [right.value]), isNegated);
+      return code.compare(operator, valueBytes([type], [right.value]));
+    case "range":
+      return lowerRange(code, type, right, isNegated);
+    case "prefix":
+      return lowerPrefix(code, type, right, operator);
+    case "wildcard": {
+      // The prefix and the asterisk must fit nft's buffer for a name.
+      if (type.name !== "ifname" || !isInterfaceNameText(`${right.prefix}_`)) {
+        throw refuse(
+          `${type.name} ${JSON.stringify(right.prefix)} before "*"`,
+          "the first 1 to 14 characters of a name",
+        );
+      }
+      return code.compare(operator, new TextEncoder().encode(right.prefix));
+    }
+    case "flags":
+      return code.testBits(flagsMask(type, right.names), isNegated);
+    case "masked": {
+      if (!MASKED_TYPES.has(type.name))
+        throw refuse(`a mask on ${type.name}`, "a mark, a priority or a number of two bytes");
+      if (right.mask === 0 || (right.value & ~right.mask) !== 0) {
+        throw refuse(
+          `the value ${right.value} under the mask ${right.mask}`,
+          "a mask that is not 0 and holds the value",
+        );
+      }
+      code.mask(valueBytes([type], [right.mask]));
+      return code.compare(operator, valueBytes([type], [right.value]));
+    }
+  }
+}
+
+function checkBelowModulus(left: Match["left"], right: Operand): void {
+  if (typeof left === "string" || left.kind === "concatenation" || right.kind !== "value") return;
+  if (typeof right.value === "number") checkInteger(`${left.kind} value`, right.value, 0, left.modulus - 1);
+}
+
+function lowerRange(code: RuleCode, type: DataType, { first, last }: OperandOf<"range">, isNegated: boolean): void {
+  const [from, to] = [valueBytes([type], [first]), valueBytes([type], [last])];
+  if (!isOrderedByBytes(type)) throw refuse(`a range of ${type.name}`, "a type in network byte order");
+  if (compareBytes(from, to) >= 0) throw refuse(`the range from ${first} to ${last}`, "the smaller end first");
+  if (isNegated) {
+    const bounds = { from: { value: from }, to: { value: to } };
+    return code.emit(instruction("range", { source: register(0), operator: RANGE_NOT_EQUAL, ...bounds }));
+  }
+  code.compare(CompareOperator.GREATER_OR_EQUAL, from);
+  code.compare(CompareOperator.LESS_OR_EQUAL, to);
+}
+
+function lowerPrefix(code: RuleCode, type: DataType, { cidr }: OperandOf<"prefix">, operator: number): void {
+  const network = valueBytes([type], [networkAddress(cidr)]);
+  const { prefixLength } = cidr;
+  if (prefixLength === 0) throw refuse("a prefix of length 0", "at least 1: every address matches it");
+  if (prefixLength < bitsOf(cidrFamily(cidr))) {
+    const mask = new Uint8Array(network.length);
+    for (let i = 0; i < prefixLength; i++) mask[i >> 3] = (mask[i >> 3] ?? 0) | (0x80 >> (i & 7));
+    code.mask(mask);
+  }
+  code.compare(operator, network);
+}
+
+function lowerAnonymous(
+  code: RuleCode,
+  types: readonly DataType[],
+  { elements }: OperandOf<"anonymous">,
+  isNegated: boolean,
+): void {
+  if (elements.length === 0) throw refuse("a set of no elements", "at least one");
+  const isInterval = elements.some((fields) => fields.some((field) => typeof field === "object"));
+  const setId = code.addAnonymousSet({ types, isInterval, elements });
+  const flags = isNegated ? LOOKUP_INVERTED : 0;
+  code.emit(instruction("lookup", { set: ANONYMOUS_NAME, source: register(0), setId, flags }));
+}
+
+function flagsMask(type: DataType, names: readonly string[]): Uint8Array {
+  if (!type.isBitmask || names.length === 0) throw refuse(`flags ${names.join(",")} of ${type.name}`, "names of bits");
+  const mask = new Uint8Array(type.size);
+  for (const name of names) {
+    for (const [index, byte] of valueBytes([type], [name]).entries()) mask[index] = (mask[index] ?? 0) | byte;
+  }
+  return mask;
+}
+
+function refuse(what: string, expectation: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_NFTABLES_VALUE", `nftables match: ${what}; expected ${expectation}`);
+}

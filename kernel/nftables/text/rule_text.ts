@@ -1,0 +1,178 @@
+import { bitsOf, familyOf, formatAddress } from "../../ip/address.ts";
+import { formatCidr, networkAddress } from "../../ip/cidr.ts";
+import type { DataType } from "../model/data_type.ts";
+import { dataTypes } from "../model/data_type.ts";
+import { formatDuration, formatKey, formatVerdict } from "./element_text.ts";
+import type { Expression } from "../model/expression.ts";
+import { expressionTypes } from "../model/expression.ts";
+import { checkComment, checkLogPrefix, checkName } from "../model/identifier.ts";
+import { RuleCode } from "../encode/rule_code.ts";
+import { simplified } from "../encode/match_code.ts";
+import type { TableFamily } from "../model/object.ts";
+import { rejectionOf } from "../encode/reject_code.ts";
+import type { Rewrite } from "../encode/rewrite_code.ts";
+import { bitsType, checkMerging, lowerStatement } from "../encode/lowering.ts";
+import type { Match, NatTarget, Operand, RateLimit, Rule, Statement } from "../model/statement.ts";
+
+/** nft's default, which it leaves out of its listing. */
+const DEFAULT_BURST = 5;
+
+/**
+ * Returns a rule on one line, as nft lists it.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name, comment or value
+ */
+export function formatRule(rule: Rule, family: TableFamily): string {
+  checkMerging(rule);
+  const code = new RuleCode(family, () => 0);
+  const words = rule.statements.map((statement) => {
+    const word = formatStatement(statement, code);
+    lowerStatement(code, statement);
+    return word;
+  });
+  return [...words, ...(rule.comment === undefined ? [] : [`comment "${checkComment(rule.comment)}"`])].join(" ");
+}
+
+/** @param code the rule's preceding statements */
+function formatStatement(statement: Statement, code: RuleCode): string {
+  switch (statement.kind) {
+    case "match":
+      return formatMatch(statement);
+    case "counter":
+    case "notrack":
+      return statement.kind;
+    case "verdict":
+      return formatVerdict(statement.verdict);
+    case "vmap": {
+      const { key, mask, map } = statement;
+      const bits = mask === undefined ? "" : ` & ${bitsType(key).text(mask)}`;
+      return `${formatExpression(key)}${bits} vmap @${checkName("map", map)}`;
+    }
+    case "limit":
+      return formatLimit(statement);
+    case "log":
+      return `log prefix "${checkLogPrefix(statement.prefix)}" group ${statement.group} snaplen ${statement.snapLength}`;
+    case "reject":
+      return rejectionOf(code, statement.reply).text;
+    case "dynamic": {
+      const timeout = statement.timeout === undefined ? "" : ` timeout ${formatDuration(statement.timeout)}`;
+      const data = statement.data === undefined ? "" : ` : ${formatExpression(statement.data)}`;
+      const limit = statement.limit === undefined ? "" : ` ${formatLimit(statement.limit)}`;
+      const element = `${formatExpression(statement.key)}${timeout}${limit}${data}`;
+      return `${statement.operation} @${checkName("set", statement.set)} { ${element} }`;
+    }
+    default:
+      return formatRewrite(statement, code.family);
+  }
+}
+
+function formatRewrite(statement: Rewrite, family: TableFamily): string {
+  switch (statement.kind) {
+    case "dnat":
+    case "snat":
+      return `${statement.kind} ${formatNatTarget(statement.target, family)}`;
+    case "redirect":
+      return `redirect to :${statement.port}`;
+    case "masquerade":
+      return `masquerade${formatPorts(statement.ports)}${statement.isFullyRandom ? " fully-random" : ""}`;
+    case "set mark": {
+      const bits = dataTypes.mark.text(statement.bits);
+      return `meta mark set meta mark ${statement.operation === "or" ? "|" : "&"} ${bits}`;
+    }
+    case "set mark from":
+      return `meta mark set ${formatExpression(statement.from)}`;
+    case "set priority from":
+      return `meta priority set ${formatExpression(statement.from)}`;
+    case "mask priority":
+      return `meta priority set meta priority & ${dataTypes.classid.text(statement.bits)}`;
+    case "clear priority":
+      return "meta priority set none";
+    case "set label":
+      return `ct label set ${statement.bit}`;
+    case "set address": {
+      const { field, value } = statement;
+      return `${field} set ${typeof value === "string" ? value : formatAddress(value)}`;
+    }
+  }
+}
+
+function formatLimit({ rate, unit, burst, isOver }: RateLimit): string {
+  const bound = burst === DEFAULT_BURST ? "" : ` burst ${burst} packets`;
+  return `limit rate ${isOver ? "over " : ""}${rate}/${unit}${bound}`;
+}
+
+function formatPorts(ports: Extract<Rewrite, { readonly kind: "masquerade" }>["ports"]): string {
+  if (ports === undefined) return "";
+  return ` to :${ports.first === ports.last ? ports.first : `${ports.first}-${ports.last}`}`;
+}
+
+function formatMatch({ left, isNegated, right: given }: Match): string {
+  const right = simplified(given);
+  const types = expressionTypes(left);
+  const selector = formatExpression(left);
+  const [type] = types;
+  if (right.kind === "masked") {
+    const text = (value: number): string => type?.text(value) ?? "";
+    return `${selector} & ${text(right.mask)} ${isNegated ? "!=" : "=="} ${text(right.value)}`;
+  }
+  return `${selector} ${operatorOf(right, type, isNegated)}${formatOperand(right, types)}`;
+}
+
+/**
+ * Returns the operator. With names of bits, none means that one bit is set and "!" that none is; "==" and "!=" compare
+ * all.
+ */
+function operatorOf(right: Operand, type: DataType | undefined, isNegated: boolean): string {
+  if (right.kind === "flags" || type?.name === "ct_label") return isNegated ? "! " : "";
+  if (right.kind === "value" && type?.isBitmask === true) return isNegated ? "!= " : "== ";
+  return isNegated ? "!= " : "";
+}
+
+function formatOperand(operand: Exclude<Operand, { kind: "masked" }>, types: readonly DataType[]): string {
+  const [type] = types;
+  switch (operand.kind) {
+    case "value":
+      return formatKey(types, [operand.value]);
+    case "range":
+      return `${type?.text(operand.first)}-${type?.text(operand.last)}`;
+    case "prefix": {
+      const network = networkAddress(operand.cidr);
+      const { prefixLength } = operand.cidr;
+      return prefixLength === bitsOf(familyOf(network))
+        ? formatAddress(network)
+        : formatCidr({ address: network, prefixLength });
+    }
+    case "wildcard":
+      return `"${operand.prefix}*"`;
+    case "flags":
+      return [...(type?.symbols.keys() ?? [])].filter((name) => operand.names.includes(name)).join(",");
+    case "set":
+      return `@${checkName("set", operand.name)}`;
+    case "anonymous":
+      return `{ ${operand.elements.map((fields) => formatKey(types, fields)).join(", ")} }`;
+  }
+}
+
+function formatNatTarget(target: NatTarget, tableFamily: TableFamily): string {
+  // A table of one family needs no family word, and nft lists none.
+  const to = (family: "ip" | "ip6"): string => (family === tableFamily ? "to" : `${family} to`);
+  if (target.kind === "map") return `${to(target.family)} ${formatExpression(target.lookup)}`;
+  const isIpv4 = familyOf(target.address) === 4;
+  const address = formatAddress(target.address);
+  const port = target.port === undefined ? "" : `:${target.port}`;
+  return isIpv4 ? `${to("ip")} ${address}${port}` : `${to("ip6")} ${port === "" ? address : `[${address}]${port}`}`;
+}
+
+function formatExpression(expression: Expression): string {
+  if (typeof expression === "string") return expression;
+  switch (expression.kind) {
+    case "concatenation":
+      return expression.parts.map((part) => formatExpression(part)).join(" . ");
+    case "numgen":
+      return `numgen random mod ${expression.modulus}`;
+    case "jhash":
+      return `jhash ${expression.of.join(" . ")} mod ${expression.modulus} seed 0x${expression.seed.toString(16)}`;
+    case "lookup":
+      return `${formatExpression(expression.key)} map @${checkName("map", expression.map)}`;
+  }
+}
