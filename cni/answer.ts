@@ -1,7 +1,7 @@
 import type { Work } from "../kernel/waiting.ts";
 import type { Environment } from "./environment.ts";
 import { formatCniError, toCniError } from "./error.ts";
-import type { Node } from "./node.ts";
+import type { Node } from "./host.ts";
 import { answerStatus, errorVersion, faceOf, nameOf, verbWork } from "./plugin.ts";
 import { versionResult } from "./version.ts";
 

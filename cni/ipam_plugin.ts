@@ -1,12 +1,12 @@
-import type { AttachmentRecord } from "../ipam/attachment.ts";
+import type { AttachmentRecord } from "./attachment/attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { Address } from "../kernel/ip/address.ts";
-import type { NetworkConfiguration } from "./configuration.ts";
-import type { ReleaseConfiguration } from "./detach_configuration.ts";
-import { dnsOf } from "./dns.ts";
+import type { NetworkConfiguration } from "./configuration/configuration.ts";
+import type { ReleaseConfiguration } from "./configuration/detach_configuration.ts";
+import { dnsOf } from "./configuration/dns.ts";
 import type { Attachment } from "./environment.ts";
-import type { Node } from "./node.ts";
-import { openStore } from "./node.ts";
+import type { Node } from "./host.ts";
+import { openStore } from "./host.ts";
 import type { AddResult } from "./result.ts";
 
 /**

@@ -4,7 +4,7 @@ import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { changeLink } from "../kernel/route/link.ts";
 import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import type { Node } from "./node.ts";
+import type { Node } from "./host.ts";
 import type { AddResult } from "./result.ts";
 
 const LOOPBACK = "lo";

@@ -4,9 +4,9 @@ import { carryOut } from "../kernel/waiting.ts";
 import { answer } from "./answer.ts";
 import { SERVER } from "./executables.ts";
 import { machine } from "./plugin.ts";
-import type { MachineParts } from "./node.ts";
+import type { MachineParts } from "./host.ts";
 import type * as BunProgram from "../kernel/syscall/bun_program.ts";
-import type * as NodeRules from "./node_rules.ts";
+import type * as NodeRules from "./node_rules/node_rules.ts";
 import type * as Serve from "./server/serve.ts";
 import { keepAnswer } from "./status/kept_answer.ts";
 import { readStdin } from "./standard_input.ts";
@@ -27,7 +27,7 @@ function write(fd: number, text: string): void {
 
 function nodeRules(): typeof NodeRules {
   // oxlint-disable-next-line no-unsafe-return -- Bun links it by its type; an import would be carried out at the start
-  return require("./node_rules.ts");
+  return require("./node_rules/node_rules.ts");
 }
 
 function server(): typeof Serve {

@@ -4,7 +4,7 @@ import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { Work } from "../kernel/waiting.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import type { Node } from "./node.ts";
+import type { Node } from "./host.ts";
 
 /**
  * Runs an action with the node's namespace and the pod's, which is undefined when it is gone.

@@ -2,7 +2,7 @@ import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { Errno } from "../kernel/syscall/errno.ts";
 import type { Waiting, Work } from "../kernel/waiting.ts";
 import { realWaiting } from "../kernel/waiting.ts";
-import type { Node } from "./node.ts";
+import type { Node } from "./host.ts";
 
 /** flock(2). */
 const [LOCK_EX, LOCK_NB] = [2, 4];

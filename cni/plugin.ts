@@ -2,11 +2,11 @@ import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { carryOut } from "../kernel/waiting.ts";
-import { add } from "./add.ts";
+import { add } from "./add/add.ts";
 import { check } from "./check/check.ts";
-import type { BridgeConfiguration } from "./configuration.ts";
-import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
-import { del } from "./del.ts";
+import type { BridgeConfiguration } from "./configuration/configuration.ts";
+import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration/configuration.ts";
+import { del } from "./del/del.ts";
 import {
   addressGiver,
   addressTaker,
@@ -18,8 +18,8 @@ import {
   statusOfGiver,
 } from "./delegation/foreign_ipam.ts";
 import type { AddressTaker, PluginInput } from "./delegation/foreign_ipam.ts";
-import type { DetachConfiguration } from "./detach_configuration.ts";
-import { detachConfiguration, releaseConfiguration } from "./detach_configuration.ts";
+import type { DetachConfiguration } from "./configuration/detach_configuration.ts";
+import { detachConfiguration, releaseConfiguration } from "./configuration/detach_configuration.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
@@ -27,21 +27,21 @@ import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plug
 import { detachEnded } from "./gc/ended.ts";
 import { collectReservations, gc } from "./gc/gc.ts";
 import { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc/valid_attachments.ts";
-import type { Decoded, Shape } from "./json.ts";
+import type { Decoded, Shape } from "./configuration/json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
-import type { Node } from "./node.ts";
+import type { Node } from "./host.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
-import { chainedResult, previousResult, unchangedResult } from "./previous_result.ts";
+import { chainedResult, previousResult, unchangedResult } from "./configuration/previous_result.ts";
 import { resultObject } from "./result.ts";
-import type { DetachInput, NetworkInput } from "./network_input.ts";
-import { detachShape } from "./network_input.ts";
+import type { DetachInput, NetworkInput } from "./configuration/network_input.ts";
+import { detachShape } from "./configuration/network_input.ts";
 import type { CniVersion } from "./version.ts";
 import { noteOutcome } from "./status/attach_outcome.ts";
 import { status } from "./status/status.ts";
 import { negotiateVersion, supportedVersions } from "./version.ts";
 
-export { machine } from "./node.ts";
+export { machine } from "./host.ts";
 
 /** The plugins that this executable implements, by the name it is executed under. */
 export type Face = "drawbridge" | "drawbridge-ipam" | "loopback";

@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../ipam/attachment.ts";
-import type { AttachmentName, PolicydStatus } from "../ipam/policyd_messages.ts";
+import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
+import type { AttachmentName, PolicydStatus } from "../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./clock.ts";

@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../ipam/attachment.ts";
-import type { AttachmentName } from "../ipam/policyd_messages.ts";
+import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../cni/attachment/policyd_messages.ts";
 import type { ObjectChange } from "./source/object_source.ts";
 
 /** A part of the daemon that turns objects and attachments into kernel state. */

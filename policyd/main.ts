@@ -1,6 +1,6 @@
 import process from "node:process";
 import { CommanderError } from "commander";
-import { hasRecords } from "../ipam/attachment.ts";
+import { hasRecords } from "../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";

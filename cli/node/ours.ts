@@ -3,7 +3,7 @@ import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policy/closin
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";
 
-/** The prefix of the comment of tables that the plugin makes without policyd (cni/node_tables.ts). */
+/** The prefix of the comment of tables that the plugin makes without policyd (cni/node_rules/node_tables.ts). */
 const PLUGIN_MARK = "drawbridge-cni version ";
 
 /** The tables with names of Drawbridge. */

@@ -5,7 +5,7 @@ import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { dumpRoutes, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import type { Observation } from "./comparison.ts";
 import type { Expectation } from "./expectation.ts";
 import { familyOfRoute } from "./expectation.ts";

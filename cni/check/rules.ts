@@ -1,13 +1,13 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { keyText, keyTypes } from "../../kernel/nftables/encode/element.ts";
 import { formatKey } from "../../kernel/nftables/text/element_text.ts";
 import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { BridgeConfiguration } from "../configuration.ts";
-import type { Node } from "../node.ts";
-import { decideNodeRules, elementsOf, isOurs } from "../node_tables.ts";
-import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS, VERDICT_MAPS } from "../without_policyd.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
+import type { Node } from "../host.ts";
+import { decideNodeRules, elementsOf, isOurs } from "../node_rules/node_tables.ts";
+import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS, VERDICT_MAPS } from "../node_rules/without_policyd.ts";
 
 /** The part of nftables that CHECK reads. */
 export type RulesReader = Pick<NftablesSocket, "head" | "rulesOf" | "elements">;

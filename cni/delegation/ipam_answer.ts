@@ -20,11 +20,11 @@ import {
   RESERVED_IPV4,
   UNSPECIFIED,
 } from "../../kernel/ip/special.ts";
-import { configuredRoutes } from "../configured_routes.ts";
+import { configuredRoutes } from "../configuration/configured_routes.ts";
 import { CniError, CniErrorCode, invalidField } from "../error.ts";
-import type { Decoded } from "../json.ts";
-import { decode, isNestedDeeper, isObject } from "../json.ts";
-import { dnsShape, routeShape } from "../network_input.ts";
+import type { Decoded } from "../configuration/json.ts";
+import { decode, isNestedDeeper, isObject } from "../configuration/json.ts";
+import { dnsShape, routeShape } from "../configuration/network_input.ts";
 import type { Dns, ResultRoute } from "../result.ts";
 import type { CniVersion } from "../version.ts";
 import { negotiateVersion } from "../version.ts";

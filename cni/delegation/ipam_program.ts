@@ -3,8 +3,8 @@ import type { ProgramEnd } from "../../kernel/program.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Environment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
-import { isObject } from "../json.ts";
-import type { Node } from "../node.ts";
+import { isObject } from "../configuration/json.ts";
+import type { Node } from "../host.ts";
 import { findPlugin } from "./plugin_search.ts";
 
 /** The input of an external IPAM plugin. */

@@ -7,7 +7,7 @@ import type { Release } from "../../kernel/file_lock.ts";
 import { lockFile } from "../../kernel/file_lock.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import { LONGEST_STDIN } from "../standard_input.ts";
 
 /**

@@ -1,10 +1,10 @@
-import { readAttachment } from "../../ipam/attachment.ts";
-import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../../ipam/ended.ts";
+import { readAttachment } from "../attachment/attachment.ts";
+import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Work } from "../../kernel/waiting.ts";
 import { CniError } from "../error.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 import { linksOf } from "./proof.ts";
 

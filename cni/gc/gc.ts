@@ -1,11 +1,11 @@
-import { listAttachmentNames, readAttachment } from "../../ipam/attachment.ts";
+import { listAttachmentNames, readAttachment } from "../attachment/attachment.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { Work } from "../../kernel/waiting.ts";
-import type { DetachConfiguration, ReleaseConfiguration } from "../detach_configuration.ts";
+import type { DetachConfiguration, ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";
 import { oldPendings } from "../delegation/pending.ts";
 import { hostInterfaceName } from "../names.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
 import { hasEnded, linksOf } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";

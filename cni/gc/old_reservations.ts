@@ -1,10 +1,10 @@
 import type { Owner } from "../../ipam/owner.ts";
 import type { Reservation } from "../../ipam/reservation.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { ReleaseConfiguration } from "../detach_configuration.ts";
+import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { hostInterfaceName } from "../names.ts";
-import type { Node } from "../node.ts";
-import { openStore } from "../node.ts";
+import type { Node } from "../host.ts";
+import { openStore } from "../host.ts";
 import { isOlderThanBoot } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";
 

@@ -1,10 +1,10 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { modificationTime } from "../../kernel/file.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { closeNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 
 /**

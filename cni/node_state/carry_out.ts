@@ -18,7 +18,7 @@ import type { Sysctl } from "../../kernel/sysctl.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import type { Waiting } from "../../kernel/waiting.ts";
-import { ALL_RESERVED_GROUPS, hostRoute } from "../wiring.ts";
+import { ALL_RESERVED_GROUPS, hostRoute } from "../add/wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
 
@@ -27,7 +27,7 @@ export interface StepMachine {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   /** For links and routes. */
   readonly socket: NetlinkSocket;
-  /** It should remember the original settings (rememberingSysctl of ipam/original_settings.ts). */
+  /** It should remember the original settings (rememberingSysctl of cni/attachment/original_settings.ts). */
   readonly sysctl: Sysctl;
   /** The directory whose lock protects writes to the tables of ports. */
   readonly runDir: string;

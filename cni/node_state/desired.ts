@@ -1,4 +1,4 @@
-import type { AttachmentRecord, RecordedHost } from "../../ipam/attachment.ts";
+import type { AttachmentRecord, RecordedHost } from "../attachment/attachment.ts";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";

@@ -4,7 +4,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Link } from "../../kernel/route/link.ts";
-import { ALL_RESERVED_GROUPS } from "../wiring.ts";
+import { ALL_RESERVED_GROUPS } from "../add/wiring.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
 import type { NodeStateKernel, ObservedBridge, ObservedPort, Scope, Step, Way } from "./observed.ts";
 

@@ -8,7 +8,7 @@ import { systemFileSystem } from "../../ipam/file_system.ts";
 import { answer } from "../answer.ts";
 import { executesOthers } from "../delegation/foreign_ipam.ts";
 import { nameOf } from "../plugin.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import { readStdin } from "../standard_input.ts";
 import type { TrackedCalls } from "./descriptors.ts";
 import { trackDescriptors } from "./descriptors.ts";

@@ -10,7 +10,7 @@ export interface Request {
 /**
  * Whether a call has the same meaning in every process. It does not if the path of its namespace depends on the working
  * directory, or refers to the calling process's own descriptors or threads. The paths of a configuration must be
- * absolute anyway (cni/configuration.ts).
+ * absolute anyway (cni/configuration/configuration.ts).
  */
 export function meansTheSameAnywhere({ environment }: Request): boolean {
   const netns = environment["CNI_NETNS"] ?? "";

@@ -2,9 +2,9 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import type { Work } from "../../kernel/waiting.ts";
-import type { BridgeConfiguration } from "../configuration.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { CniErrorCode, toCniError } from "../error.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 import type { FailureCause } from "./failure_record.ts";
 import { forgetFailure, noteFailure } from "./failure_record.ts";
 

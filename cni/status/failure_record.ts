@@ -2,7 +2,7 @@ import { expectNetworkName } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Node } from "../node.ts";
+import type { Node } from "../host.ts";
 
 /**
  * The kinds of failure. ADDs note "attach", and the first ADD that succeeds forgets it. STATUS notes "node" if every

@@ -1,7 +1,7 @@
-import { areOfOneName, isEarlierSandbox } from "../../cni/ended_sandbox.ts";
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import type { AttachmentName } from "../../ipam/policyd_messages.ts";
-import { ENDED_SECONDS } from "../../ipam/ended.ts";
+import { areOfOneName, isEarlierSandbox } from "../../cni/del/ended_sandbox.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import { ENDED_SECONDS } from "../../cni/attachment/ended.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";

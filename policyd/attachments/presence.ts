@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import { readAttachment } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import { readAttachment } from "../../cni/attachment/attachment.ts";
 import { getLink } from "../../kernel/route/link.ts";
 import type { LinkWriter } from "./link_removal.ts";
 import type { RecordPlace } from "./registry.ts";

@@ -1,7 +1,7 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import { listAttachments, recordedNetworks } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import { listAttachments, recordedNetworks } from "../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 
 /** The place of the attachment records, and the boot that they must be of. */
 export interface RecordPlace {

@@ -1,8 +1,8 @@
-import { ClaimIndex } from "../../cni/claim_index.ts";
-import { claimsOf, portTaken } from "../../cni/host_port_claim.ts";
-import type { Claim } from "../../cni/host_port_claim.ts";
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { ClaimIndex } from "../../cni/node_rules/claim_index.ts";
+import { claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
+import type { Claim } from "../../cni/node_rules/host_port_claim.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";

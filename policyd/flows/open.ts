@@ -1,5 +1,5 @@
-import type { OriginalSettingsPlace } from "../../ipam/original_settings.ts";
-import { giveBack, rememberingSysctl } from "../../ipam/original_settings.ts";
+import type { OriginalSettingsPlace } from "../../cni/attachment/original_settings.ts";
+import { giveBack, rememberingSysctl } from "../../cni/attachment/original_settings.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";

@@ -27,7 +27,7 @@ export const NETWORK_NAME = "drawbridge";
  */
 const VERSIONS = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] } as const;
 
-/** The plugin's key for a list with which pods can only be deleted (cni/network_input.ts). */
+/** The plugin's key for a list with which pods can only be deleted (cni/configuration/network_input.ts). */
 const DETACH_ONLY = "detachOnly";
 
 /** The inputs of the network's configuration. */

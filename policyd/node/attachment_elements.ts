@@ -1,6 +1,6 @@
-import { hostPortElements } from "../../cni/host_ports.ts";
-import { masqueradeElements } from "../../cni/masquerade.ts";
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import { hostPortElements } from "../../cni/node_rules/host_ports.ts";
+import { masqueradeElements } from "../../cni/node_rules/masquerade.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";

@@ -1,4 +1,4 @@
-import { hiding } from "../../cni/masquerade.ts";
+import { hiding } from "../../cni/node_rules/masquerade.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";

@@ -1,6 +1,6 @@
 import { cpus, totalmem } from "node:os";
-import type { OriginalSettingsPlace } from "../../ipam/original_settings.ts";
-import { rememberingSysctl } from "../../ipam/original_settings.ts";
+import type { OriginalSettingsPlace } from "../../cni/attachment/original_settings.ts";
+import { rememberingSysctl } from "../../cni/attachment/original_settings.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";

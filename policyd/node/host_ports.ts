@@ -4,8 +4,8 @@ import {
   hostPortOutputRules,
   hostPortRules,
   hostPortSets,
-} from "../../cni/host_ports.ts";
-import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "../../cni/localhost_ports.ts";
+} from "../../cni/node_rules/host_ports.ts";
+import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "../../cni/node_rules/localhost_ports.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
 import { anyFlag, rule } from "../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "./table_part.ts";

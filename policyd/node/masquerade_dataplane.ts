@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { rangeText } from "../cluster/joined_networks.ts";

@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Address } from "../../kernel/ip/address.ts";
@@ -223,7 +223,7 @@ export class NodeDataplane implements Dataplane {
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
     const isForgotten = await this.#forgetMemory(attachment);
     if (areRulesGone && isForgotten) return;
-    // The caller then does it (cni/without_policyd.ts), also for rules that an earlier daemon has left in force.
+    // The caller then does it (cni/node_rules/without_policyd.ts), also for rules that an earlier daemon has left in force.
     const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
     const what = areRulesGone ? "its flows stay" : `its rules stay: ${reason}`;
     throw new DrawbridgeError("ERR_UNAVAILABLE", `not all of the pod is forgotten: ${what}`);

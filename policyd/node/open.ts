@@ -61,7 +61,7 @@ import { askedPorts } from "./asked_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
 import { KnownPaths } from "./ends/known_paths.ts";
 import type { FlowMemory } from "./flow_memory.ts";
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
 import { PortShareDataplane } from "./masquerade_ports/port_share_dataplane.ts";

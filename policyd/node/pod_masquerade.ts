@@ -1,4 +1,4 @@
-import { hiding, masqueradeConditions, masqueradeSets } from "../../cni/masquerade.ts";
+import { hiding, masqueradeConditions, masqueradeSets } from "../../cni/node_rules/masquerade.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
 import { rule } from "../../kernel/nftables/model/statement.ts";
 import { masqueradeInShare } from "./masquerade_ports/share_rules.ts";

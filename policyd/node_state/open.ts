@@ -1,7 +1,7 @@
 import { netlinkNodeState } from "../../cni/node_state/netlink_kernel.ts";
 import type { StepMachine } from "../../cni/node_state/carry_out.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
-import { rememberingSysctl } from "../../ipam/original_settings.ts";
+import { rememberingSysctl } from "../../cni/attachment/original_settings.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";

@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";

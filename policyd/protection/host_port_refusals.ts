@@ -1,4 +1,4 @@
-import type { AttachmentRecord, PortMapping } from "../../ipam/attachment.ts";
+import type { AttachmentRecord, PortMapping } from "../../cni/attachment/attachment.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { NoticeSink } from "../events/notice.ts";

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import process from "node:process";
-import { localAddresses } from "../../cni/stale_flows.ts";
+import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";

@@ -1,4 +1,4 @@
-import { localAddresses } from "../../cni/stale_flows.ts";
+import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { JoinedNetworks, rangeText } from "../cluster/joined_networks.ts";
 import type { Cancel, Clock } from "../clock.ts";

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
-import { FrameReader, frame } from "../../ipam/message_frame.ts";
-import type { PolicydReply } from "../../ipam/policyd_messages.ts";
-import { parseRequest, replyToJson } from "../../ipam/policyd_messages.ts";
+import { FrameReader, frame } from "../../cni/attachment/message_frame.ts";
+import type { PolicydReply } from "../../cni/attachment/policyd_messages.ts";
+import { parseRequest, replyToJson } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { RequestHandlers } from "./handlers.ts";

@@ -1,6 +1,6 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import type { AttachmentName, PolicydReply, PolicydRequest, PolicydStatus } from "../../ipam/policyd_messages.ts";
-import { refusalCode } from "../../ipam/policyd_messages.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentName, PolicydReply, PolicydRequest, PolicydStatus } from "../../cni/attachment/policyd_messages.ts";
+import { refusalCode } from "../../cni/attachment/policyd_messages.ts";
 import type { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReportPage } from "../policy/status/policy_report.ts";
 

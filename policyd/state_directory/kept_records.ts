@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import { listAttachmentNames, writeAttachment } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import { listAttachmentNames, writeAttachment } from "../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { AddressStore } from "../../ipam/store.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";

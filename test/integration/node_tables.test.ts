@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync } from "node:fs";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import { bridgeTable, ipTable } from "../../cni/node_tables.ts";
+import { bridgeTable, ipTable } from "../../cni/node_rules/node_tables.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";

@@ -4,8 +4,8 @@ import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSy
 import { connect } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { askPolicyd } from "../../cni/policyd_client.ts";
-import { writeAttachment } from "../../ipam/attachment.ts";
+import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
+import { writeAttachment } from "../../cni/attachment/attachment.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";

@@ -1,6 +1,6 @@
 import process from "node:process";
-import { askPolicyd } from "../../cni/policyd_client.ts";
-import type { PolicydRequest } from "../../ipam/policyd_messages.ts";
+import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
+import type { PolicydRequest } from "../../cni/attachment/policyd_messages.ts";
 import { bunSyscalls } from "../../kernel/syscall/bun.ts";
 
 const syscalls = bunSyscalls();

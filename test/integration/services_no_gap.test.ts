@@ -4,7 +4,7 @@ import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import { listAttachments } from "../../ipam/attachment.ts";
+import { listAttachments } from "../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { add } from "../lab/cni.ts";

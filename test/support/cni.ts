@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import type { BridgeConfiguration } from "../../cni/configuration.ts";
-import { bridgeConfiguration, decodeConfiguration } from "../../cni/configuration.ts";
+import type { BridgeConfiguration } from "../../cni/configuration/configuration.ts";
+import { bridgeConfiguration, decodeConfiguration } from "../../cni/configuration/configuration.ts";
 import type { Attachment, CniArguments } from "../../cni/environment.ts";
 import { toCniError } from "../../cni/error.ts";
-import { networkShape } from "../../cni/network_input.ts";
+import { networkShape } from "../../cni/configuration/network_input.ts";
 
 /** Computes SHA-256 as the plugin is given it. */
 export function sha256(text: string): string {

@@ -1,5 +1,5 @@
 import path from "node:path";
-import type { Node } from "../../cni/node.ts";
+import type { Node } from "../../cni/host.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { addressFromBytes, formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";

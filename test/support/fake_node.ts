@@ -1,6 +1,6 @@
 import path from "node:path";
-import type { Node } from "../../cni/node.ts";
-import * as nodeRules from "../../cni/node_rules.ts";
+import type { Node } from "../../cni/host.ts";
+import * as nodeRules from "../../cni/node_rules/node_rules.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { fakeSysctl } from "../../kernel/sysctl.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";

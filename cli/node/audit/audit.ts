@@ -1,5 +1,5 @@
 import { hostInterfaceName } from "../../../cni/names.ts";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { delayDevices, hostLinks, sha256 } from "../cleanup/attached.ts";

@@ -1,5 +1,5 @@
 import { KEPT_ANSWER_FILE, LOCK_FILE, SOCKET_FILE } from "../../../cni/server/protocol.ts";
-import { ORIGINAL_SETTINGS } from "../../../ipam/original_settings.ts";
+import { ORIGINAL_SETTINGS } from "../../../cni/attachment/original_settings.ts";
 import { isLedgerFile } from "../../../policyd/flows/ledger_files.ts";
 import { detachConfiguration } from "../../../policyd/installation/network_configuration.ts";
 import { configurationPath, detachPath } from "../place.ts";

@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
-import type { FoundOriginal } from "../../../ipam/original_settings.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { FoundOriginal } from "../../../cni/attachment/original_settings.ts";
 import type { TableOverview } from "../../../kernel/nftables/decode/overview.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";

@@ -1,4 +1,4 @@
-import type { OriginalSetting } from "../../../ipam/original_settings.ts";
+import type { OriginalSetting } from "../../../cni/attachment/original_settings.ts";
 import type { ChangedSetting, Inventory } from "./inventory.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
 import { dotted } from "./removal.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import os from "node:os";
-import { askPolicyd } from "../../../cni/policyd_client.ts";
-import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
+import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
+import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryTable } from "../../../kernel/nftables/trial.ts";

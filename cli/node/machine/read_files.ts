@@ -1,7 +1,7 @@
 import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs";
 import * as v from "valibot";
-import type { AttachmentRecord, UnreadableAttachment } from "../../../ipam/attachment.ts";
-import { listAttachments, recordedNetworks } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord, UnreadableAttachment } from "../../../cni/attachment/attachment.ts";
+import { listAttachments, recordedNetworks } from "../../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";

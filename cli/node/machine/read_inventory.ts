@@ -1,10 +1,10 @@
 import { closeSync, constants, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
 import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../../cni/executables.ts";
-import { askPolicyd } from "../../../cni/policyd_client.ts";
+import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
 import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { listOriginals } from "../../../ipam/original_settings.ts";
+import { listOriginals } from "../../../cni/attachment/original_settings.ts";
 import { hasPortTable } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";

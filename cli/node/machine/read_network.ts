@@ -4,7 +4,7 @@ import { desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
 import { EVERYTHING } from "../../../cni/node_state/observed.ts";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentName } from "../../../ipam/policyd_messages.ts";
+import type { AttachmentName } from "../../../cni/attachment/policyd_messages.ts";
 import { attachmentKey } from "../../attachments/registry.ts";
 import type { Clock } from "../../clock.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../cluster/model.ts";

@@ -1,4 +1,4 @@
-import { hiding } from "../../../cni/masquerade.ts";
+import { hiding } from "../../../cni/node_rules/masquerade.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";

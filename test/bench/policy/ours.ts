@@ -1,6 +1,6 @@
 import process from "node:process";
 import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";

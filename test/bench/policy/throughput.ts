@@ -1,7 +1,7 @@
 import path from "node:path";
 import process from "node:process";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
-import { listAttachments } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import { listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";

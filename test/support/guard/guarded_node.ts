@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { listAttachments } from "../../../ipam/attachment.ts";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { listAttachments } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";

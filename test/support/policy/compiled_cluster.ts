@@ -31,22 +31,22 @@ export interface PolicyCluster {
   readonly clusterNetworkPolicies: ReadonlyMap<string, ClusterNetworkPolicy>;
 }
 
-/** A cluster as one of its nodes has it in its table of policies. */
+/** A cluster as it is compiled into one node's table of policies. */
 export interface CompiledNode {
   readonly table: Table;
   readonly elements: ReadonlyMap<string, readonly Element[]>;
-  /** Of local pods and of those that are to come, by their keys. */
+  /** The profiles of local and expected pods, by their keys. */
   readonly profiles: ReadonlyMap<string, ProfilesByDirection>;
   readonly objects: readonly ProfileObjects[];
-  /** Of the node as its kernel has them. */
+  /** The node's own addresses, as in its kernel. */
   readonly ownAddresses: ReadonlySet<Address>;
   readonly view: FlowView;
 }
 
-/** Whose an address is: a pod's, or the node's of this name. */
+/** The owner of an address: a pod, or the node with this name. */
 export type Owner = { readonly pod: Pod } | { readonly node: string };
 
-/** All of a cluster compiled at once, plainly: what a change must lead to, however it is followed. */
+/** Compiles a whole cluster at once, in the plainest way: the result that incremental changes must lead to. */
 export class CompiledCluster {
   readonly owners: ReadonlyMap<Address, Owner>;
   readonly #cluster: PolicyCluster;
@@ -60,7 +60,7 @@ export class CompiledCluster {
     this.owners = ownersOf(cluster);
   }
 
-  /** What a node has; undefined is where pods are that are on no node yet. */
+  /** Returns the table of a node; for undefined, that of pods that no node has yet. */
   node(name: string | undefined): CompiledNode {
     const local = this.#localPods(name);
     const pods = [...local.keys(), ...this.#foreseenPods(name)];
@@ -113,7 +113,7 @@ export class CompiledCluster {
     };
   }
 
-  /** The addresses that are theirs. */
+  /** Returns a node's pods with the addresses that they own. */
   #localPods(name: string | undefined): ReadonlyMap<Pod, readonly Address[]> {
     const local = new Map<Pod, Address[]>();
     for (const [address, owner] of this.owners) {
@@ -123,7 +123,7 @@ export class CompiledCluster {
     return local;
   }
 
-  /** Those whose ADD is to come: what their policies need is there before them. */
+  /** Returns the pods whose ADD is expected: the objects that their policies need exist before it. */
   #foreseenPods(name: string | undefined): readonly Pod[] {
     return [...this.#cluster.pods.values()].filter(
       ({ nodeName, hostNetwork, phase, isTerminating }) =>
@@ -197,7 +197,10 @@ function add(elements: Map<string, Element[]>, set: string, element: Element): v
   list.push(element);
 }
 
-/** Nodes have their addresses whatever pods say; of several pods it is that which runs and is not about to end (POL-57). */
+/**
+ * Returns the owner of each address. A node's address is the node's, whatever pods say; of several pods the running one
+ * that is not terminating owns it (POL-57).
+ */
 function ownersOf({ pods, nodes }: PolicyCluster): ReadonlyMap<Address, Owner> {
   const owners = new Map<Address, Owner>();
   const rank = ({ phase, isTerminating }: Pod): number => (isTerminating ? 0 : 2) + (phase === "Running" ? 1 : 0);

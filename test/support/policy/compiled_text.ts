@@ -9,12 +9,12 @@ import { storeOf } from "../evaluate/store.ts";
 import type { CompiledNode } from "./compiled_cluster.ts";
 import { CompiledCluster } from "./compiled_cluster.ts";
 
-/** How profiles are printed. */
+/** Options of the compilation whose profiles are printed. */
 export interface TextOptions extends Partial<PolicyOptions> {
   readonly flattenAbove?: number;
 }
 
-/** The objects of YAML documents compiled for "node1". */
+/** Compiles the objects of YAML documents for "node1". */
 export function compiledYaml(text: string, { flattenAbove, ...options }: TextOptions = {}): CompiledNode {
   const manifests = [...readObjects(text, "scenario.yaml")].filter(isObject);
   return new CompiledCluster(storeOf(manifests), { ...DEFAULT_POLICY_OPTIONS, ...options }, flattenAbove).node("node1");
@@ -25,8 +25,8 @@ function isObject(value: unknown): value is object {
 }
 
 /**
- * What policies add to a node's table: what is in its sets, a line each, and the chains of profiles. Each hash is
- * replaced by a letter in the order in which they come; sets without elements are left out.
+ * Prints what policies add to a node's table: the elements of its sets, a line each, and the chains of profiles. Each
+ * hash is replaced by a letter in the order of their occurrence; sets without elements are left out.
  */
 export function compiledText(text: string, options: TextOptions = {}): string {
   const { table, elements } = compiledYaml(text, options);

@@ -6,7 +6,10 @@ import type {
 } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { RawCluster, RawClusterRule, RawFlow, RawPort, RawRule } from "./raw_cluster.ts";
 
-/** What a flow met on its way, in the rule that decides or comes nearest, each once: to see that random clusters have everything in them. */
+/**
+ * Returns the features of a flow, of the rule that decides or comes nearest, each once, to check that random clusters
+ * contain everything.
+ */
 export function featuresOf(cluster: RawCluster, flow: RawFlow, verdict: PolicyVerdict): ReadonlySet<string> {
   const features = new Set<string>([verdict.kind, flow.protocol, flow.isIpv6 ? "IPv6" : "IPv4"]);
   if (verdict.kind === "impossible") return features;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
-import { listAttachments } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import { listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/clock.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";

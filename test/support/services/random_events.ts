@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";
 import type { Clock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";

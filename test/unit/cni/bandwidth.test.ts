@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { limitsOf, tokenBucket } from "../../../cni/bandwidth.ts";
+import { limitsOf, tokenBucket } from "../../../cni/configuration/bandwidth.ts";
 import { configurationOf, networkInput } from "../../support/cni.ts";
 
 const KUBELET_BURST = 2 ** 32 - 1;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Claim } from "../../../cni/host_port_claim.ts";
-import { claimsOf } from "../../../cni/host_port_claim.ts";
-import type { Conflict } from "../../../cni/host_ports.ts";
-import { findConflict, hostPortElements } from "../../../cni/host_ports.ts";
-import { portMappingsOf } from "../../../cni/port_mappings.ts";
-import type { PortMapping } from "../../../ipam/attachment.ts";
+import type { Claim } from "../../../cni/node_rules/host_port_claim.ts";
+import { claimsOf } from "../../../cni/node_rules/host_port_claim.ts";
+import type { Conflict } from "../../../cni/node_rules/host_ports.ts";
+import { findConflict, hostPortElements } from "../../../cni/node_rules/host_ports.ts";
+import { portMappingsOf } from "../../../cni/configuration/port_mappings.ts";
+import type { PortMapping } from "../../../cni/attachment/attachment.ts";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
@@ -30,7 +30,7 @@ const mapping = fc
     ...(hostIp === undefined ? {} : { hostIp }),
   }));
 
-/** Mappings whose hostIP is of one of the families; the others are refused before. */
+/** Generates mappings whose hostIP is of one of the families; an earlier check refuses the others. */
 const wanted = families.chain((own) =>
   fc
     .array(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { decodeConfiguration, networkConfiguration } from "../../../cni/configuration.ts";
-import { networkShape } from "../../../cni/network_input.ts";
+import { decodeConfiguration, networkConfiguration } from "../../../cni/configuration/configuration.ts";
+import { networkShape } from "../../../cni/configuration/network_input.ts";
 import { formatRangeSet } from "../../../ipam/range.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";

@@ -1,6 +1,6 @@
-import { decodeConfiguration } from "../../../cni/configuration.ts";
+import { decodeConfiguration } from "../../../cni/configuration/configuration.ts";
 import type { CniArguments } from "../../../cni/environment.ts";
-import { networkShape } from "../../../cni/network_input.ts";
+import { networkShape } from "../../../cni/configuration/network_input.ts";
 import { assertRefusal, configurationOf, networkInput, noArguments } from "../../support/cni.ts";
 import { refusedConfigurations } from "./refused_configurations.ts";
 

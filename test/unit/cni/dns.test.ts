@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { dnsOf, parseResolvConf } from "../../../cni/dns.ts";
+import { dnsOf, parseResolvConf } from "../../../cni/configuration/dns.ts";
 import { assertRefusal, configurationOf, ipamInput } from "../../support/cni.ts";
 import { fakeNode } from "../../support/fake_node.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";

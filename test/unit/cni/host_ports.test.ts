@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { claimsOf } from "../../../cni/host_port_claim.ts";
-import { findConflict, hostPortElements } from "../../../cni/host_ports.ts";
-import { outermost } from "../../../cni/set_elements.ts";
-import { flowsOf, flowsTo, questions } from "../../../cni/stale_flows.ts";
-import type { PortMapping } from "../../../ipam/attachment.ts";
+import { claimsOf } from "../../../cni/node_rules/host_port_claim.ts";
+import { findConflict, hostPortElements } from "../../../cni/node_rules/host_ports.ts";
+import { outermost } from "../../../cni/node_rules/set_elements.ts";
+import { flowsOf, flowsTo, questions } from "../../../cni/node_rules/stale_flows.ts";
+import type { PortMapping } from "../../../cni/attachment/attachment.ts";
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import type { NodeRules } from "../../../cni/node_tables.ts";
+import type { NodeRules } from "../../../cni/node_rules/node_tables.ts";
 import {
   bridgeTable,
   decideNodeRules,
@@ -10,10 +10,10 @@ import {
   isOurs,
   planTable,
   tablesOf,
-} from "../../../cni/node_tables.ts";
-import { claimIn, withdrawFrom } from "../../../cni/node_rules.ts";
-import { recordedRules } from "../../../cni/node_rules_configuration.ts";
-import { MOST_NETWORKS } from "../../../ipam/attachment_decoder.ts";
+} from "../../../cni/node_rules/node_tables.ts";
+import { claimIn, withdrawFrom } from "../../../cni/node_rules/node_rules.ts";
+import { recordedRules } from "../../../cni/configuration/node_rules_configuration.ts";
+import { MOST_NETWORKS } from "../../../cni/attachment/attachment_decoder.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { chainedResult, previousResult, unchangedResult } from "../../../cni/previous_result.ts";
+import { chainedResult, previousResult, unchangedResult } from "../../../cni/configuration/previous_result.ts";
 import type { AddResult } from "../../../cni/result.ts";
 import { supportedVersions } from "../../../cni/version.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { toCniError } from "../../../cni/error.ts";
 import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../cni/names.ts";
-import { decideShaping, shapingSteps } from "../../../cni/shaping.ts";
+import { decideShaping, shapingSteps } from "../../../cni/add/shaping.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { attachment, sha256 } from "../../support/cni.ts";
 import { callOn } from "../../support/fake_call.ts";

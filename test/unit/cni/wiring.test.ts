@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { CniArguments } from "../../../cni/environment.ts";
-import { addResult, decideWiring, hostSteps, linkSteps, podSteps } from "../../../cni/wiring.ts";
-import type { Bridge } from "../../../cni/bridge.ts";
-import type { Step, Wiring } from "../../../cni/wiring.ts";
+import { addResult, decideWiring, hostSteps, linkSteps, podSteps } from "../../../cni/add/wiring.ts";
+import type { Bridge } from "../../../cni/add/bridge.ts";
+import type { Step, Wiring } from "../../../cni/add/wiring.ts";
 import type { Allocation } from "../../../ipam/store.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";

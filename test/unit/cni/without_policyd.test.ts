@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import type { Node } from "../../../cni/node.ts";
+import type { Node } from "../../../cni/host.ts";
 import {
   CLOSED_TABLES,
   DAEMON_TABLE_MARK,
   forgetAddresses,
   KNOWN_SETS,
   VERDICT_MAPS,
-} from "../../../cni/without_policyd.ts";
+} from "../../../cni/node_rules/without_policyd.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { bridgeTable, ipTable } from "../../../cni/node_tables.ts";
+import { bridgeTable, ipTable } from "../../../cni/node_rules/node_tables.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
 import { hostPortHooks } from "../../../policyd/node/host_ports.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import fc from "fast-check";
-import type { AttachmentRecord, UnreadableAttachment } from "../../../ipam/attachment.ts";
-import { listAttachments, readAttachment, removeAttachment, writeAttachment } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord, UnreadableAttachment } from "../../../cni/attachment/attachment.ts";
+import { listAttachments, readAttachment, removeAttachment, writeAttachment } from "../../../cni/attachment/attachment.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { frame, FrameReader, LONGEST_MESSAGE } from "../../../ipam/message_frame.ts";
+import { frame, FrameReader, LONGEST_MESSAGE } from "../../../cni/attachment/message_frame.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 
 describe("ipam/message_frame", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { PolicydReply, PolicydRequest } from "../../../ipam/policyd_messages.ts";
-import { parseReply, parseRequest, replyToJson, requestToJson } from "../../../ipam/policyd_messages.ts";
+import type { PolicydReply, PolicydRequest } from "../../../cni/attachment/policyd_messages.ts";
+import { parseReply, parseRequest, replyToJson, requestToJson } from "../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 

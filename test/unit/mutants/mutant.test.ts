@@ -7,7 +7,7 @@ import { applyMutant, MutantListError, parseMutants, runsExecutable, selectMutan
 const mutant: Mutant = {
   id: "no-hairpin",
   breaks: "hairpin is not set",
-  file: "cni/wiring.ts",
+  file: "cni/add/wiring.ts",
   line: "hairpin: true",
   replacement: "hairpin: false",
   test: "test/unit/cni/wiring.test.ts",

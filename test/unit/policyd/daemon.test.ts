@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { frame } from "../../../ipam/message_frame.ts";
-import { replyToJson } from "../../../ipam/policyd_messages.ts";
+import { frame } from "../../../cni/attachment/message_frame.ts";
+import { replyToJson } from "../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../policyd/clock.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { hostInterfaceName } from "../../../cni/names.ts";
-import { ipTable } from "../../../cni/node_tables.ts";
+import { ipTable } from "../../../cni/node_rules/node_tables.ts";
 import { requestsOf, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import { LOOPBACK, PLUGIN, SHIM } from "../../../../cni/executables.ts";
-import { askPolicyd } from "../../../../cni/policyd_client.ts";
+import { askPolicyd } from "../../../../cni/attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { DRAWBRIDGE } from "../../../lab/cni.ts";
 import type { Lab } from "../../../lab/lab.ts";

@@ -9,21 +9,21 @@ export interface ConformanceCase {
 }
 
 export interface ConformanceSubtest {
-  /** The ID in docs/behaviours.md of what it is about. */
+  /** The ID in docs/behaviours.md of the tested behaviour. */
   readonly behaviour: `CNP-0${1 | 2 | 3 | 4 | 5 | 6 | 8}`;
   readonly name: string;
-  /** All policies there are at this point: what an earlier subtest changes stays changed. */
+  /** All policies that exist at this point: changes of earlier subtests stay. */
   readonly policies: readonly object[];
   readonly flows: readonly Flows[];
 }
 
-/** What passes between two pods or, where a house is named, between both of its pods and those of the other. */
+/** The traffic between two pods or, where a house is named, between both of its pods and those of the other. */
 export interface Flows {
   readonly from: House | PodName;
   readonly to: House | PodName;
   readonly allowed?: readonly Traffic[];
   readonly denied?: readonly Traffic[];
-  /** The clients ask for a Service, of which the servers are endpoints. */
+  /** The clients connect to a Service, of which the servers are endpoints. */
   readonly isThroughService?: true;
 }
 
@@ -38,7 +38,10 @@ export interface Poke {
   readonly isThroughService: boolean;
 }
 
-/** Every single connection; where upstream tries one replica of a pair, or one order of two ports, this has all. */
+/**
+ * Returns every single connection. Where upstream tries one replica of a pair, or one order of two ports, this includes
+ * all.
+ */
 export function pokesOf({ flows }: ConformanceSubtest): readonly Poke[] {
   return flows.flatMap(({ from, to, allowed = [], denied = [], isThroughService = false }) =>
     podsNamed(from).flatMap((client) =>

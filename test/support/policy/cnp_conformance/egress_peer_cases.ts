@@ -8,10 +8,10 @@ import { houseByName, podsByLabel, policy, protocolOf, rangeOf, rule } from "./w
 const EVERY_ADDRESS = { networks: ["0.0.0.0/0", "::/0"] };
 const NODES = { nodes: labelled({ "kubernetes.io/os": "linux" }) };
 const EACH_PROTOCOL: readonly Traffic[] = ["80/TCP", "53/UDP", "9003/SCTP"];
-/** What pods of the hosts' network serve; upstream has the numbers configured. */
+/** The ports that pods of the hosts' network serve; upstream configures the numbers. */
 const [TCP, NEXT_TCP, UDP, OTHER_UDP, SCTP] = [36_363, 36_364, 34_345, 34_347, 9005] as const;
 
-/** Networks and nodes as peers of egress. */
+/** Cases with networks and nodes as peers of egress. */
 export const EGRESS_PEER_CASES: readonly ConformanceCase[] = [
   { name: "CNPAdminTierEgressInlineCIDRPeers", subtests: networkSubtests("Admin") },
   { name: "CNPBaselineTierEgressInlineCIDRPeers", subtests: networkSubtests("Baseline") },
@@ -47,7 +47,7 @@ function networkSubtests(tier: Tier): readonly ConformanceSubtest[] {
   ];
 }
 
-/** Upstream takes those of the cluster's one family. */
+/** Returns the prefixes of a pod's addresses; upstream uses those of the cluster's only family. */
 function prefixesOf(pod: PodName): readonly string[] {
   return addressesOf(pod).map((address) => `${address}/${address.includes(":") ? 128 : 32}`);
 }
@@ -103,7 +103,7 @@ function baselineNodeSubtests(): readonly ConformanceSubtest[] {
   ];
 }
 
-/** Pods of the hosts' network are their nodes. */
+/** A subtest with nodes as peers: pods of the hosts' network have their nodes' addresses. */
 function nodeSubtest(
   name: string,
   policies: readonly object[],

@@ -10,7 +10,7 @@ const NARROW: Readonly<Record<Direction, readonly Traffic[]>> = {
   ingress: ["80/TCP", "5353/UDP", "9003/SCTP"],
 };
 
-/** Rules of both directions over all protocols in one policy. */
+/** Cases of one policy with rules of both directions over all protocols. */
 export const GRESS_CASES: readonly ConformanceCase[] = [
   { name: "CNPAdminTierGress", subtests: [...orderAndPorts("Admin"), ...passing()] },
   { name: "CNPBaselineTierGress", subtests: orderAndPorts("Baseline") },

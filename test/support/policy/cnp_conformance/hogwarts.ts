@@ -11,10 +11,10 @@ export type House = keyof typeof HOUSES;
 export type PodName = `${(typeof HOUSES)[House]}-${Replica}`;
 type Replica = 0 | 1;
 
-/** On which node a pod runs that is not of the hosts' network; of the others each node has its own. */
+/** Chooses the node of a pod that is not in the hosts' network; of those in it each node has its own. */
 export type Placement = (replica: Replica) => Replica;
 
-/** The suite leaves to the scheduler which pods share a node: no verdict of its depends on it. */
+/** Placements of pods on nodes. The suite leaves them to the scheduler, since none of its verdicts depends on them. */
 export const PLACEMENTS: Readonly<Record<string, Placement>> = {
   "a pod of each pair on each node": (replica) => replica,
   "all beside centaur-0": () => 0,
@@ -24,7 +24,7 @@ export const PLACEMENTS: Readonly<Record<string, Placement>> = {
 const REPLICAS: readonly Replica[] = [0, 1];
 const ALL: readonly House[] = ["gryffindor", "slytherin", "hufflepuff", "ravenclaw", "forbidden-forrest"];
 
-/** The manifests of nodes, namespaces and pods. */
+/** Returns the manifests of nodes, namespaces and pods. */
 export function hogwarts(placement: Placement): readonly object[] {
   return [...REPLICAS.map(node), ...ALL.flatMap((house) => [namespace(house), ...podsOf(house, placement)])];
 }
@@ -33,17 +33,17 @@ export function namespaceOf(house: House): string {
   return `network-policy-conformance-${house}`;
 }
 
-/** Both pods of a house. */
+/** Returns both pods of a house. */
 export function pairOf(house: House): readonly PodName[] {
   return REPLICAS.map((replica): PodName => `${HOUSES[house]}-${replica}`);
 }
 
-/** A pod as `namespace/name`. */
+/** Returns a pod's key `namespace/name`. */
 export function keyOf(pod: PodName): string {
   return `${namespaceOf(houseOf(pod))}/${pod}`;
 }
 
-/** Its address in either family; that of its node for a pod of the hosts' network. */
+/** Returns a pod's address in either family; for a pod of the hosts' network its node's. */
 export function addressesOf(pod: PodName): readonly [ipv4: string, ipv6: string] {
   const house = houseOf(pod);
   const replica = pod.endsWith("0") ? 0 : 1;
@@ -54,7 +54,7 @@ export function addressesOf(pod: PodName): readonly [ipv4: string, ipv6: string]
 
 function houseOf(pod: PodName): House {
   const house = ALL.find((candidate) => pairOf(candidate).includes(pod));
-  if (house === undefined) throw new RangeError(`nobody is named ${pod}`);
+  if (house === undefined) throw new RangeError(`no pod is named ${pod}`);
   return house;
 }
 
@@ -97,7 +97,7 @@ function podsOf(house: House, placement: Placement): readonly object[] {
   });
 }
 
-/** Of the ports that are served only two have names, each in a container of its own. */
+/** Returns the containers of a pod. Only two of the served ports have names, each in a container of its own. */
 function servers(): readonly object[] {
   return [
     { name: "client" },

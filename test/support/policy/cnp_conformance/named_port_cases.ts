@@ -3,7 +3,7 @@ import type { Shape } from "./protocol_shape.ts";
 import { flowsWith, policyOf, rulesOf, SHAPES } from "./protocol_shape.ts";
 import type { Tier } from "./words.ts";
 
-/** Policies of the tests by protocol, in which the one rule that accepts a port gets the name of a port instead. */
+/** The cases by protocol, in which the only rule that accepts a port has the port's name instead. */
 export const NAMED_PORT_CASES: readonly ConformanceCase[] = [
   namedPortCase("CNPAdminTierEgressNamedPort", "Admin", SHAPES.egressTcp, "web", ["80/TCP", "8080/TCP"]),
   namedPortCase("CNPAdminTierIngressNamedPort", "Admin", SHAPES.ingressUdp, "dns", ["53/UDP", "5353/UDP"]),

@@ -6,7 +6,7 @@ import { policyOf, rulesOf, SHAPES } from "./protocol_shape.ts";
 import type { Rule, Tier } from "./words.ts";
 import { houseByName, policy, protocolOf, rangeOf, rule } from "./words.ts";
 
-/** What upstream has added since v0.2.0: new tests, and subtests of those there were. */
+/** The cases that upstream has added since v0.2.0: new tests, and new subtests of existing ones. */
 export const NEWER_CASES: readonly ConformanceCase[] = [
   { name: "CNPAdminTierHairpin", subtests: [hairpin()] },
   ...(["Admin", "Baseline"] as const).flatMap((tier): readonly ConformanceCase[] => [
@@ -152,7 +152,10 @@ function portRanges(tier: Tier): readonly ConformanceSubtest[] {
   ];
 }
 
-/** Three policies of one priority that never say two things of one connection: which comes first is of no matter. */
+/**
+ * Returns the subtests of three policies with one priority that never contradict each other about a connection, so that
+ * their order does not matter.
+ */
 function samePriority(tier: Tier): readonly ConformanceSubtest[] {
   const denying = (subject: House, peer: House, port: Traffic): object =>
     policy(`same-priority-${subject}-${peer}`, {

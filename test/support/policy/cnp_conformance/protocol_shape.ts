@@ -3,19 +3,19 @@ import type { House } from "./hogwarts.ts";
 import type { Direction, Rule, Tier } from "./words.ts";
 import { houseByName, policy, protocolOf, rule } from "./words.ts";
 
-/** What the tests of a direction and a protocol differ in. Of two ports rules name the first. */
+/** The differences between the tests of directions and protocols. Rules name the first of two ports. */
 export interface Shape {
   readonly direction: Direction;
   readonly protocol: "TCP" | "UDP" | "SCTP";
-  /** In the Admin tier. */
+  /** The priority in the Admin tier. */
   readonly priority: number;
   readonly subject: House;
-  /** The peer of rules for every port, of which the first decides. */
+  /** The peer of rules for every port, the first of which decides. */
   readonly whole: House;
-  /** The peer of which one port is denied, or passed on. */
+  /** The peer that is denied one port, or for which that port passes on to the next tier. */
   readonly barred: House;
   readonly barredPorts: readonly [Traffic, Traffic];
-  /** The peer of which one port is accepted and no other. */
+  /** The peer for which one port is accepted and no other. */
   readonly narrow: House;
   readonly narrowPorts: readonly [Traffic, Traffic];
 }
@@ -60,7 +60,7 @@ export const SHAPES = {
   egressSctp: { ...SCTP, direction: "egress", priority: 8 },
 } as const satisfies Readonly<Record<string, Shape>>;
 
-/** The rules as the suite's files have them: the Baseline tier's have no Pass. */
+/** Returns the rules of the suite's files; those of the Baseline tier have no Pass. */
 export function rulesOf(
   tier: Tier,
   { direction, whole, barred, barredPorts, narrow, narrowPorts }: Shape,
@@ -79,7 +79,7 @@ export function rulesOf(
   return tier === "Admin" ? rules : rules.filter(({ action }) => action !== "Pass");
 }
 
-/** The one policy of a test. */
+/** Returns the only policy of a test. */
 export function policyOf(
   tier: Tier,
   { direction, protocol, priority, subject }: Shape,
@@ -94,7 +94,7 @@ export function policyOf(
   });
 }
 
-/** What passes between the subject and a peer, in the direction of the rules. */
+/** Returns the flows between the subject and a peer, in the direction of the rules. */
 export function flowsWith({ direction, subject }: Shape, peer: House, verdicts: Verdicts): Flows {
   return direction === "egress" ? { from: subject, to: peer, ...verdicts } : { from: peer, to: subject, ...verdicts };
 }

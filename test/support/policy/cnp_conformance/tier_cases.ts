@@ -6,7 +6,7 @@ import { houseByLabel, podsByLabel, policy, rule } from "./words.ts";
 
 const PORTS: readonly Traffic[] = ["80/TCP", "8080/TCP"];
 
-/** What slytherin sends to gryffindor, and gets from it. */
+/** Returns flows from slytherin to gryffindor. */
 const incoming = (verdicts: Pick<Flows, "allowed" | "denied">): Flows => ({
   from: "slytherin",
   to: "gryffindor",
@@ -18,7 +18,7 @@ const outgoing = (verdicts: Pick<Flows, "allowed" | "denied">): Flows => ({
   ...verdicts,
 });
 
-/** How tiers and priorities follow upon each other. */
+/** Cases of the order of tiers and priorities. */
 export const TIER_CASES: readonly ConformanceCase[] = [
   {
     name: "CNPAdminTierIntegration",
@@ -86,7 +86,7 @@ export const TIER_CASES: readonly ConformanceCase[] = [
   },
 ];
 
-/** Two rules about slytherin for gryffindor. */
+/** Returns a policy with two rules about slytherin for gryffindor. */
 function tierPolicy(tier: Tier, ingress: Action, egress: Action): object {
   return policy(tier === "Admin" ? "pass-example" : "default", {
     tier,
@@ -97,7 +97,10 @@ function tierPolicy(tier: Tier, ingress: Action, egress: Action): object {
   });
 }
 
-/** All pods of gryffindor and none but slytherin's; the file leaves the selector null. */
+/**
+ * Returns a NetworkPolicy that allows slytherin's pods, and no others, to all pods of gryffindor; the upstream file
+ * leaves the selector null.
+ */
 function allowing(): object {
   const peers = [{ namespaceSelector: labelled({ "conformance-house": "slytherin" }) }];
   const spec = {
@@ -109,7 +112,7 @@ function allowing(): object {
   return networkPolicy(namespaceOf("gryffindor"), spec, "allow-gress-from-to-slytherin-to-gryffindor");
 }
 
-/** Pass at some priority beside Deny at 50, and Accept in the Baseline tier. */
+/** Returns policies with Pass at some priority and Deny at 50, and Accept in the Baseline tier. */
 function prioritized(priority: number): readonly object[] {
   const about = (name: string, tier: Tier, action: Action, at: number): object =>
     policy(name, {

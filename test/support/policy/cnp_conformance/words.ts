@@ -22,28 +22,28 @@ interface Spec {
   readonly egress?: readonly Rule[];
 }
 
-/** A ClusterNetworkPolicy. */
+/** Returns a ClusterNetworkPolicy. */
 export function policy(name: string, spec: Spec): object {
   return clusterNetworkPolicy(name, spec);
 }
 
-/** Everyone in a house's namespace, by the label that every namespace has of its name. */
+/** Returns the peer of all pods in a house's namespace, by the label of its name that every namespace has. */
 export function houseByName(house: House): object {
   return { namespaces: labelled({ "kubernetes.io/metadata.name": namespaceOf(house) }) };
 }
 
-/** The same by the label that the suite's namespaces have. */
+/** Returns the peer of all pods in a house's namespace, by the label of the suite's namespaces. */
 export function houseByLabel(house: House): object {
   return { namespaces: labelled({ "conformance-house": house }) };
 }
 
-/** The same by labels of the namespace and of its pods. */
+/** Returns the peer of a house's pods, by labels of the namespace and of its pods. */
 export function podsByLabel(house: House): object {
   const selector = labelled({ "conformance-house": house });
   return { pods: { namespaceSelector: selector, podSelector: selector } };
 }
 
-/** A rule about what comes from peers or goes to them. */
+/** Returns a rule about traffic from peers or to them. */
 export function rule(
   direction: Direction,
   action: Action,
@@ -54,18 +54,18 @@ export function rule(
   return { action, ...named, ...(protocols === undefined ? {} : { protocols }) };
 }
 
-/** Traffic as rules name it. */
+/** Returns traffic as rules name it. */
 export function protocolOf(traffic: Traffic): object {
   const [number, protocol = ""] = traffic.split("/");
   return { [protocol.toLowerCase()]: { destinationPort: { number: Number(number) } } };
 }
 
-/** A range of ports as rules name it. */
+/** Returns a range of ports as rules name it. */
 export function rangeOf(protocol: "tcp" | "udp" | "sctp", start: number, end: number): object {
   return { [protocol]: { destinationPort: { range: { start, end } } } };
 }
 
-/** Rules with those at two places exchanged. */
+/** Returns rules with those at two places exchanged. */
 export function swapped(rules: readonly Rule[], first: number, second: number): readonly Rule[] {
   const places = new Map([
     [first, second],

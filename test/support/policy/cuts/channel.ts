@@ -8,26 +8,26 @@ export type FlowProtocol = (typeof PROTOCOLS)[number];
 /** An end of a flow. */
 export type FlowEnd = "client" | "server";
 
-/** Who takes part in a flow. */
+/** The parties of a flow. */
 export interface FlowEnds {
   readonly name: string;
   readonly protocol: FlowProtocol;
   readonly client: LabNamespace;
   readonly clientAddress: Address;
-  /** Where the client sends. */
+  /** The destination of the client's packets. */
   readonly to: Endpoint;
   readonly server: LabNamespace;
-  /** Where the server listens. */
+  /** The address and port where the server listens. */
   readonly at: Endpoint;
 }
 
-/** What carries the messages of a flow: sockets of a protocol, at both ends. */
+/** The carrier of a flow's messages: sockets of a protocol, at both ends. */
 export interface Channel {
-  /** The first errno that each end was told; 0 for none. */
+  /** The first errno that each end received; 0 for none. */
   readonly refusals: Readonly<Record<FlowEnd, number>>;
-  /** Sends one message, or what the protocol has to send before. */
+  /** Sends one message, or the packets that the protocol needs before it. */
   send(sender: FlowEnd): void;
-  /** How much has arrived at this end since this was asked last: 0 is nothing. */
+  /** Returns how many messages have arrived at this end since the last call; 0 for none. */
   received(receiver: FlowEnd): number;
   close(): void;
 }

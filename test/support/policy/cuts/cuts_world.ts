@@ -5,15 +5,15 @@ import type { WiredNode } from "../../../lab/topology.ts";
 import { nodeManifest, serviceManifest } from "../../services/manifest.ts";
 import { labelled, networkPolicy } from "../manifest.ts";
 
-/** Two pods that ask and one that is asked, each with its name as the label `app`. */
+/** Two clients and a server, each with its name as the label `app`. */
 export const CUTS_PODS = ["client", "bystander", "server"] as const;
 export type CutsPod = (typeof CUTS_PODS)[number];
 
-/** Rules of a policy: everything, or nothing. */
+/** The rules of a policy that allows everything, or nothing. */
 export const ALL: readonly object[] = [{}];
 export const NOTHING: readonly object[] = [];
 
-/** Of the server's Service. */
+/** The cluster IPs of the server's Service. */
 export const CLUSTER_IPS: Readonly<Record<Family, Address>> = {
   4: parseAddress("10.96.0.10"),
   6: parseAddress("fd00:96::a"),
@@ -21,7 +21,7 @@ export const CLUSTER_IPS: Readonly<Record<Family, Address>> = {
 
 const FAMILIES = [4, 6] as const;
 
-/** Where a pod is: on node1 unless it is said. */
+/** A pod with its node, which is node1 by default. */
 interface PlacedPod {
   readonly addresses: Readonly<Record<Family, Address>>;
   readonly nodeName?: string;
@@ -30,7 +30,10 @@ interface PlacedPod {
 /** The pods of a cluster, with or without a bystander. */
 type PlacedPods = Readonly<Record<"client" | "server", PlacedPod> & Partial<Record<"bystander", PlacedPod>>>;
 
-/** The objects of a cluster of these nodes, where policies isolate what the client sends and what the server receives. */
+/**
+ * Returns the objects of a cluster of these nodes, where policies isolate the client for egress and the server for
+ * ingress.
+ */
 export function cutsWorld(
   pods: PlacedPods,
   nodes: readonly Pick<WiredNode, "node" | "addresses">[],

@@ -12,32 +12,32 @@ import { ALLOWED_LABEL } from "../../../../policyd/policy/compile/policy_table.t
 import { CUT_LABEL } from "../../../../policyd/policy/cuts/fate.ts";
 import type { PolicyFlows } from "../../../../policyd/policy/cuts/cuts.ts";
 
-/** A connection as somebody writes it down. */
+/** A connection in short form. */
 export interface FakeFlow {
   readonly id: number;
   readonly from: string;
   readonly to: string;
-  /** Where it goes behind a Service; `to` when absent. */
+  /** The destination behind a Service; `to` when absent. */
   readonly behind?: string;
   readonly protocol?: "tcp" | "udp" | "icmp";
   readonly labels?: readonly number[];
-  /** Whether the kernel has a place for labels. */
+  /** Whether the kernel's entry has room for labels. */
   readonly hasRoom?: boolean;
 }
 
-/** Labels of a connection that passes, and of one that was cut. */
+/** The labels of a connection that passes, and of one that was cut. */
 export const LABELLED: readonly number[] = [ALLOWED_LABEL];
 export const WAS_CUT: readonly number[] = [CUT_LABEL];
 
-/** The kernel's connections in memory. */
+/** The kernel's connections, in memory. */
 export class FakeFlows implements PolicyFlows {
   readonly #flows = new Map<number, { readonly entry: ConntrackEntry; readonly hasRoom: boolean }>();
   walks = 0;
-  /** Entries that were asked for. */
+  /** The number of entries that were returned. */
   told = 0;
   running = 0;
   refusals = 0;
-  /** Done at each turn in the middle of a walk. */
+  /** Is called at each turn in the middle of a walk. */
   onTurn: () => void = () => {};
 
   put(flow: FakeFlow): void {
@@ -49,7 +49,7 @@ export class FakeFlows implements PolicyFlows {
     this.#flows.delete(id);
   }
 
-  /** Sets a label as a rule would. */
+  /** Sets a label as a rule does. */
   label(id: number, label: number): void {
     const found = this.#flows.get(id);
     if (found !== undefined) this.#write(found, found.entry.labels | labelBit(label));
@@ -68,7 +68,7 @@ export class FakeFlows implements PolicyFlows {
     this.running++;
     this.walks++;
     try {
-      // Those that come and go meanwhile are told or not, as by the kernel.
+      // Entries that appear or end meanwhile may be included or not, as with the kernel.
       for (const id of this.#flows.keys()) {
         this.#decide(id, asked, relabelling);
         await turn();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
-import { listAttachments } from "../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import { listAttachments } from "../../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
 import { ConntrackSockets } from "../../../../kernel/conntrack/sockets.ts";
@@ -8,7 +8,7 @@ import { openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { familyOf } from "../../../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
-import { localAddresses } from "../../../../cni/stale_flows.ts";
+import { localAddresses } from "../../../../cni/node_rules/stale_flows.ts";
 import { realClock } from "../../../../policyd/clock.ts";
 import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
 import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
@@ -44,7 +44,7 @@ interface Running {
   readonly cuts: Cuts | undefined;
 }
 
-/** A node whose tables are the daemon's, in this process: with Services and, where it is told so, policies and cuts. */
+/** A node whose tables are the daemon's, in this process: with Services and, where requested, policies and cuts. */
 export class PolicedNode implements Disposable {
   readonly wired: WiredNode;
   readonly #lab: Lab;
@@ -59,7 +59,7 @@ export class PolicedNode implements Disposable {
     this.#kernel = wired.node.inside(() => new NftablesSocket(lab.calls));
   }
 
-  /** Wires a pod; before the start. @param overrides of the plugin's configuration */
+  /** Attaches a pod, before the start. @param overrides of the plugin's configuration */
   pod(name: string, overrides: Configuration = {}): PolicedPod {
     const namespace = this.#lab.pod(name);
     const outcome = add(this.wired, namespace, overrides);
@@ -75,10 +75,10 @@ export class PolicedNode implements Disposable {
   }
 
   /**
-   * Does what a daemon does when it starts, in its order.
+   * Does the steps of a daemon's start, in their order.
    *
-   * @param policies undefined for a daemon that knows no policies
-   * @param beforeRules done when all is prepared and nothing is written
+   * @param policies undefined for a daemon that does not support policies
+   * @param beforeRules is called when everything is prepared and nothing is written
    */
   async start(
     manifests: string,
@@ -125,12 +125,12 @@ export class PolicedNode implements Disposable {
     assert.ok(ruleset.flush(), ruleset.status().lastError);
   }
 
-  /** Makes the cluster's objects those of a text of manifests, and no others. */
+  /** Replaces the cluster's objects by those of a text of manifests. */
   apply(manifests: string): void {
     this.tell(readScenario(manifests));
   }
 
-  /** Likewise. */
+  /** Replaces the cluster's objects. */
   tell(objects: readonly ClusterObject[]): void {
     const after = new Map(objects.map((object) => [`${object.kind} ${object.key}`, object]));
     const changes = [

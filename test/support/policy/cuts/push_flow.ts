@@ -4,13 +4,13 @@ import type { Channel, FlowEnd, FlowEnds } from "./channel.ts";
 import { SctpChannel } from "./sctp_channel.ts";
 import { SocketChannel } from "./socket_channel.ts";
 
-/** Long for what is to happen within a moment, on a machine that does a great deal else. */
+/** A time that is long for something that should happen in a moment, since the machine may do much else. */
 const PATIENCE_MILLISECONDS = 20_000;
-/** So many messages in a row that do not arrive are no accident. */
+/** A number of lost messages in a row that cannot be an accident. */
 const SILENT_MESSAGES = 4;
 const MESSAGE_MILLISECONDS = 25;
 
-/** A connection of which either end sends what it is told to, and nothing else. */
+/** A connection of which either end sends exactly what the test requests. */
 export class PushFlow {
   readonly name: string;
   readonly #channel: Channel;
@@ -20,7 +20,7 @@ export class PushFlow {
     this.#channel = ends.protocol === "sctp" ? new SctpChannel(ends) : new SocketChannel(ends);
   }
 
-  /** Begins a flow: the client has sent, and the server has it. @throws Error when it does not get there */
+  /** Begins a flow: the client sends until the server has received it. @throws Error when nothing arrives */
   static async begin(ends: FlowEnds): Promise<PushFlow> {
     const flow = new PushFlow(ends);
     if (await flow.reachesServer()) return flow;
@@ -28,22 +28,22 @@ export class PushFlow {
     throw new Error(`${flow.name} does not begin`);
   }
 
-  /** The first errno that each end was told; 0 for none. */
+  /** The first errno that each end received; 0 for none. */
   get refusals(): Channel["refusals"] {
     return this.#channel.refusals;
   }
 
-  /** Whether what the server sends arrives, with the client silent, at last. */
+  /** Whether, in the end, messages of the server arrive while the client is silent. */
   async reachesClient(): Promise<boolean> {
     return await this.#arrives("server", PATIENCE_MILLISECONDS);
   }
 
-  /** Whether what the client sends arrives, at last. */
+  /** Whether, in the end, messages of the client arrive. */
   async reachesServer(): Promise<boolean> {
     return await this.#arrives("client", PATIENCE_MILLISECONDS);
   }
 
-  /** Whether nothing that this end sends arrives any more, at last. */
+  /** Whether, in the end, no message of this end arrives any more. */
   async isStopped(sender: FlowEnd): Promise<boolean> {
     const end = performance.now() + PATIENCE_MILLISECONDS;
     while (performance.now() < end) {
@@ -56,7 +56,7 @@ export class PushFlow {
     this.#channel.close();
   }
 
-  /** Sends at intervals until something has arrived that was not there before. */
+  /** Sends at intervals until something new has arrived. */
   async #arrives(sender: FlowEnd, milliseconds: number): Promise<boolean> {
     const receiver = sender === "client" ? "server" : "client";
     for (const end of ["client", "server"] as const) this.#channel.received(end);

@@ -10,14 +10,14 @@ import type { Channel, FlowEnd, FlowEnds } from "./channel.ts";
 const FIRST_CLIENT_PORT = 30_000;
 const CLIENT_TAG = 0x0c11_e575;
 const SERVER_TAG = 0x5e47_e575;
-/** DATA that is whole: its first and last part (RFC 9260 section 3.3.1). */
+/** The flags of a whole DATA chunk: its first and last part (RFC 9260 section 3.3.1). */
 const WHOLE = 3;
 
 let opened = 0;
 
 /**
- * An association of SCTP on raw sockets, so that the kernel needs none: connection tracking sees its four steps (RFC 9260
- * section 5.1), and then DATA either way that bears the receiver's tag. Nothing is acknowledged or repeated.
+ * An SCTP association on raw sockets, for which the kernel needs no SCTP: connection tracking sees its four steps (RFC
+ * 9260 section 5.1), and then DATA in both directions with the receiver's tag. Nothing is acknowledged or repeated.
  */
 export class SctpChannel implements Channel {
   readonly refusals = { client: 0, server: 0 };
@@ -29,7 +29,7 @@ export class SctpChannel implements Channel {
   readonly #server: ProbeSocket;
   readonly #arrived = { client: 0, server: 0 };
   #isEstablished = false;
-  /** The client as the server sees it. */
+  /** The client's address and port as the server sees them. */
   #peer: Endpoint | undefined;
   #sent = 0;
 
@@ -92,14 +92,14 @@ export class SctpChannel implements Channel {
     this.#server.sendTo(packet, { address, port: 0 });
   }
 
-  /** The parameters of a DATA chunk, and a byte. */
+  /** Returns the parameters of a DATA chunk, and one byte. */
   #data(): Uint8Array {
     const value = new Uint8Array(13);
     new DataView(value.buffer).setUint32(0, ++this.#sent);
     return value;
   }
 
-  /** What is for a port: a raw socket sees all of its protocol. */
+  /** Returns the chunks for a port: a raw socket receives all packets of its protocol. */
   *#drain(socket: ProbeSocket, port: number): Generator<SctpChunk> {
     for (const next of socket.drain()) {
       if (next.kind !== "data") continue;

@@ -3,7 +3,7 @@ import type { Endpoint } from "../../../lab/probe/endpoint.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import type { Channel, FlowEnd, FlowEnds } from "./channel.ts";
 
-/** A connection of TCP, or datagrams of UDP that the server answers to where they come from. */
+/** A TCP connection, or UDP datagrams that the server answers at their source. */
 export class SocketChannel implements Channel {
   readonly refusals = { client: 0, server: 0 };
   readonly #isTcp: boolean;
@@ -27,7 +27,7 @@ export class SocketChannel implements Channel {
 
   send(sender: FlowEnd): void {
     const message = Uint8Array.of(++this.#sent & 0xff);
-    // A refusal is told once, to whatever is asked of the socket first.
+    // A refusal is reported once, by the next operation on the socket.
     if (sender === "client") this.#refused("client", -this.#client.send(message));
     else if (this.#isTcp) this.#refused("server", -(this.#accepted?.send(message) ?? 0));
     else if (this.#peer !== undefined) this.#listener.sendTo(message, this.#peer);

@@ -10,19 +10,19 @@ import type { LabNamespace } from "../../../lab/namespace.ts";
 import type { WiredNode } from "../../../lab/topology.ts";
 import { FAMILIES } from "../lab/place.ts";
 
-/** Somebody at an address of each family. */
+/** A party with an address of each family. */
 export interface Neighbour {
   readonly namespace: LabNamespace;
   readonly addresses: Readonly<Record<Family, Address>>;
 }
 
-/** A pod of the first node that is to come, with the addresses it will get. */
+/** A pod of the first node before its ADD, with the addresses that it will get. */
 export interface ComingPod extends Neighbour {
   readonly namespace: LabPod;
   readonly mac: MacAddress;
 }
 
-/** A namespace for a pod. @param host the last number of its addresses */
+/** Returns a namespace for a pod. @param host the last number of its addresses */
 export function comingPod(lab: Lab, name: string, host: number): ComingPod {
   return {
     namespace: lab.pod(name),
@@ -31,12 +31,12 @@ export function comingPod(lab: Lab, name: string, host: number): ComingPod {
   };
 }
 
-/** The addresses of a pod of the first node. @param host their last number */
+/** Returns the addresses of a pod of the first node. @param host their last number */
 export function addressesAt(host: number): Neighbour["addresses"] {
   return { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${host.toString(16)}`) };
 }
 
-/** Calls the plugin for a pod of a namespace, with its addresses asked for. */
+/** Calls the plugin for a pod of a namespace, and requests its addresses. */
 export function startCall(
   verb: "ADD" | "DEL",
   wired: WiredNode,
@@ -49,7 +49,7 @@ export function startCall(
   return startPlugin(wired.node, podCall(verb, wired, pod.namespace, overrides, { podNamespace })).outcome;
 }
 
-/** @throws AssertionError when the plugin fails */
+/** Asserts that a call succeeds. @throws AssertionError when the plugin fails */
 export async function succeed(outcome: Promise<CallOutcome>): Promise<void> {
   const { exitCode, stdout } = await outcome;
   assert.equal(exitCode, 0, stdout);
@@ -59,7 +59,10 @@ export function byFamily([v4, v6]: readonly [Address, Address]): Readonly<Record
   return { 4: v4, 6: v6 };
 }
 
-/** The objects of namespaces, each with a policy of these ingress rules for all its pods, or without one; egress is as open as there are rules. */
+/**
+ * Returns the objects of namespaces, each with a policy of these ingress rules for all its pods, or without one; a
+ * policy has as many egress rules that allow everything.
+ */
 export function namespaceObjects(rules: Readonly<Record<string, readonly object[] | undefined>>): readonly object[] {
   return Object.entries(rules).flatMap(([name, all]) => [
     { apiVersion: "v1", kind: "Namespace", metadata: { name } },
@@ -76,7 +79,10 @@ export function namespaceObjects(rules: Readonly<Record<string, readonly object[
   ]);
 }
 
-/** As the API server has it when the runtime calls the plugin: without an address, unless it is given. */
+/**
+ * Returns a pod's object as the API server has it when the runtime calls the plugin: without an address, unless one is
+ * given.
+ */
 export function podObject(
   namespace: string,
   name: string,
@@ -100,7 +106,7 @@ export function podObject(
   };
 }
 
-/** A file of objects. */
+/** Returns a file of objects. */
 export function listOf(items: readonly object[]): string {
   return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }

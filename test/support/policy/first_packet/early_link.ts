@@ -10,8 +10,8 @@ const SOCK_CLOEXEC = 0o2000000;
 const SOCKADDR_LL_SIZE = 20;
 
 /**
- * Sends frames over an interface that need not be there yet, by the index it will have: what a program with CAP_NET_RAW
- * can do that is in a pod's namespace before the pod is wired.
+ * Sends frames over an interface that need not exist yet, by its future index, as a program with CAP_NET_RAW can do
+ * that is in a pod's namespace before the pod is attached.
  */
 export class EarlyLink implements Disposable {
   readonly #namespace: LabNamespace;
@@ -31,7 +31,7 @@ export class EarlyLink implements Disposable {
     this.#address.set(macToBytes(to), 12);
   }
 
-  /** @returns whether the interface is there, is up and took the frame */
+  /** @returns whether the interface exists, is up and accepted the frame */
   send(frame: Uint8Array): boolean {
     return this.#namespace.calls.sendTo(this.#fd, frame, 0, this.#address) >= 0;
   }

@@ -8,17 +8,17 @@ import { FAMILIES } from "../lab/place.ts";
 import type { ComingPod, Neighbour } from "./coming_pod.ts";
 import { EarlyLink } from "./early_link.ts";
 
-/** Where a pod's frames go, and the index its interface will have. */
+/** The bridge that gets a pod's frames, and the future index of the pod's interface. */
 export interface Link {
   readonly bridgeMac: MacAddress;
   readonly interfaceIndex: number;
 }
 
-/** How often the kernel took a packet of each kind. */
+/** The numbers of packets of each kind that the kernel accepted. */
 export interface Taken {
-  /** Frames of the pod's, past its own IP layer. */
+  /** Frames from the pod, past its own IP layer. */
   readonly frames: number;
-  /** Datagrams of the pod's. */
+  /** Datagrams from the pod. */
   readonly sent: number;
   /** Datagrams to the pod. */
   readonly received: number;
@@ -32,15 +32,15 @@ interface Sender {
 const DATA = new Uint8Array(24);
 
 /**
- * Senders that never stop: into a pod and out of it, in both families, from before the pod has an interface. Nothing of
- * theirs is ever sent by the kernel again, so what arrives was let through.
+ * Senders that never stop: to a pod and from it, in both families, from before the pod has an interface. The kernel
+ * retransmits none of their packets, so each one that arrives was let through.
  */
 export class Siege implements Disposable {
   readonly #senders: Sender[] = [];
   readonly #ends: Disposable[] = [];
   readonly #taken = { frames: 0, sent: 0, received: 0 };
 
-  /** @param port of both ends: who counts knows the packets by it */
+  /** @param port of both ends, by which a counter recognises the packets */
   constructor(pods: readonly ComingPod[], neighbours: readonly Neighbour[], link: Link, port: number) {
     for (const pod of pods) {
       const raw = this.#owned(new EarlyLink(pod.namespace, link.interfaceIndex, link.bridgeMac));
@@ -66,7 +66,7 @@ export class Siege implements Disposable {
     return { ...this.#taken };
   }
 
-  /** Sends until something is so, and some rounds more. */
+  /** Sends until `isOver` is true, and some rounds more. */
   async until(isOver: () => boolean, rounds = 20): Promise<void> {
     for (let left = rounds; left > 0;) {
       for (const sender of this.#senders) if (sender.send()) this.#taken[sender.kind]++;

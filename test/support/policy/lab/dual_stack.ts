@@ -1,8 +1,8 @@
-/** What an IPv4 prefix of a policy is in a lab, in both families. */
+/** The prefixes of both families in a lab that replace an IPv4 prefix of a policy. */
 export type Twins = ReadonlyMap<string, readonly [ipv4: string, ipv6: string]>;
 
 /**
- * Policies with each `ipBlock` twice, once in each family.
+ * Returns policies with each `ipBlock` twice, once in each family.
  *
  * @throws Error for a prefix that has no twins
  */

@@ -5,14 +5,14 @@ import type { PolicyLab } from "./policy_lab.ts";
 import type { Question } from "./question.ts";
 import { askEvaluator, askLab, questionText } from "./question.ts";
 
-/** What a test expects of packets. */
+/** The verdicts that a test expects. */
 export interface Expectation {
   readonly allowed?: readonly Question[];
-  /** Without an answer and without a refusal (POL-55). */
+  /** Flows without an answer and without a refusal (POL-55). */
   readonly denied?: readonly Question[];
 }
 
-/** Demands that packets fare so, in both states of br_netfilter. */
+/** Asserts the outcome of packets in both states of br_netfilter. */
 export async function expectPackets(lab: PolicyLab, { allowed = [], denied = [] }: Expectation): Promise<void> {
   const wrong = await lab.inBothStates(async (way) => {
     const answers = await askLab(lab, [...allowed, ...denied]);
@@ -26,7 +26,7 @@ export async function expectPackets(lab: PolicyLab, { allowed = [], denied = [] 
   assert.deepEqual(wrong.flat(), []);
 }
 
-/** Puts objects in force and demands that packets fare so, and that the evaluator says the same. */
+/** Puts objects in force and asserts the outcome of packets, and that the evaluator gives the same verdicts. */
 export async function expectOf(
   lab: PolicyLab,
   objects: readonly object[],
@@ -38,7 +38,7 @@ export async function expectOf(
     ...allowed.filter((question) => askEvaluator(index, lab, question) !== "."),
     ...denied.filter((question) => askEvaluator(index, lab, question) !== "X"),
   ];
-  assert.deepEqual(disagreeing.map(questionText), [], "the evaluator says otherwise");
+  assert.deepEqual(disagreeing.map(questionText), [], "the evaluator gives another verdict");
   await lab.apply(objects);
   await expectPackets(lab, { allowed, denied });
 }

@@ -17,7 +17,7 @@ const POD_PORTS: Listening = [
   ["udp", [53, 5353]],
   ["sctp", [9003, 9005]],
 ];
-/** What pods of the hosts' network serve. */
+/** The ports that pods of the hosts' network serve. */
 const NODE_PORTS: Listening = [
   ["tcp", [36_363, 36_364]],
   ["udp", [34_345, 34_347]],
@@ -26,12 +26,12 @@ const NODE_PORTS: Listening = [
 
 const POD_NAMES: readonly PodName[] = (Object.keys(HOUSES) as House[]).flatMap(pairOf);
 
-/** Pods of the hosts' network are nodes. */
+/** Whether a pod is in the hosts' network; in the lab such pods are nodes. */
 const isCentaur = (pod: PodName): boolean => pod.startsWith("centaur");
 const nodeOf = (pod: PodName): NodeName => (pod.endsWith("0") ? "node1" : "node2");
 const placeOf = (pod: PodName): string => (isCentaur(pod) ? nodeOf(pod) : keyOf(pod));
 
-/** The cluster of the conformance suite as a lab: a pod of each pair on each node. */
+/** The cluster of the conformance suite as a lab, with a pod of each pair on each node. */
 export class HogwartsLab {
   readonly lab: PolicyLab;
   readonly #names: ReadonlyMap<string, string>;
@@ -72,7 +72,9 @@ export class HogwartsLab {
     return new HogwartsLab(lab);
   }
 
-  /** The pokes of a subtest that end otherwise than upstream says, in both families and both states of br_netfilter. */
+  /**
+   * Returns the pokes of a subtest whose outcome is not upstream's, in both families and both states of br_netfilter.
+   */
   async failures(subtest: ConformanceSubtest): Promise<readonly string[]> {
     const objects = [...hogwarts((replica) => replica), ...subtest.policies];
     const services = this.lab.pods.map((place) =>

@@ -11,13 +11,13 @@ const STATE = ["drawbridge_synced", "drawbridge_elements", "drawbridge_sync_comm
 
 const COMPLAINTS = ["drawbridge_sync_failures_total", "drawbridge_sync_repairs_total"] as const;
 
-/** A daemon and where it runs. */
+/** A daemon and the node where it runs. */
 export interface WatchedDaemon {
   readonly process: DaemonProcess;
   readonly node: LabNamespace;
 }
 
-/** How many objects of each kind there are. */
+/** Returns the number of objects of each kind. */
 export function countKinds(objects: readonly object[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const object of objects) {
@@ -28,9 +28,9 @@ export function countKinds(objects: readonly object[]): Readonly<Record<string, 
 }
 
 /**
- * Settles when a daemon knows objects of these numbers and the kernel has all that follows from them.
+ * Resolves when a daemon has objects of these numbers and the kernel has everything that follows from them.
  *
- * @throws Error when it does not come to that
+ * @throws Error when that does not happen
  */
 export async function untilInForce(
   { process, node }: WatchedDaemon,
@@ -45,14 +45,18 @@ export async function untilInForce(
   for (;;) {
     const values = await readMetrics(node);
     const state = STATE.map((name) => `${name} ${values.get(name)}`).join(", ");
-    // Followers of the policies, such as the cuts, have turns of their own: two answers of the daemon have to be the same.
+    // Consumers of the policies, such as the cuts, work in turns of their own, so two answers of the daemon have to be
+    // equal.
     if (values.get("drawbridge_synced") === 1 && state === last) return;
     if (performance.now() > deadline) throw new Error(`${node.name}: not in force: ${state}\n${process.log()}`);
     last = state;
   }
 }
 
-/** What of a daemon's work the kernel has refused, or had to be done again, with its log; nothing where all is well. */
+/**
+ * Returns the daemon's operations that the kernel refused or that had to be repeated, with its log; nothing where there
+ * are none.
+ */
 export async function complaintsOf({ process, node }: WatchedDaemon): Promise<readonly string[]> {
   const values = await readMetrics(node);
   const bad = COMPLAINTS.filter((name) => values.get(name) !== 0).map(
@@ -61,7 +65,7 @@ export async function complaintsOf({ process, node }: WatchedDaemon): Promise<re
   return bad.length === 0 ? [] : [...bad, process.log()];
 }
 
-/** The metrics of a node's daemon, by name and labels as they are printed. */
+/** Reads the metrics of a node's daemon, by name and labels as they are printed. */
 export async function readMetrics(node: LabNamespace): Promise<ReadonlyMap<string, number>> {
   const socket = ProbeSocket.open(node, 4, SocketType.STREAM);
   try {

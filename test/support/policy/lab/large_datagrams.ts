@@ -9,9 +9,9 @@ const PATIENCE_MILLISECONDS = 15_000;
 
 /**
  * Sends a datagram again and again until a responder's answer of the same size comes back: the first ones are too large
- * for the way, and the sender has to be told so.
+ * for the path, and the sender must learn that.
  *
- * @returns whether it came
+ * @returns whether the answer came
  */
 export async function largeDatagram(
   poller: Poller,
@@ -24,7 +24,7 @@ export async function largeDatagram(
   let isAnswered = false;
   poller.watch(socket, {
     onReadable: () => {
-      // A refusal is how the kernel says that a packet is too large; the next one is smaller.
+      // The kernel reports a packet that is too large by a refusal; the next one is smaller.
       for (const next of socket.drain()) isAnswered ||= next.kind === "data" && next.data.length === bytes;
     },
   });

@@ -4,10 +4,10 @@ import type { PolicyLabOptions } from "./policy_lab.ts";
 import { PolicyLab } from "./policy_lab.ts";
 import { listenAll } from "./nine_pods.ts";
 
-/** Pods by their keys, each with its node and what its object says. */
+/** Pods by their keys, each with its node and the fields of its object. */
 export type NamedPods = Readonly<Record<string, PodFields & { readonly node: NodeName }>>;
 
-/** A lab of a few pods, which listen as those of {@link ninePodLab} do. */
+/** Returns a lab of a few pods, which listen as those of {@link ninePodLab} do. */
 export async function namedLab(
   name: string,
   pods: NamedPods,
@@ -21,7 +21,9 @@ export async function namedLab(
   return lab;
 }
 
-/** The objects of such pods, of their namespaces, each labelled with its name at `project`, and of the nodes. */
+/**
+ * Returns the objects of such pods, of their namespaces, each labelled with its name at `project`, and of the nodes.
+ */
 export function namedPods(lab: PolicyLab, pods: NamedPods): readonly object[] {
   const namespaces = new Set(Object.keys(pods).map((key) => key.split("/")[0] ?? ""));
   return [

@@ -8,7 +8,10 @@ import { PolicyLab } from "./policy_lab.ts";
 import { PORTS } from "./question.ts";
 import type { Shooter } from "./shooter.ts";
 
-/** In every row and every column two pods share a node: each kind of pair is there on one node and across two. */
+/**
+ * The nodes of the pods. In every row and every column two pods share a node, so each kind of pair exists on one node
+ * and across two.
+ */
 const NODES: Readonly<Record<string, readonly NodeName[]>> = {
   x: ["node1", "node1", "node2"],
   y: ["node1", "node2", "node1"],
@@ -34,7 +37,7 @@ export const NAMED_PORTS: readonly object[] = PORTS.flatMap((containerPort) =>
 /** Changes of Pod objects, by their keys. */
 export type PodChanges = Readonly<Record<string, PodFields>>;
 
-/** A lab with the nine pods, which serve in every protocol and family, as both outside hosts and the nodes do. */
+/** Makes a lab with the nine pods, which serve in every protocol and family, as both outside hosts and the nodes do. */
 export async function ninePodLab(
   options: Omit<PolicyLabOptions, "pods">,
   ports: readonly number[] = PORTS,
@@ -44,7 +47,7 @@ export async function ninePodLab(
   return lab;
 }
 
-/** Has a place serve every protocol in both families. */
+/** Makes a place serve every protocol in both families. */
 export function listenAll(shooter: Shooter, { namespace, addresses }: Place, ports: readonly number[] = PORTS): void {
   for (const family of FAMILIES) {
     for (const protocol of PROTOCOLS) {
@@ -53,7 +56,10 @@ export function listenAll(shooter: Shooter, { namespace, addresses }: Place, por
   }
 }
 
-/** The objects of the nine pods, their namespaces and the nodes; labels are changed by `namespace` or `namespace/pod`. */
+/**
+ * Returns the objects of the nine pods, their namespaces and the nodes; labels are changed by `namespace` or
+ * `namespace/pod`.
+ */
 export function ninePods(lab: PolicyLab, labels: LabelChanges = {}, changes: PodChanges = {}): readonly object[] {
   return [
     ...lab.nodeManifests(),
@@ -68,7 +74,7 @@ export function ninePods(lab: PolicyLab, labels: LabelChanges = {}, changes: Pod
   ];
 }
 
-/** What the prefixes of upstream's cases are in a lab. */
+/** Returns the prefixes in a lab that replace those of upstream's cases. */
 export function twinsIn(lab: PolicyLab): Twins {
   const all = KEYS.map((key): readonly [string, readonly [string, string]] => {
     const [v4, v6] = textsOf(lab.place(key));

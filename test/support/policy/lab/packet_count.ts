@@ -6,21 +6,21 @@ import { UPLINK } from "../../../lab/topology.ts";
 const TABLE = { family: "inet", name: "policy-lab" } as const;
 
 /**
- * What namespaces have seen of the packets that ask: TCP's first one, UDP and SCTP in the direction of the question, echo
- * requests. A probe that sends no packet twice knows by them when nothing is under way any more.
+ * The packets with questions that namespaces have counted: TCP's first one, UDP and SCTP in the direction of the
+ * question, echo requests. A probe that sends no packet twice learns from them when no packet is on its way any more.
  */
 export interface PacketCount {
-  /** Before policies had a say: forwarded, received or sent by the namespace itself. */
+  /** Before the policies: forwarded, received or sent by the namespace itself. */
   readonly entered: number;
-  /** Behind everything. */
+  /** After all rules. */
   readonly left: number;
-  /** Of those that left, by the link that leads to the other namespaces with a table. */
+  /** The packets that left by the link to the other namespaces with a table. */
   readonly leftByUplink: number;
 }
 
 /**
- * The first packet of what is a question. Without connection tracking (`untracked`) it is told by its ports: senders of
- * the probe have 20000 and more.
+ * Matches of a question's first packet. Without connection tracking (`untracked`) it is recognised by its ports: the
+ * probe sends from 20000 and above.
  */
 const QUESTIONS = [
   "meta l4proto tcp tcp flags & (syn | ack) == syn",
@@ -32,7 +32,7 @@ const QUESTIONS = [
 
 const CHAINS = { entered: "entered", left: "left", leftByUplink: "left_by_uplink" } as const;
 
-/** Before the rules of policies at -5 and behind those of Services, which choose the destination. */
+/** The priorities before the rules of policies at -5 and after those of Services, which choose the destination. */
 const BEFORE = -6;
 const BEHIND = 300;
 
@@ -51,7 +51,7 @@ ${Object.values(CHAINS)
   chain received { type filter hook input priority ${BEHIND}; iifname != "lo" jump left; }
 }`;
 
-/** Counts in some namespaces, by a table of the test's own. */
+/** Counts packets in some namespaces, by a table of the test's own. */
 export class PacketCounter {
   readonly #namespaces: readonly LabNamespace[];
   readonly #counters: NftablesCounters | undefined;
@@ -63,7 +63,7 @@ export class PacketCounter {
     for (const namespace of namespaces) namespace.exec("nft", ["-f", "-"], TEXT);
   }
 
-  /** What there was since the beginning, of all namespaces together. */
+  /** Returns the packets since the beginning, of all namespaces together. */
   read(): PacketCount {
     return {
       entered: this.#sum(CHAINS.entered),
@@ -75,7 +75,7 @@ export class PacketCounter {
   #sum(chain: string): number {
     let sum = 0;
     for (const namespace of this.#namespaces) {
-      // The socket of a list is opened with its first step.
+      // The socket of a list is opened at its first step.
       const rules = namespace.inside(() => [...(this.#counters?.rules(TABLE, chain) ?? [])].flat());
       for (const { packets } of rules) sum += packets;
     }

@@ -6,8 +6,8 @@ interface Manifest {
 }
 
 /**
- * Objects with so many more rules in their NetworkPolicies that the compiler puts the rules together in large sets. They
- * are for pods and ports that nobody has, so they allow nothing.
+ * Returns objects whose NetworkPolicies have so many more rules that the compiler combines the rules in large sets. The
+ * further rules are for pods and ports that do not exist, so they allow nothing.
  */
 export function padded(objects: readonly object[]): readonly object[] {
   return objects.map((object) => {
@@ -17,7 +17,7 @@ export function padded(objects: readonly object[]): readonly object[] {
   });
 }
 
-/** A direction without rules stays so: whether it is isolated may depend on that. */
+/** Returns more rules for a direction. A direction without rules stays so, since its isolation may depend on that. */
 function more(spec: Readonly<Record<string, unknown>>, direction: "ingress" | "egress", peers: "from" | "to"): object {
   const rules = spec[direction];
   if (!Array.isArray(rules) || rules.length === 0) return {};

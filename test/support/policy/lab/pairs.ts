@@ -3,10 +3,10 @@ import type { Expectation } from "./expectation.ts";
 import type { Traffic } from "./question.ts";
 import { inBoth } from "./question.ts";
 
-/** Whether a pair of the nine pods is cut. */
+/** Whether the flows of a pair of the nine pods are denied. */
 export type IsDenied = (from: string, to: string) => boolean;
 
-/** All pairs of the nine pods over some traffic: these are cut, all others pass. */
+/** Returns the expectation for all pairs of the nine pods over some traffic: these are denied, all others pass. */
 export function pairs(isDenied: IsDenied, ...traffics: readonly Traffic[]): Required<Expectation> {
   const all = KEYS.flatMap((from) => KEYS.map((to) => [from, to] as const));
   const over = traffics.length === 0 ? (["80/TCP"] as const) : traffics;
@@ -17,7 +17,7 @@ export function pairs(isDenied: IsDenied, ...traffics: readonly Traffic[]): Requ
   return { allowed: questions(false), denied: questions(true) };
 }
 
-/** Expectations together. */
+/** Joins expectations. */
 export function together(...all: readonly Expectation[]): Expectation {
   return {
     allowed: all.flatMap(({ allowed = [] }) => allowed),

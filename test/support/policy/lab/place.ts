@@ -2,7 +2,7 @@ import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 
-/** Where a pod of a lab is to be. */
+/** The place of a pod in a lab. */
 export interface PodPlace {
   /** `namespace/name` */
   readonly key: string;
@@ -18,19 +18,19 @@ export type OutsideName = "outside" | "stranger";
 
 export const FAMILIES: readonly Family[] = [4, 6];
 
-/** Who sends and receives in a lab: a pod by its key, a node, a host. */
+/** A sender and receiver in a lab: a pod by its key, a node, a host. */
 export interface Place {
   readonly name: string;
   readonly namespace: LabNamespace;
   readonly addresses: Readonly<Record<Family, Address>>;
 }
 
-/** Both addresses of a place as texts, IPv4 first. */
+/** Returns both addresses of a place as texts, IPv4 first. */
 export function textsOf({ addresses }: Place): readonly [string, string] {
   return [formatAddress(addresses[4]), formatAddress(addresses[6])];
 }
 
-/** What a Pod object says beside who it is and where. */
+/** The fields of a Pod object other than its name, node and addresses. */
 export interface PodFields {
   readonly labels?: Readonly<Record<string, string>>;
   readonly ports?: readonly object[];
@@ -40,12 +40,12 @@ export interface PodFields {
   readonly hostNetwork?: boolean;
 }
 
-/** The Pod object of a place, or of another pod with its addresses. */
+/** Returns the Pod object of a place, or of another pod with its addresses. */
 export function podManifest(place: Place, node: string, fields: PodFields = {}, key = place.name): object {
   return podObject(key, node, textsOf(place), fields);
 }
 
-/** A Pod object with these addresses; before the plugin has wired it there are none. */
+/** Returns a Pod object with these addresses; before the plugin has attached the pod there are none. */
 export function podObject(key: string, node: string, addresses: readonly string[], fields: PodFields = {}): object {
   const [namespace = "", name = ""] = key.split("/");
   const { labels = {}, ports = [], initContainers, phase = "Running" } = fields;
@@ -70,12 +70,12 @@ export function podObject(key: string, node: string, addresses: readonly string[
   };
 }
 
-/** The uid that a pod's object and its attachment have. */
+/** Returns the uid of a pod's object and its attachment. */
 export function uidOf(key: string): string {
   return `uid-${key.replace("/", "-")}`;
 }
 
-/** A Namespace object, `isTerminating` where it is about to end. */
+/** Returns a Namespace object, with `isTerminating` one that is being deleted. */
 export function namespaceManifest(
   name: string,
   labels: Readonly<Record<string, string>> = {},
@@ -90,7 +90,7 @@ export function namespaceManifest(
   };
 }
 
-/** A Node object of a lab. */
+/** Returns a Node object of a lab. */
 export function nodeManifest(
   place: Place,
   podCidrs: readonly string[],

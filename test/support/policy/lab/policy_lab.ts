@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { listAttachments } from "../../../../ipam/attachment.ts";
+import { listAttachments } from "../../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { familyOf } from "../../../../kernel/ip/address.ts";
@@ -23,10 +23,10 @@ import { Shooter } from "./shooter.ts";
 
 const PLUGIN_WAIT = "30s";
 
-/** In which state of br_netfilter the nodes of a lab are. */
+/** The state of br_netfilter on the nodes of a lab. */
 export type BridgeWay = "as made" | "the other way";
 
-/** Networks behind the router: the router's address in them, then who is there. */
+/** The networks behind the router: the router's addresses in them, then the host's. */
 const OUTSIDE: Readonly<Record<OutsideName, readonly [readonly [string, string], readonly [string, string]]>> = {
   outside: [
     ["203.0.113.1/29", "2001:db8:c:1::1/64"],
@@ -38,21 +38,21 @@ const OUTSIDE: Readonly<Record<OutsideName, readonly [readonly [string, string],
   ],
 };
 
-/** What a lab is made of. */
+/** The parts of a lab. */
 export interface PolicyLabOptions {
   readonly name: string;
   readonly pods: readonly PodPlace[];
   /** Whether bridged frames pass the IP hooks, by node. */
   readonly bridgeNetfilter: Readonly<Record<NodeName, boolean>>;
-  /** Of the daemons, beside what a lab needs. */
+  /** Fields of the daemons' configuration in addition to those that a lab needs. */
   readonly configuration?: Readonly<Record<string, unknown>>;
-  /** Where each daemon keeps a ledger of flows: a directory below its own. */
+  /** Whether each daemon keeps a ledger of flows, in a directory below its own. */
   readonly hasFlowLedger?: boolean;
 }
 
 /**
- * Two nodes with a daemon each, pods that the plugin wires, and two hosts behind the router, in both families. Policies are
- * objects in the daemons' directories.
+ * Two nodes with a daemon each, pods that the plugin attaches, and two hosts behind the router, in both families.
+ * Policies are objects in the daemons' directories.
  */
 export class PolicyLab {
   readonly lab: Lab;
@@ -81,7 +81,7 @@ export class PolicyLab {
     for (const name of NODE_NAMES) {
       const { node, addresses } = this.wired(name);
       this.#place(name, node, addresses);
-      // The kernel tells one sender of one refusal a second; here each probe waits for its own.
+      // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
       for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
     }
     const outside = Object.entries(OUTSIDE).map(([name, [router, own]], number) =>
@@ -91,7 +91,7 @@ export class PolicyLab {
     this.shooter = new Shooter(lab.calls, this.counter);
   }
 
-  /** Settles when all pods are there; no objects are yet. */
+  /** Makes a lab, and resolves when all pods are attached; it has no objects yet. */
   static async create(options: PolicyLabOptions): Promise<PolicyLab> {
     const lab = createLab(options.name);
     let made: PolicyLab | undefined;
@@ -110,31 +110,31 @@ export class PolicyLab {
     return this.nodes[node];
   }
 
-  /** @throws Error when nobody has the name */
+  /** Returns a place by its name. @throws Error when no place has the name */
   place(name: string): Place {
     const found = this.places.get(name);
-    if (found === undefined) throw new Error(`nobody in the lab is called ${name}`);
+    if (found === undefined) throw new Error(`no place of the lab is called ${name}`);
     return found;
   }
 
-  /** On which node a pod is. @throws Error when there is no such pod */
+  /** Returns the node of a pod. @throws Error when there is no such pod */
   nodeOf(pod: string): NodeName {
     const found = this.#options.pods.find(({ key }) => key === pod);
     if (found === undefined) throw new Error(`no pod of the lab is called ${pod}`);
     return found.node;
   }
 
-  /** Where a node's daemon keeps its ledger of flows. */
+  /** Returns the directory of a daemon's ledger of flows. */
   flowDirectory(name: NodeName): string {
     return `${this.wired(name).node.runDir}/flows`;
   }
 
-  /** The pods' places in the order they were asked for. */
+  /** The pods' places in the order in which they were requested. */
   get pods(): readonly Place[] {
     return this.#options.pods.map(({ key }) => this.place(key));
   }
 
-  /** Has bridged frames pass the IP hooks of each node as the lab was made, or just the other way round. */
+  /** Sets on each node whether bridged frames pass the IP hooks: as the lab was made, or the opposite. */
   bridgeFrames(way: BridgeWay): void {
     for (const name of NODE_NAMES) {
       const isOn = this.#options.bridgeNetfilter[name] === (way === "as made");
@@ -142,7 +142,7 @@ export class PolicyLab {
     }
   }
 
-  /** Does something in both ways of {@link bridgeFrames}, one after the other. @returns what it returns, in both */
+  /** Runs an action in both ways of {@link bridgeFrames}, one after the other. @returns its result in both */
   async inBothStates<T>(action: (way: BridgeWay) => Promise<T>): Promise<readonly T[]> {
     try {
       this.bridgeFrames("the other way");
@@ -154,28 +154,28 @@ export class PolicyLab {
     }
   }
 
-  /** The objects of the nodes. */
+  /** Returns the objects of the nodes. */
   nodeManifests(labels: Readonly<Partial<Record<NodeName, Readonly<Record<string, string>>>>> = {}): readonly object[] {
     return NODE_NAMES.map((name) =>
       nodeManifest(this.place(name), this.wired(name).podCidrs.map(formatCidr), labels[name]),
     );
   }
 
-  /** Makes these the objects of both daemons, all at once, and settles when they are in force. */
+  /** Replaces the objects of both daemons, all at once, and resolves when the new ones are in force. */
   async apply(objects: readonly object[]): Promise<void> {
     this.tell(objects);
-    // Objects of the same numbers as before could be those before: a namespace that comes and goes tells them apart.
+    // A namespace that comes and goes distinguishes the objects from earlier ones of the same numbers.
     await Promise.all(this.#daemons.map((daemon) => untilInForce(daemon, countKinds(this.#marked(objects)))));
   }
 
-  /** Gives the objects to the daemons and waits for nothing. */
+  /** Gives the objects to the daemons without waiting. */
   tell(objects: readonly object[]): void {
     this.#isMarked = !this.#isMarked;
     const text = JSON.stringify({ apiVersion: "v1", kind: "List", items: this.#marked(objects) });
     for (const name of NODE_NAMES) this.#policyd[name].put("world.json", text);
   }
 
-  /** What the plugin needs to know to speak with a node's daemon. */
+  /** Returns the plugin's configuration for a connection to a node's daemon. */
   overrides(node: NodeName): Readonly<Record<string, unknown>> {
     return this.#policyd[node].overrides;
   }
@@ -187,7 +187,7 @@ export class PolicyLab {
   }
 
   /**
-   * Has the plugin wire one more pod, which is a place from then on.
+   * Makes the plugin attach one more pod, which is a place from then on.
    *
    * @param further keys of the network configuration beside those of a lab
    */
@@ -202,7 +202,7 @@ export class PolicyLab {
     return this.#place(key, pod, this.#addressesOf(wired, pod));
   }
 
-  /** Has the plugin take a pod's wires away. */
+  /** Makes the plugin detach a pod. */
   async unwire(key: string, node: NodeName): Promise<void> {
     const { namespace } = this.place(key);
     const wired = this.wired(node);
@@ -213,7 +213,10 @@ export class PolicyLab {
     this.lab.remove(namespace);
   }
 
-  /** Kills a node's daemon and starts another, with other fields of its configuration where some are given. @param between done meanwhile */
+  /**
+   * Kills a node's daemon and starts another, with other fields of its configuration where some are given. @param
+   * between is called in between
+   */
   async restart(name: NodeName, between: () => void, configuration?: PolicyLabOptions["configuration"]): Promise<void> {
     await this.#policyd[name].kill();
     between();
@@ -224,7 +227,7 @@ export class PolicyLab {
   /**
    * Ends everything.
    *
-   * @throws AssertionError where the kernel has refused a change meanwhile, or what was written had to be put right
+   * @throws AssertionError where the kernel has refused a change meanwhile, or the daemon had to repair its tables
    */
   async close(): Promise<void> {
     try {
@@ -245,14 +248,14 @@ export class PolicyLab {
     this.#daemons = await Promise.all(NODE_NAMES.map((name) => this.#start(name)));
     await Promise.all(
       NODE_NAMES.map(async (node) => {
-        // One after the other: the nodes side by side are enough for a busy machine.
+        // One pod after the other: the two nodes at the same time are enough for a busy machine.
         for (const pod of this.#options.pods) if (pod.node === node) await this.wire(pod);
       }),
     );
   }
 
   async #start(name: NodeName, changed?: PolicyLabOptions["configuration"]): Promise<WatchedDaemon> {
-    // What the kernel has is compared with what it should have all the time.
+    // The daemon compares the kernel with the desired state all the time.
     const args = ["--min-sync-period=10ms", "--sync-period=1s"];
     const { configuration = {}, hasFlowLedger = false } = this.#options;
     const flows = hasFlowLedger ? { flowLedger: true, flowLedgerDirectory: this.flowDirectory(name) } : {};

@@ -18,11 +18,11 @@ export interface Question {
   readonly to: string;
   readonly traffic: Traffic;
   readonly family: Family;
-  /** One of the sender's addresses where it has others than its place. */
+  /** A source address of the sender other than its place's. */
   readonly source?: string;
 }
 
-/** A question and what became of it. */
+/** A question and its outcome. */
 export interface Answer {
   readonly question: Question;
   readonly fate: Fate;
@@ -34,21 +34,21 @@ export const ALL_TRAFFIC: readonly Traffic[] = (["TCP", "UDP", "SCTP"] as const)
   PORTS.map((port): Traffic => `${port}/${protocol}`),
 );
 
-/** The question in both families, or for an address in its own. */
+/** Returns the question in both families, or for an address in its own. */
 export function inBoth(from: string, to: string, ...traffics: readonly Traffic[]): readonly Question[] {
   const address = tryParseAddress(to);
   const families = address === undefined ? FAMILIES : [familyOf(address)];
   return traffics.flatMap((traffic) => families.map((family) => ({ from, to, traffic, family })));
 }
 
-/** Every pair of places, in both families. */
+/** Returns questions for every pair of places, in both families. */
 export function matrix(names: readonly string[], traffics: readonly Traffic[] = ALL_TRAFFIC): readonly Question[] {
   return names.flatMap((from) => names.flatMap((to) => inBoth(from, to, ...traffics)));
 }
 
 /**
- * Asks all at once. Where it is not certain that what is silent was dropped, as when a busy machine has sent packets
- * twice, that is asked once more; where it is not certain then, the mark is `?`.
+ * Asks all questions at once. Where it is not certain that a silent one was dropped, as when a busy machine has sent
+ * packets twice, that question is repeated once; where it is still not certain, the mark is `?`.
  */
 export async function askLab(lab: PolicyLab, questions: readonly Question[]): Promise<readonly Answer[]> {
   const { answers, doubt } = await ask(lab, questions);
@@ -76,12 +76,12 @@ async function ask(
   return { answers, doubt };
 }
 
-/** What the evaluator says of a question. */
+/** Returns the evaluator's verdict for a question. */
 export function askEvaluator(index: PolicyIndex, lab: PolicyLab, question: Question): Mark {
   return evaluatePolicy(index, flowOf(lab, question)).kind === "allowed" ? "." : "X";
 }
 
-/** The question as the evaluator is asked it. */
+/** Returns the question as a flow for the evaluator. */
 export function flowOf(lab: PolicyLab, { from, to, traffic, family, source }: Question): Flow {
   const ends = { source: endOf(lab, source ?? from, family), destination: endOf(lab, to, family), family };
   if (traffic === "ICMP") return { ...ends, protocol: "ICMP" };
@@ -89,7 +89,7 @@ export function flowOf(lab: PolicyLab, { from, to, traffic, family, source }: Qu
   return { ...ends, protocol: protocol as Protocol, port: Number(port) };
 }
 
-/** A question in words: `x/a > x/b 80/TCP IPv4`. */
+/** Returns a question in words: `x/a > x/b 80/TCP IPv4`. */
 export function questionText({ from, to, traffic, family, source }: Question): string {
   return `${source === undefined ? from : `${from} as ${source}`} > ${to} ${traffic} IPv${family}`;
 }

@@ -7,7 +7,7 @@ import type { PolicyLab } from "./policy_lab.ts";
 import type { Question, Traffic } from "./question.ts";
 import { renamed } from "./renamed.ts";
 
-/** A random cluster with a lab's pods and addresses, and those of its flows that can be sent there. */
+/** A random cluster with a lab's pods and addresses, and those of its flows that can be sent in it. */
 export interface LabCase {
   readonly cluster: RawCluster;
   readonly flows: readonly LabFlow[];
@@ -18,7 +18,7 @@ export interface LabFlow {
   readonly question: Question;
 }
 
-/** What generated names and prefixes are in the lab: prefixes of pods are the same there. */
+/** The lab's names for generated names; prefixes of pods are the same in both. */
 const NAMES: ReadonlyMap<string, string> = new Map([
   ["n1", "x"],
   ["n2", "y"],
@@ -31,7 +31,7 @@ const NAMES: ReadonlyMap<string, string> = new Map([
   ["10.240.0.1/32", "192.0.2.10/32"],
 ]);
 
-/** Who has the addresses that flows begin or end at. */
+/** The places that have the addresses at which flows begin or end. */
 const PLACES: ReadonlyMap<string, string> = new Map([
   ["10.1.2.3", "outside"],
   ["fd00:1::5", "outside"],
@@ -41,7 +41,10 @@ const PLACES: ReadonlyMap<string, string> = new Map([
   ["fd00:240::1", "node1"],
 ]);
 
-/** Puts a random cluster into a lab: each of its pods takes the place of one of the nine, the others are like these. */
+/**
+ * Converts a random cluster to a lab: each of its pods takes the place of one of the nine, and the remaining ones are
+ * like these.
+ */
 export function inLab(lab: PolicyLab, { cluster, flows }: PolicyCase): LabCase {
   const places = placesOf(cluster.pods);
   const pods = cluster.pods.filter(({ metadata }) => metadata.name !== "finished");
@@ -69,7 +72,10 @@ export function inLab(lab: PolicyLab, { cluster, flows }: PolicyCase): LabCase {
   return { cluster: moved, flows: flows.flatMap((flow) => flowIn(flow, places, finished)) };
 }
 
-/** Policies of a namespace that has gone stay in force for the pods that are left: here none goes. */
+/**
+ * Returns all namespaces, those included that the cluster lacks: policies of a deleted namespace would stay in force
+ * for its remaining pods.
+ */
 function withAll(namespaces: RawCluster["namespaces"]): RawCluster["namespaces"] {
   const missing = NAMESPACES.filter((name) => !namespaces.some(({ metadata }) => metadata.name === name));
   return [...namespaces, ...missing.map((name) => ({ metadata: { name } }))];
@@ -79,7 +85,7 @@ function flowIn(raw: RawFlow, places: ReadonlyMap<string, string>, finished: Rea
   const [from, to] = [raw.source, raw.destination].map((text) => endIn(text, places));
   if (from === undefined || to === undefined || raw.protocol === "ICMP error") return [];
   const ends = [from, to];
-  // What has finished sends nothing, and without a pod policies have no say.
+  // A finished pod sends nothing, and policies do not apply to a flow without a pod.
   if (ends.some((end) => finished.has(end)) || !ends.some((end) => end.includes("/"))) return [];
   const traffic: Traffic = raw.protocol === "ICMP" ? "ICMP" : `${raw.port}/${raw.protocol}`;
   return [
@@ -103,7 +109,9 @@ function rawEnd(end: string): string {
   return end.startsWith("node") ? `node ${end}` : end;
 }
 
-/** Who of the nine is which pod of the cluster; one of the host's network is its node. */
+/**
+ * Returns the place of each pod of the cluster among the nine; the place of a pod in the hosts' network is its node.
+ */
 function placesOf(pods: readonly RawPod[]): ReadonlyMap<string, string> {
   const free = NINE_PODS.map(({ key }) => key);
   const places = new Map<string, string>();
@@ -140,7 +148,7 @@ function hostPodAt(lab: PolicyLab, { metadata, spec, status }: RawPod): RawPod {
   };
 }
 
-/** A finished pod that had the address of another. */
+/** Returns a finished pod that had the address of another. */
 function finishedTwin(lab: PolicyLab, key: string): RawPod {
   const at = key.includes("/") ? key : "x/a";
   const [namespace = ""] = at.split("/");

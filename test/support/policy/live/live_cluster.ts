@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";

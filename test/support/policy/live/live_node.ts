@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
-import type { AttachmentName } from "../../../../ipam/policyd_messages.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../../../cni/attachment/policyd_messages.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";

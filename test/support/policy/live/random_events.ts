@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { ClusterObject, Pod } from "../../../../policyd/cluster/model.ts";
 import { attachmentRecord } from "../../attachment_record.ts";

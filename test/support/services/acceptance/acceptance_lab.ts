@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { listAttachments } from "../../../../ipam/attachment.ts";
+import { listAttachments } from "../../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../../../kernel/ip/address.ts";

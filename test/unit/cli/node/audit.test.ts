@@ -11,7 +11,7 @@ import { sha256 } from "../../../../cli/node/cleanup/attached.ts";
 import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
 import { processesByContainer } from "../../../../cli/node/machine/read_audit.ts";
 import { hostInterfaceName, hostMac } from "../../../../cni/names.ts";
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import type { Reservation } from "../../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";

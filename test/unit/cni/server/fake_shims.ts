@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Node } from "../../../../cni/node.ts";
+import type { Node } from "../../../../cni/host.ts";
 import type { ServerLimits } from "../../../../cni/server/server.ts";
 import { PluginServer } from "../../../../cni/server/server.ts";
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
@@ -17,7 +17,7 @@ const HERE = 4026531841n;
 const encoder = new TextEncoder();
 
 export const IDLE_MILLISECONDS = 60_000;
-/** The time that a DEL waits for a daemon that does not answer (cni/registration.ts). */
+/** The time that a DEL waits for a daemon that does not answer (cni/attachment/registration.ts). */
 export const DAEMON_MILLISECONDS = 10_000;
 
 /** A request of a shim. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { frame } from "../../../../ipam/message_frame.ts";
-import { replyToJson } from "../../../../ipam/policyd_messages.ts";
+import { frame } from "../../../../cni/attachment/message_frame.ts";
+import { replyToJson } from "../../../../cni/attachment/policyd_messages.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { FakeRequest } from "./fake_shims.ts";
 import { DAEMON_MILLISECONDS, FakeShims, IDLE_MILLISECONDS, NO_NAMESPACE } from "./fake_shims.ts";

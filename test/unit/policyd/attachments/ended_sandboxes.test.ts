@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import { EndedSandboxes } from "../../../../policyd/attachments/ended_sandboxes.ts";
 import { AttachmentRegistry, attachmentKey } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { writeAttachment } from "../../../../ipam/attachment.ts";
+import { writeAttachment } from "../../../../cni/attachment/attachment.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { realFileSystem, useTemporaryDirectory } from "../../../support/address_store.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";

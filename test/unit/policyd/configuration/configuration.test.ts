@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { bridgeConfiguration } from "../../../../cni/configuration.ts";
-import { detachConfiguration } from "../../../../cni/detach_configuration.ts";
+import { bridgeConfiguration } from "../../../../cni/configuration/configuration.ts";
+import { detachConfiguration } from "../../../../cni/configuration/detach_configuration.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { desiredBridges } from "../../../../cni/node_state/desired.ts";
-import { ALL_RESERVED_GROUPS } from "../../../../cni/wiring.ts";
+import { ALL_RESERVED_GROUPS } from "../../../../cni/add/wiring.ts";
 import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";

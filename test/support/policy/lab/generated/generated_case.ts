@@ -1,7 +1,7 @@
 import { networkPolicy, oneOf } from "../../manifest.ts";
 import type { LabelChanges } from "../../three_by_three.ts";
 
-/** A policy in the manner of cyclonus' generator, or several, and what becomes of them. */
+/** A policy like those of cyclonus' generator, or several, with the steps of a test. */
 export interface GeneratedCase {
   readonly group: GeneratedGroup;
   readonly name: string;
@@ -12,10 +12,10 @@ export interface GeneratedCase {
 export type GeneratedGroup = "peers" | "ports" | "conflict" | "action" | "target" | "rules" | "namespace" | "example";
 
 export interface GeneratedStep {
-  /** All there are at this step. */
+  /** All policies that exist at this step. */
   readonly policies: readonly object[];
   readonly labels?: LabelChanges;
-  /** A tenth pod that the plugin wires before the step and takes away again behind it, with its namespace if that is new. */
+  /** A tenth pod that the plugin attaches before the step and detaches after it, with its namespace if that is new. */
   readonly tenth?: string;
 }
 
@@ -23,7 +23,7 @@ export type Direction = "ingress" | "egress";
 
 export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 
-/** What a case has in place of parts of the policy that all cases begin with. */
+/** The parts that a case changes in the policy that all cases begin with. */
 export interface Changes {
   readonly namespace?: string;
   readonly podSelector?: object;
@@ -42,7 +42,9 @@ const DNS = {
   ],
 };
 
-/** The policy that all cases begin with, of x/a: one rule of each direction with a peer and a port, and DNS. */
+/**
+ * Returns the policy that all cases begin with, for x/a: one rule of each direction with a peer and a port, and DNS.
+ */
 export function basePolicy(changes: Changes = {}): object {
   const spec = {
     podSelector: { matchLabels: { pod: "a" } },
@@ -54,7 +56,7 @@ export function basePolicy(changes: Changes = {}): object {
   return networkPolicy(namespace, { ...spec, ...rest }, name);
 }
 
-/** The base with these peers, or these ports, in a direction. */
+/** Returns the base policy with these peers, or these ports, in a direction. */
 export function baseWith(
   direction: Direction,
   { peers, ports = PORT }: { readonly peers?: readonly object[]; readonly ports?: readonly object[] },
@@ -64,7 +66,7 @@ export function baseWith(
     : basePolicy({ egress: [{ to: peers ?? TO, ports }, DNS] });
 }
 
-/** A case of one step. */
+/** Returns a case of one step. */
 export function oneStep(group: GeneratedGroup, name: string, ...policies: readonly object[]): GeneratedCase {
   return { group, name, steps: [{ policies }] };
 }

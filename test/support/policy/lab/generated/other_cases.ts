@@ -2,7 +2,7 @@ import { labelled, networkPolicy, oneOf } from "../../manifest.ts";
 import type { GeneratedCase } from "./generated_case.ts";
 import { basePolicy, oneStep } from "./generated_case.ts";
 
-/** Addresses of x/b and y/c with the lengths of their families. */
+/** The addresses of x/b and y/c as prefixes of full length. */
 export interface Hosts {
   readonly xb: readonly [string, string];
   readonly yc: readonly [string, string];
@@ -11,7 +11,7 @@ export interface Hosts {
 const LABELS_B = labelled({ pod: "b" });
 const LABELS_C = labelled({ pod: "c" });
 
-/** What x/b may send against what y/c may get: 16. */
+/** Returns the 16 cases that combine what x/b may send with what y/c may receive. */
 export function conflictCases({ xb, yc }: Hosts): readonly GeneratedCase[] {
   const blocks = (prefixes: readonly string[]): readonly object[] => prefixes.map((cidr) => ({ ipBlock: { cidr } }));
   const egress = {

@@ -2,7 +2,7 @@ import { labelled } from "../../manifest.ts";
 import type { GeneratedCase } from "./generated_case.ts";
 import { baseWith, DIRECTIONS, oneStep } from "./generated_case.ts";
 
-/** Prefixes around a pod, of both families: all of its node's pods, and its nearest. */
+/** Prefixes around a pod, of both families: one with all of its node's pods, and one with its neighbours. */
 export interface Prefixes {
   readonly wide: readonly [string, string];
   readonly narrow: readonly [string, string];
@@ -16,7 +16,7 @@ interface NamedPeers {
 const POD_SELECTORS = { "no pods": undefined, "all pods": {}, "pods b": labelled({ pod: "b" }) };
 const NAMESPACE_SELECTORS = { "own namespace": undefined, "all namespaces": {}, "namespace y": labelled({ ns: "y" }) };
 
-/** Every peer alone, in twos and none at all, in either direction: 112. */
+/** Returns 112 cases: every peer by itself, in pairs, and no peer, in either direction. */
 export function peerCases(prefixes: Prefixes): readonly GeneratedCase[] {
   const all = [...selectorPeers(), ...blockPeers(prefixes)];
   const pairs = all.flatMap((one, place) =>

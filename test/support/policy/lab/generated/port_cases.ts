@@ -17,7 +17,7 @@ const NAMED: readonly object[] = [80, 81].flatMap((port) =>
   PROTOCOLS.map((protocol) => ({ protocol, port: `serve-${port}-${protocol.toLowerCase()}` })),
 );
 const RANGED: readonly object[] = PROTOCOLS.flatMap((protocol) => RANGES.map((range) => ({ protocol, ...range })));
-/** A name of another protocol, a name that nobody has, a number that nobody serves. */
+/** Ports with a name of another protocol, a name that no pod has, and a number that no pod serves. */
 const PATHOLOGICAL: readonly object[] = [
   { protocol: "TCP", port: "serve-81-udp" },
   { protocol: "TCP", port: "serve-99-tcp" },
@@ -36,7 +36,7 @@ const PAIRS: readonly (readonly [object, object])[] = [
   [{ port: "serve-99-tcp" }, { protocol: "UDP", port: 81 }],
 ];
 
-/** Every port alone and some in twos, in either direction: 70. */
+/** The 70 cases of every port by itself and some in pairs, in either direction. */
 export const PORT_CASES: readonly GeneratedCase[] = DIRECTIONS.flatMap((direction) => {
   const single = [...NUMBERED, ...NAMED, ...RANGED, ...PATHOLOGICAL].map((port) => [port]);
   return [[], ...single, ...PAIRS].map((ports) =>

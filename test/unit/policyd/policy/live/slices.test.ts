@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";

@@ -116,7 +116,7 @@ describe("policyd/policy/retained", () => {
   it("POL-58: files beyond the limit are reported, and the records are not complete", () => {
     store().save(1, { namespace: "n", attachments: [], policies: [policy("p")] });
     const text = readFileSync(`${directory}/retained/1.json`, "utf8");
-    // A buffer of the largest size for each of so many files would take too much memory.
+    // A buffer of the largest size for each of the files would take too much memory.
     const small = store({ ...realFileSystem, readSmallFile: (path) => realFileSystem.readSmallFile(path, 4096) });
     for (let number = 2; number <= 1024; number++) writeFileSync(`${directory}/retained/${number}.json`, text);
     assert.equal(small.load().isWhole, true);

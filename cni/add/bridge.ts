@@ -1,0 +1,186 @@
+import { isOffered } from "../../ipam/allocator.ts";
+import type { RangeSet } from "../../ipam/range.ts";
+import { formatRangeSet } from "../../ipam/range.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import type { Link, LinkChange } from "../../kernel/route/link.ts";
+import { changeLink, createBridge, OPERATIONAL_STATE_UNKNOWN, OPERATIONAL_STATE_UP } from "../../kernel/route/link.ts";
+import { dumpRoutes, parseRoute } from "../../kernel/route/route.ts";
+import { findLink } from "../../kernel/route/socket.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { protectingSettings } from "../node_state/desired.ts";
+
+/** Routes learned from router advertisements (include/uapi/linux/rtnetlink.h). */
+const RTPROT_RA = 9;
+
+/** The desired bridge. */
+export interface BridgeSpec {
+  readonly name: string;
+  readonly mac: MacAddress;
+  /** Bytes; 0 keeps the current value. */
+  readonly mtu: number;
+  /** The ranges that pods get addresses from: none of those addresses may be the bridge's. */
+  readonly ranges: readonly RangeSet[];
+}
+
+/** A bridge that was found or made. */
+export interface Bridge {
+  readonly index: number;
+  readonly name: string;
+  readonly mac: MacAddress;
+  readonly mtu: number;
+  /** Whether it carried packets before the new port: without ports it does so only if made without a MAC of its own. */
+  readonly wasOperational: boolean;
+}
+
+/**
+ * Finds the node's bridge or makes it: STP off, a MAC of its own, the configured MTU, and up as the last step.
+ *
+ * An existing bridge keeps its MAC, which running pods have as a permanent neighbour; setting the same MAC again keeps
+ * the kernel from taking over a port's MAC. When two first ADDs create the bridge at once, the loser finds the winner's
+ * bridge. Every ADD that finds it down makes it ready, so a kill in between leaves nothing half done.
+ *
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when something else has the name, which stays as it is (B2), and for a
+ *   bridge with an address that a pod may be given (POD-17)
+ * @throws NetlinkError when the kernel refuses
+ */
+export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
+  const found = findLink(socket, { name: spec.name });
+  const link = found ?? makeBridge(socket, spec);
+  if (link.kind !== "bridge") {
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `bridge: ${JSON.stringify(spec.name)} already exists but is not a bridge (kind ${link.kind ?? "unknown"}); choose another name or remove it`,
+    );
+  }
+  if (found !== undefined) refuseOfferedAddress(socket, found, spec.ranges);
+  if (!link.up) protectBridge(sysctl, spec.name);
+  const changes = changesOf(link, spec);
+  if (Object.keys(changes).length > 0) socket.request(changeLink({ index: link.index }, changes));
+  const now = link.up ? link : (findLink(socket, { index: link.index }) ?? link);
+  return {
+    index: link.index,
+    name: link.name,
+    mac: link.mac ?? spec.mac,
+    mtu: spec.mtu === 0 ? link.mtu : spec.mtu,
+    wasOperational: carriesPackets(now),
+  };
+}
+
+/** Returns the changes that an existing bridge needs. */
+function changesOf(link: Link, spec: BridgeSpec): LinkChange {
+  return {
+    ...(link.mac !== undefined && link.mac !== spec.mac ? { mac: link.mac } : {}),
+    ...(spec.mtu !== 0 && link.mtu !== spec.mtu ? { mtu: spec.mtu } : {}),
+    ...(link.up ? {} : { up: true }),
+  };
+}
+
+/**
+ * Makes sure that no pod gets an address the bridge has, such as the gateway of an earlier range: nothing from
+ * elsewhere would reach such a pod. The reference plugin refuses the same (ensureAddr of plugins/main/bridge). The
+ * bridge may have gateways and other addresses that the ranges offer to no pod.
+ *
+ * This costs one list of the link's addresses, about 15 µs: no other request about the bridge returns them.
+ */
+function refuseOfferedAddress(socket: NetlinkSocket, { index, name }: Link, ranges: readonly RangeSet[]): void {
+  for (const message of socket.dump(dumpAddresses({ index }))) {
+    const own = parseInterfaceAddress(message);
+    // Kernels before 4.20 list the addresses of all links.
+    if (own?.index !== index) continue;
+    const { address } = own;
+    const offering = ranges.find((set) => isOffered(set, address.address));
+    if (offering === undefined) continue;
+    const text = formatCidr(address);
+    const gateways = offering.map(({ gateway }) => formatAddress(gateway)).join(", ");
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `bridge: ${JSON.stringify(name)} has the address ${text}, which a pod may be given from ${formatRangeSet(offering)}; expected none of the range but its gateway (${gateways}): remove it (ip address del ${text} dev ${name}), or name it as the range's gateway or in its exclude`,
+    );
+  }
+}
+
+/**
+ * Whether the bridge carries packets.
+ *
+ * A bridge made without a MAC of its own has a carrier before its first port, so the kernel sees no change when that
+ * port comes and leaves the state unknown. A bridge made with a MAC has no carrier until then
+ * (br_stp_change_bridge_id).
+ */
+function carriesPackets(link: Link): boolean {
+  return (
+    link.operationalState === OPERATIONAL_STATE_UP ||
+    (link.operationalState === OPERATIONAL_STATE_UNKNOWN && link.carrier)
+  );
+}
+
+function makeBridge(socket: NetlinkSocket, spec: BridgeSpec): Link {
+  try {
+    socket.request(createBridge(spec));
+  } catch (error) {
+    if (!(error instanceof NetlinkError) || error.errnoName !== "EEXIST") throw error;
+  }
+  const link = findLink(socket, { name: spec.name });
+  if (link === undefined) {
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `bridge: ${JSON.stringify(spec.name)} vanished right after it was made; try again`,
+    );
+  }
+  return link;
+}
+
+/**
+ * Protects a bridge before it is up, since it has neither routes nor addresses until then.
+ *
+ * A pod must not be able to give the node routes or addresses by router advertisements (CVE-2020-10749), and the
+ * bridge's own link-local address must not wait for duplicate address detection. Nor does the node serve pods as a
+ * waypoint (protectingSettings).
+ */
+function protectBridge(sysctl: Sysctl, name: string): void {
+  sysctl.write(`net/ipv6/conf/${name}/accept_dad`, "0");
+  for (const [key, value] of protectingSettings(name)) setIfDifferent(sysctl, key, value);
+}
+
+/**
+ * Makes the node forward in both families and send no redirects.
+ *
+ * Pods of one node are reached through one interface, so a router would send them redirects to a "shorter way" that
+ * leaves the routed path. The kernel uses the larger of `all` and the interface's own send_redirects, so both are
+ * cleared. Settings that already have the right value are not written (B20).
+ *
+ * @param socket used to keep the default routes learned from router advertisements: when forwarding is turned on, the
+ *   kernel forgets them unless accept_ra is 2 on their interface
+ */
+export function ensureForwarding(socket: NetlinkSocket, sysctl: Sysctl, bridge: string): void {
+  setIfDifferent(sysctl, "net/ipv4/ip_forward", "1");
+  if (sysctl.read("net/ipv6/conf/all/forwarding") === "0") {
+    keepAdvertisedRoutes(socket, sysctl);
+    sysctl.write("net/ipv6/conf/all/forwarding", "1");
+  }
+  setIfDifferent(sysctl, "net/ipv4/conf/all/send_redirects", "0");
+  setIfDifferent(sysctl, `net/ipv4/conf/${bridge}/send_redirects`, "0");
+}
+
+function keepAdvertisedRoutes(socket: NetlinkSocket, sysctl: Sysctl): void {
+  const indexes = new Set<number>();
+  for (const message of socket.dump(dumpRoutes(6))) {
+    const route = parseRoute(message);
+    if (route?.protocol === RTPROT_RA && route.outputInterface !== undefined) indexes.add(route.outputInterface);
+  }
+  for (const index of indexes) {
+    const link = findLink(socket, { index });
+    if (link === undefined) continue;
+    const key = `net/ipv6/conf/${link.name}/accept_ra`;
+    if (sysctl.read(key) === "1") sysctl.write(key, "2");
+  }
+}
+
+function setIfDifferent(sysctl: Sysctl, key: string, value: string): void {
+  if (sysctl.read(key) !== value) sysctl.write(key, value);
+}

@@ -1,0 +1,48 @@
+import { recordedNetworks } from "../attachment/attachment.ts";
+import { isName } from "../../ipam/owner.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
+import { findLink } from "../../kernel/route/socket.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
+import type { Node } from "../host.ts";
+
+/** Larger than any reservation of host-local. The content does not matter. */
+const LARGEST_RESERVATION = 1024;
+
+/**
+ * Returns a function that says whether a pod of another plugin on this node has an address, so that our pods must not
+ * get it (FOREIGN-04).
+ *
+ * After a change of plugins, the pods of the previous one stay until they are recreated, and their addresses come from
+ * the node's pod CIDR, as ours do. Two sources name them: the reservations of host-local's other networks, and a route
+ * to the single address by another link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that
+ * has pods on this node does not count.
+ */
+export function foreignAddresses(
+  node: Node,
+  socket: NetlinkSocket,
+  configuration: Pick<BridgeConfiguration, "name" | "runDir" | "ipam" | "bridge">,
+): (address: Address) => boolean {
+  const { name, runDir, ipam, bridge } = configuration;
+  const beside = node.files.readDirectory(ipam.dataDir).filter((other) => other !== name && isName(other));
+  const ours = beside.length === 0 ? [] : recordedNetworks(runDir, node.files);
+  const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
+  return (address) => {
+    const text = formatAddress(address);
+    const isReserved = (store: string): boolean =>
+      node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";
+    return stores.some(isReserved) || hasRouteElsewhere(socket, address, bridge);
+  };
+}
+
+/** Whether the kernel's route to an address leads to this address only, and by another link than the bridge. */
+function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: string): boolean {
+  // Without any route, the kernel answers with an error.
+  const [reply] = socket.batch([lookUpMatchedRoute(address)]);
+  const message = reply?.error === undefined ? reply?.messages[0] : undefined;
+  const route = message === undefined ? undefined : parseRoute(message);
+  if (route?.destination?.prefixLength !== bitsOf(familyOf(address))) return false;
+  return route.outputInterface !== findLink(socket, { name: bridge })?.index;
+}

@@ -1,0 +1,110 @@
+import type { AttachmentRecord, Bandwidth } from "../attachment/attachment.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { changeLink, getLink } from "../../kernel/route/link.ts";
+import { describedLink, findLink } from "../../kernel/route/socket.ts";
+import type { DelayDevice } from "../../kernel/traffic_control/delay_device.ts";
+import { createDelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
+import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
+import type { TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import { setTokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import type { Limits } from "../configuration/bandwidth.ts";
+import { tokenBucket } from "../configuration/bandwidth.ts";
+import type { Sha256 } from "../names.ts";
+import { delayDeviceMac, delayDeviceName } from "../names.ts";
+import type { Step } from "./wiring.ts";
+
+/** The limits of an attachment's bandwidth. They are set only on the node's side: a pod can change its own end. */
+export interface Shaping {
+  /** The bucket on the host end, which sends what the pod receives. */
+  readonly toPod: TokenBucket | undefined;
+  /** A separate device, which sends everything that the host end receives, since only sending can be delayed. */
+  readonly fromPod: { readonly device: DelayDevice; readonly bucket: TokenBucket } | undefined;
+}
+
+/** Decides the limits of an attachment. @param mtu bytes, of the pod's link */
+export function decideShaping(limits: Limits, owner: Owner, mtu: number, sha256: Sha256): Shaping {
+  const { ingress, egress } = limits;
+  return {
+    toPod: ingress === undefined ? undefined : tokenBucket(ingress, mtu),
+    fromPod:
+      egress === undefined ? undefined : { device: delayDeviceOf(owner, sha256), bucket: tokenBucket(egress, mtu) },
+  };
+}
+
+/** Returns the delay device of an attachment, whether or not the attachment has one. */
+export function delayDeviceOf(owner: Owner, sha256: Sha256): DelayDevice {
+  const name = delayDeviceName(sha256, owner.containerId, owner.ifname);
+  return { name, mac: delayDeviceMac(sha256, name) };
+}
+
+/**
+ * Returns the requests in the node's namespace that set the limits after the host end exists and before the pod's end
+ * is up, so that no packet passes unlimited. Traffic control identifies links only by their indexes.
+ *
+ * @param hostIndex the host end's
+ * @param deviceIndex the delay device's; undefined when there is none
+ */
+export function shapingSteps(
+  shaping: Shaping,
+  alias: string,
+  hostIndex: number,
+  deviceIndex: number | undefined,
+): readonly Step[] {
+  const { toPod, fromPod } = shaping;
+  const steps: Step[] = [];
+  if (fromPod !== undefined && deviceIndex !== undefined) {
+    const device = { index: deviceIndex };
+    steps.push(
+      { request: changeLink(device, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
+      { request: setTokenBucket(deviceIndex, fromPod.bucket) },
+      { request: changeLink(device, { up: true, alias }) },
+      { request: addClassifiers(hostIndex) },
+      { request: redirectReceived(hostIndex, deviceIndex) },
+    );
+  }
+  if (toPod !== undefined) steps.push({ request: setTokenBucket(hostIndex, toPod) });
+  return steps;
+}
+
+/**
+ * Makes the delay device if the pod's sending is limited.
+ *
+ * @returns its index
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when its name is taken, NetlinkError when the kernel refuses
+ */
+export function makeDelayDevice(socket: NetlinkSocket, { fromPod }: Shaping, mtu: number): number | undefined {
+  if (fromPod === undefined) return undefined;
+  const { device } = fromPod;
+  const [created, made] = socket.batch([createDelayDevice(device, mtu), getLink({ name: device.name })]);
+  if (created?.error?.errnoName === "EEXIST") {
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `${device.name} already exists; expected none, since egressRate needs a device of that name: call DEL, and remove the device if it is still there`,
+    );
+  }
+  if (created?.error !== undefined) throw created.error;
+  return describedLink(made).index;
+}
+
+/** Returns the limits as the attachment record stores them: the values that were set, in bits. */
+export function recordedBandwidth({ toPod, fromPod }: Shaping): Bandwidth {
+  return {
+    ingressRate: (toPod?.rate ?? 0) * 8,
+    ingressBurst: (toPod?.burst ?? 0) * 8,
+    egressRate: (fromPod?.bucket.rate ?? 0) * 8,
+    egressBurst: (fromPod?.bucket.burst ?? 0) * 8,
+  };
+}
+
+/** Whether an attachment may have a delay device. The record says so; without a record it may. */
+export function mayBeDelayed(record: AttachmentRecord | undefined): boolean {
+  return record === undefined || (record.bandwidth?.egressRate ?? 0) > 0;
+}
+
+/** Removes a delay device if it exists; another link of its name stays. @throws NetlinkError when the kernel refuses */
+export function forgetDevice(socket: NetlinkSocket, device: DelayDevice): void {
+  removeDelayDevice(socket, findLink(socket, { name: device.name }), device);
+}

@@ -1,0 +1,292 @@
+import type { Allocation } from "../../ipam/store.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { isLinkLocal } from "../../kernel/ip/special.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
+import { newAddress } from "../../kernel/route/interface_address.ts";
+import { changeLink, createVeth, getLink } from "../../kernel/route/link.ts";
+import { setNeighbour } from "../../kernel/route/neighbour.ts";
+import type { RouteSpec } from "../../kernel/route/route.ts";
+import { MAIN_TABLE, newRoute } from "../../kernel/route/route.ts";
+import type { Bridge } from "./bridge.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
+import type { Attachment } from "../environment.ts";
+import type { Sha256 } from "../names.ts";
+import { hostInterfaceName, hostMac, podMac } from "../names.ts";
+import type { AddResult, Dns, ResultRoute } from "../result.ts";
+import { defaultRoute } from "../result.ts";
+import type { Shaping } from "./shaping.ts";
+import { decideShaping } from "./shaping.ts";
+
+/** The complete plan of an attachment, decided before the first request to the kernel. */
+export interface Wiring {
+  readonly hostInterface: string;
+  /** The MAC address that the pod sends to: frames to it are the node's, whether or not the bridge handles them. */
+  readonly hostMac: MacAddress;
+  readonly ifname: string;
+  readonly podMac: MacAddress;
+  /** Whether the MAC address was requested and may be another pod's; one derived from the pod's address is unique. */
+  readonly isMacRequested: boolean;
+  /** Bytes, of both ends. */
+  readonly mtu: number;
+  readonly hairpin: boolean;
+  /** The owner of the interface, which `ip link` shows (B23). */
+  readonly alias: string;
+  /** The pod's addresses, /32 and /128. */
+  readonly addresses: readonly Cidr[];
+  /** The next hops of the pod, one per address. */
+  readonly gateways: readonly Address[];
+  /** The gateways that are the bridge's addresses, with the subnet's prefix length. */
+  readonly bridgeAddresses: readonly Cidr[];
+  /** The pod's addresses outside the subnets of the bridge's addresses: the node needs a route to each. */
+  readonly hostRoutes: readonly Cidr[];
+  readonly routes: readonly PodRoute[];
+  readonly shaping: Shaping | undefined;
+  /** Whether packets go around the bridge where possible. */
+  readonly bypassBridge: boolean;
+}
+
+/** A route inside the pod. */
+export interface PodRoute extends ResultRoute {
+  readonly gateway: Address;
+  /**
+   * Whether the route is not configured: if the pod has such a route already, by a second interface, that one stays.
+   */
+  readonly isImplicit: boolean;
+}
+
+/**
+ * A request, and the errno that the kernel may answer because the desired state exists already or is impossible here.
+ */
+export interface Step {
+  readonly request: Request;
+  readonly tolerates?: "EEXIST" | "EAFNOSUPPORT";
+}
+
+/**
+ * Decides how a pod is wired in routed mode: single addresses and a default route through the bridge, so that every
+ * packet passes the node's IP hooks, even one to a pod on the same bridge.
+ */
+export function decideWiring(
+  configuration: BridgeConfiguration,
+  attachment: Attachment,
+  allocations: readonly Allocation[],
+  bridge: Bridge,
+  sha256: Sha256,
+): Wiring {
+  const { containerId, ifname } = attachment;
+  const hostInterface = hostInterfaceName(sha256, containerId, ifname);
+  const pod = attachment.arguments.pod;
+  const [first] = allocations;
+  if (first === undefined) throw new RangeError("wiring needs at least one allocation");
+  const { limits } = configuration;
+  const shaping = limits && decideShaping(limits, attachment, bridge.mtu, sha256);
+  return {
+    hostInterface,
+    hostMac: hostMac(sha256, hostInterface),
+    ifname,
+    isMacRequested: configuration.mac !== undefined,
+    podMac: configuration.mac ?? podMac(sha256, preferIpv4(allocations, first).address.address),
+    mtu: bridge.mtu,
+    hairpin: configuration.hairpinMode,
+    // The kernel takes 255 bytes including the NUL (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
+    alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 254),
+    addresses: allocations.map(({ address }) => hostCidr(address.address)),
+    gateways: allocations.map(({ gateway }) => gateway),
+    bridgeAddresses: allocations.flatMap(bridgeAddress),
+    hostRoutes: allocations
+      .filter((allocation) => !leadsTo(allocation))
+      .map(({ address }) => hostCidr(address.address)),
+    routes: podRoutes(configuration, allocations),
+    shaping,
+    bypassBridge: configuration.bypassBridge,
+  };
+}
+
+/** Whether the gateway's subnet contains the pod: external IPAM plugins may name a gateway outside of it. */
+function leadsTo({ address, gateway }: Allocation): boolean {
+  return cidrContains(address, gateway);
+}
+
+/**
+ * Returns the bridge's address for a gateway: one in the pod's subnet with the subnet's prefix length, one outside as a
+ * single address. A link-local gateway is not put on the bridge: the pod's packets go to the MAC address of its
+ * permanent neighbour entry.
+ */
+function bridgeAddress(allocation: Allocation): readonly Cidr[] {
+  const { address, gateway } = allocation;
+  if (leadsTo(allocation)) return [{ address: gateway, prefixLength: address.prefixLength }];
+  return isLinkLocal(gateway) ? [] : [hostCidr(gateway)];
+}
+
+function preferIpv4(allocations: readonly Allocation[], otherwise: Allocation): Allocation {
+  for (const allocation of allocations) if (cidrFamily(allocation.address) === 4) return allocation;
+  return otherwise;
+}
+
+/**
+ * Returns the routes inside the pod: the configured ones of its families and, unless isDefaultGateway is false, a
+ * default route of the main table for each family without a configured one. A route without a gateway goes through the
+ * bridge. Of several routes to one destination with the same priority and table, the first is used.
+ */
+function podRoutes(configuration: BridgeConfiguration, allocations: readonly Allocation[]): readonly PodRoute[] {
+  const routes: PodRoute[] = [];
+  const seen = new Set<string>();
+  const addRoute = (route: ResultRoute, bridgeGateway: Address, isImplicit: boolean): void => {
+    const { destination, table = MAIN_TABLE, priority = 0 } = route;
+    const key = `${formatCidr(destination)} ${table}`;
+    const isSeen = seen.has(isImplicit ? key : `${key} ${priority}`);
+    if (!isSeen) routes.push({ ...route, gateway: route.gateway ?? bridgeGateway, isImplicit });
+    seen.add(key);
+    seen.add(`${key} ${priority}`);
+  };
+  for (const { gateway } of allocations) {
+    for (const route of configuration.ipam.routes) {
+      if (cidrFamily(route.destination) === familyOf(gateway)) addRoute(route, gateway, false);
+    }
+    if (configuration.isDefaultGateway) addRoute(defaultRoute(gateway), gateway, true);
+  }
+  return routes;
+}
+
+/**
+ * Returns the first requests in the node's namespace: to make the link, and to describe it.
+ *
+ * The link is described before it is up: the kernel then catches up on pending work about its carrier
+ * (linkwatch_sync_dev). For a link that is up and has no carrier yet, it would wait for a grace period of RCU
+ * (dev_deactivate).
+ */
+export function linkSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
+  return [
+    {
+      request: createVeth({
+        host: { name: wiring.hostInterface, mac: wiring.hostMac },
+        peer: { name: wiring.ifname, mac: wiring.podMac, netnsFd },
+        mtu: wiring.mtu,
+        master: bridge.index,
+      }),
+    },
+    { request: getLink({ name: wiring.hostInterface }) },
+  ];
+}
+
+/** The index in {@link linkSteps} of the request that describes the link. */
+export const DESCRIPTION = 1;
+
+/** Returns the further requests in the node's namespace: for the link, and for the bridge, which may have addresses. */
+export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
+  const link = { name: wiring.hostInterface };
+  return [
+    // A bridge port needs no address of its own. Without IPv6, or with an MTU too small for it, there is none anyway.
+    { request: changeLink(link, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
+    {
+      request: changeLink(link, {
+        up: true,
+        alias: wiring.alias,
+        bridgePort: { hairpin: wiring.hairpin, groupForwardMask: ALL_RESERVED_GROUPS },
+      }),
+    },
+    ...wiring.addresses.map(({ address }) => ({ request: setNeighbour(bridge.index, address, wiring.podMac) })),
+    ...wiring.bridgeAddresses.map((address) => ({
+      request: newAddress(bridge.index, address),
+      tolerates: "EEXIST" as const,
+    })),
+    ...wiring.hostRoutes.map((destination) => hostRouteStep(destination, bridge.index)),
+  ];
+}
+
+/** Tolerates an existing route: policyd adds a missing one, and may have been faster. */
+function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
+  return { request: newRoute(hostRoute(destination, bridgeIndex)), tolerates: "EEXIST" };
+}
+
+/** Returns the node's route to a pod's address that no subnet of the bridge contains. */
+export function hostRoute(destination: Cidr, bridgeIndex: number): RouteSpec {
+  const family = cidrFamily(destination);
+  return { family, destination, gateway: undefined, outputInterface: bridgeIndex, onLink: false };
+}
+
+/**
+ * The mask of all reserved group addresses except that of pause frames, which the kernel drops. Without the mask,
+ * frames to these addresses bypass the bridge's netfilter hooks, but the bridge still learns their source: a pod could
+ * take over another's MAC.
+ */
+export const ALL_RESERVED_GROUPS = 0xfffd;
+
+/**
+ * Returns the requests in the pod's namespace, in order: routes need the link up, and neighbours need its addresses.
+ *
+ * @param index the index of the pod's interface
+ */
+export function podSteps(wiring: Wiring, index: number): readonly Step[] {
+  const gateways = new Set(wiring.gateways);
+  return [
+    { request: changeLink({ index: LOOPBACK_INDEX }, { up: true }) },
+    ...wiring.addresses.map((address) => ({ request: newAddress(index, address) })),
+    { request: changeLink({ index }, { up: true }) },
+    ...[...gateways].map((gateway) => ({ request: setNeighbour(index, gateway, wiring.hostMac) })),
+    ...wiring.routes.map((route) => ({
+      request: newRoute(routeSpec(route, index)),
+      ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
+    })),
+    ...linkLocalSteps(wiring, index),
+  ];
+}
+
+/**
+ * Returns the route that sends link-local destinations to the node, like all others, instead of to neighbours that the
+ * kernel resolves.
+ *
+ * The neighbour tables are shared by all network namespaces and hold a thousand entries each (gc_thresh3). An
+ * unprivileged program that sends to a thousand addresses of its link fills the IPv6 table, and then neither the node
+ * nor another pod finds a new neighbour. For IPv4 a pod has no addresses on its link. Packets between pods and node use
+ * permanent entries, which do not count. A pod that may change its routes can still fill the tables.
+ */
+function linkLocalSteps({ gateways }: Wiring, index: number): readonly Step[] {
+  const gateway = gateways.find((one) => familyOf(one) === 6);
+  if (gateway === undefined) return [];
+  // The kernel's own route has 256. Routes of several links differ in priority, else they would become one route.
+  const priority = 1 + (index % 255);
+  const destination = LINK_LOCAL;
+  const request = newRoute({ family: 6, destination, gateway, outputInterface: index, onLink: true, priority });
+  return [{ request, tolerates: "EEXIST" }];
+}
+
+const LINK_LOCAL = parseCidr("fe80::/64");
+
+/** The loopback interface has index 1 in every network namespace (net/core/dev.c, LOOPBACK_IFINDEX). */
+const LOOPBACK_INDEX = 1;
+
+function routeSpec(route: PodRoute, index: number): RouteSpec {
+  const { destination } = route;
+  const isDefault = destination.prefixLength === 0;
+  return {
+    ...route,
+    family: cidrFamily(destination),
+    destination: isDefault ? undefined : destination,
+    outputInterface: index,
+    // The pod has no subnet on its link, so every gateway is declared to be on the link.
+    onLink: true,
+  };
+}
+
+/** Returns the result of ADD: bridge, host end and pod interface, in the order of the reference plugin. */
+export function addResult(wiring: Wiring, bridge: Bridge, sandbox: string, dns: Dns): AddResult {
+  return {
+    interfaces: [
+      { name: bridge.name, mac: bridge.mac, mtu: bridge.mtu },
+      { name: wiring.hostInterface, mac: wiring.hostMac, mtu: wiring.mtu },
+      { name: wiring.ifname, mac: wiring.podMac, mtu: wiring.mtu, sandbox },
+    ],
+    // One gateway per address, in the same order: both come from the allocations.
+    ips: wiring.addresses.map((address, i) => {
+      const gateway = wiring.gateways[i];
+      return { interface: 2, address, ...(gateway === undefined ? {} : { gateway }) };
+    }),
+    routes: wiring.routes,
+    dns,
+  };
+}

@@ -1,0 +1,218 @@
+import type { AttachmentRecord } from "./attachment.ts";
+import type { AttachmentName, PolicydReply } from "./policyd_messages.ts";
+import { LONGEST_WAIT } from "./policyd_messages.ts";
+import { isDirectoryPath } from "../../ipam/owner.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Wait, Waiting, Work } from "../../kernel/waiting.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
+import { invalidField } from "../error.ts";
+import type { Decoded } from "../configuration/json.ts";
+import { decode, isObject } from "../configuration/json.ts";
+import type { Node } from "../host.ts";
+import type { PolicydCall } from "./policyd_client.ts";
+import { answerOf, callPolicyd } from "./policyd_client.ts";
+
+/** The fields of the `policyd` key. */
+export const policydShape = { socket: "string", wait: "string", onUnavailable: "string" } as const;
+
+/** The plugin's access to the node's daemon. */
+export interface PolicydAccess {
+  readonly socket: string;
+  /** Milliseconds. */
+  readonly wait: number;
+}
+
+/** The daemon's access for an ADD. */
+export interface RegistrationAccess extends PolicydAccess {
+  /**
+   * The treatment of a pod that the daemon has not accepted within that time. "fail" refuses it. "closed" attaches it,
+   * if the tables keep it from sending and receiving anything until the daemon finds its record.
+   */
+  readonly onUnavailable: (typeof WAYS_ON)[number];
+}
+
+const WAYS_ON = ["fail", "closed"] as const;
+const DEFAULT_SOCKET = "/run/drawbridge/policyd.sock";
+const DEFAULT_WAIT = "10s";
+const units = { ms: 1, s: 1000, m: 60_000 } as const;
+/** The pause between two tries to connect: a restarting daemon is away for about half a second. */
+const PAUSE: Wait = { fd: undefined, milliseconds: 20 };
+
+/**
+ * Validates the `policyd` key. With it, the daemon knows each pod before its first packet; without it, the plugin works
+ * without a daemon.
+ *
+ * @throws CniError 7 naming the field
+ */
+export function policydAccess(input: Decoded<typeof policydShape> | undefined): RegistrationAccess | undefined {
+  if (input === undefined) return undefined;
+  const socket = input.socket ?? DEFAULT_SOCKET;
+  if (!isDirectoryPath(socket)) throw invalidField("policyd.socket", socket, 'an absolute path without ".."');
+  const asked = input.onUnavailable ?? "fail";
+  const onUnavailable = asked === "fail" || asked === "closed" ? asked : undefined;
+  if (onUnavailable === undefined) throw invalidField("policyd.onUnavailable", asked, WAYS_ON.join(" or "));
+  return { socket, wait: milliseconds(input.wait ?? DEFAULT_WAIT), onUnavailable };
+}
+
+/**
+ * Reads the `policyd` key for DEL, which no configuration may stop: a value that ADD would refuse counts as absent.
+ * Everything else is read as for ADD, so that DEL finds the daemon with which ADD registered the pod.
+ *
+ * @returns undefined without a `policyd` key, or if it is not an object
+ */
+export function detachAccess(input: unknown): PolicydAccess | undefined {
+  if (!isObject(input)) return undefined;
+  const { socket } = decode(input, { socket: "any" }, "policyd");
+  const isUsable = typeof socket === "string" && isDirectoryPath(socket);
+  return { socket: isUsable ? socket : DEFAULT_SOCKET, wait: milliseconds(DEFAULT_WAIT) };
+}
+
+function milliseconds(text: string): number {
+  const [, count, unit] = /^(\d{1,6})(ms|s|m)$/.exec(text) ?? [];
+  const value = Number(count) * (unit === "ms" || unit === "s" || unit === "m" ? units[unit] : Number.NaN);
+  if (value >= 1 && value <= LONGEST_WAIT) return value;
+  throw invalidField("policyd.wait", text, 'a duration from "1ms" to "2m", such as "10s"');
+}
+
+/** The directory of the records, and the clock. */
+export interface RegistrationPlace {
+  readonly runDir: string;
+  readonly waiting?: Waiting;
+}
+
+/** A registration in progress. */
+export interface Registration {
+  /** Waits, once, until the pod's policies are in force. @throws DrawbridgeError when the daemon does not accept it */
+  wait(): Work<void>;
+}
+
+/**
+ * Registers a pod with the daemon, which works while the pod is wired. {@link Registration.wait} returns the outcome.
+ *
+ * While the daemon is away, or when it goes away during the call, registration is tried again until the time is over.
+ * No pod is missed: the record of the attachment exists already, and a starting daemon reads the records. After that
+ * time `onUnavailable` applies; it also applies when the daemon answers but cannot accept the pod yet.
+ *
+ * A host port that the daemon refuses is requested once more if its holder has ended without DEL.
+ *
+ * @throws DrawbridgeError ERR_UNAVAILABLE when the daemon is away, or with "closed" when the tables do not keep the pod
+ *   closed
+ */
+export function* register(
+  node: Node,
+  access: RegistrationAccess,
+  attachment: AttachmentRecord,
+  { runDir, waiting = realWaiting }: RegistrationPlace,
+): Work<Registration> {
+  const deadline = waiting.now() + access.wait;
+  const left = (): number => deadline - waiting.now();
+  const call = (): PolicydCall => {
+    const request = { type: "register", attachment, wait: Math.max(1, Math.floor(left())) } as const;
+    return callPolicyd(node.syscalls, access.socket, request, left(), waiting);
+  };
+  const isWorthAnotherTry = (error: unknown): boolean => isUnavailable(error) && left() > PAUSE.milliseconds;
+  /** @returns undefined if the pod continues closed, without the daemon */
+  function* orClosed<T>(work: Work<T>): Work<T | undefined> {
+    try {
+      return yield* work;
+    } catch (error) {
+      if (access.onUnavailable === "fail" || !isUnavailable(error)) throw error;
+      node.nodeRules().demandClosed(node, attachment, error.message);
+      return undefined;
+    }
+  }
+  function* connect(): Work<PolicydCall> {
+    for (;;) {
+      try {
+        return call();
+      } catch (error) {
+        if (!isWorthAnotherTry(error)) throw error;
+      }
+      yield PAUSE;
+    }
+  }
+  function* receive(connected: PolicydCall): Work<PolicydReply> {
+    for (let running: PolicydCall | undefined = connected; ; running = undefined) {
+      try {
+        running ??= call();
+        yield { fd: running.fd, milliseconds: left() };
+        return running.wait();
+      } catch (error) {
+        if (!isWorthAnotherTry(error)) throw error;
+      }
+      yield PAUSE;
+    }
+  }
+  function* beTaken(connected: PolicydCall): Work<void> {
+    const reply = yield* receive(connected);
+    try {
+      answerOf(reply);
+    } catch (error) {
+      if (!isPortTaken(error) || !(yield* freeHostPorts(node, access, runDir, attachment))) throw error;
+      answerOf(yield* receive(call()));
+    }
+  }
+  const first = yield* orClosed(connect());
+  return {
+    *wait(): Work<void> {
+      if (first !== undefined) yield* orClosed(beTaken(first));
+    },
+  };
+}
+
+/**
+ * Makes the daemon forget pods that hold host ports of this one and have ended without DEL. The plugin sees their
+ * namespaces, and the daemon in its container does not. Pods that were attached without a daemon have their ports in
+ * the plugin's own tables.
+ *
+ * @returns whether there were any
+ */
+function* freeHostPorts(
+  node: Node,
+  access: PolicydAccess,
+  runDir: string,
+  attachment: AttachmentRecord,
+): Work<boolean> {
+  const rules = node.nodeRules();
+  const holders = rules.givingWay(node, runDir, attachment);
+  for (const holder of holders) {
+    const { network, containerId, ifname } = holder;
+    yield* unregister(node, access, { network, containerId, ifname });
+    if (holder.policyd === undefined) {
+      const addresses = holder.addresses.map(({ address }) => address);
+      rules.withdraw(node, runDir, holder.hostInterface, { ...holder, addresses });
+    }
+    rules.noteEnded(node, runDir, holder);
+  }
+  return holders.length > 0;
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof DrawbridgeError && error.code === "ERR_HOST_PORT_TAKEN";
+}
+
+function isUnavailable(error: unknown): error is DrawbridgeError {
+  return error instanceof DrawbridgeError && error.code === "ERR_UNAVAILABLE";
+}
+
+/**
+ * The daemon's progress with a pod that is removed. "undone": it did nothing. "forgotten": it has forgotten the pod.
+ * "detached": it knew the pod, and the link and the bridge's neighbours are gone, too.
+ */
+export type Unregistration = "undone" | "forgotten" | "detached";
+
+/**
+ * Asks the daemon to remove the pod's link, together with those of other pods that are removed now, and to forget the
+ * pod. If the daemon is away or dies meanwhile, the plugin itself removes the rest.
+ */
+export function* unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): Work<Unregistration> {
+  try {
+    const call = callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait);
+    yield { fd: call.fd, milliseconds: access.wait };
+    const answer = answerOf(call.wait());
+    return answer.type === "done" && answer.isDetached === true ? "detached" : "forgotten";
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return "undone";
+  }
+}

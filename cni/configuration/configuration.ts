@@ -1,0 +1,322 @@
+import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../../ipam/owner.ts";
+import type { RangeInput, RangeSet } from "../../ipam/range.ts";
+import { canonicalRange, canonicalRangeSets } from "../../ipam/range.ts";
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import type { Limits } from "./bandwidth.ts";
+import { limitsOf } from "./bandwidth.ts";
+import { configuredRoutes } from "./configured_routes.ts";
+import type { CniArguments } from "../environment.ts";
+import { checkInterfaceName } from "../environment.ts";
+import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
+import type { Decoded, Shape } from "./json.ts";
+import { decode, isNestedDeeper } from "./json.ts";
+import type { NodeRulesConfiguration } from "./node_rules_configuration.ts";
+import { nodeRulesConfiguration } from "./node_rules_configuration.ts";
+import type { Dns, ResultRoute } from "../result.ts";
+import type { DetachInput, NetworkInput } from "./network_input.ts";
+import type { RegistrationAccess } from "../attachment/registration.ts";
+import { policydAccess } from "../attachment/registration.ts";
+import { refuseUnsupported } from "./unsupported.ts";
+import type { CniVersion } from "../version.ts";
+import { negotiateVersion } from "../version.ts";
+
+/** A network configuration whose every field has been validated. */
+export interface NetworkConfiguration {
+  readonly cniVersion: CniVersion;
+  /** `[a-zA-Z0-9][a-zA-Z0-9_.-]*`: it names a directory of the address store. */
+  readonly name: string;
+  readonly runDir: string;
+  readonly ipam: IpamConfiguration;
+  /** The `dns` of the configuration, which replaces the contents of resolvConf. */
+  readonly dns: Dns;
+}
+
+/** Configuration of the `drawbridge` face: wiring and addresses. */
+export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConfiguration {
+  readonly bridge: string;
+  readonly hairpinMode: boolean;
+  /** Whether packets go around the bridge where possible; otherwise the bridge sees and counts them all. */
+  readonly bypassBridge: boolean;
+  /** Whether the pod gets default routes that are not configured; without them it reaches only its routes' networks. */
+  readonly isDefaultGateway: boolean;
+  /** Bytes; 0 keeps the kernel's default. */
+  readonly mtu: number;
+  /** A MAC address the runtime asks for: runtimeConfig has priority over args.cni, and that over CNI_ARGS. */
+  readonly mac: MacAddress | undefined;
+  readonly limits: Limits | undefined;
+  /** The daemon that each pod is registered with; undefined when the plugin works without one. */
+  readonly policyd: RegistrationAccess | undefined;
+}
+
+export interface IpamConfiguration {
+  readonly dataDir: string;
+  readonly ranges: readonly RangeSet[];
+  readonly requested: readonly Address[];
+  readonly routes: readonly ResultRoute[];
+  readonly resolvConf: string | undefined;
+}
+
+export const RUN_DIRECTORY = "/run/drawbridge";
+export const DATA_DIRECTORY = "/var/lib/cni/networks";
+export const SMALLEST_IPV6_MTU = 1280;
+/** Real configurations have fewer than ten. */
+const MOST_LEVELS = 64;
+
+/** The IPAM types served in-process, with their own semantics and on the same store. */
+const ipamTypes = ["host-local", "drawbridge-ipam"];
+
+/**
+ * Reads the configuration a runtime passes on standard input.
+ *
+ * @param shape the typed keys, or a function that chooses them by the whole configuration
+ * @param judge checks the version before anything else is read
+ * @returns the typed keys of the shape, spelled as declared whatever their case
+ * @throws CniError 6 when it is not a JSON object, 1 for an unsupported version, 7 for a wrong type
+ */
+export function decodeConfiguration<const S extends Shape>(
+  text: string,
+  shape: S | ((value: object) => S),
+  judge: (version: CniVersion) => void = () => {},
+): Decoded<S> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      "standard input is not JSON; expected a network configuration object",
+      error instanceof Error ? error.message : undefined,
+    );
+  }
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      "standard input is not a JSON object; expected a network configuration",
+    );
+  }
+  if (isNestedDeeper(value, MOST_LEVELS)) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      `standard input nests objects and lists deeper than ${MOST_LEVELS} levels; expected a network configuration`,
+    );
+  }
+  // The version comes first: in another version the other keys may have other types.
+  judge(negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion));
+  return decode(value, typeof shape === "function" ? shape(value) : shape);
+}
+
+/**
+ * Validates the configuration of the plugin that answers as `drawbridge`.
+ *
+ * @param isForeignIpam whether another program gives the addresses, so that they are not known yet
+ * @throws CniError 2 for a feature this version does not have, 7 for a value it refuses
+ * @throws DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
+ */
+export function bridgeConfiguration(
+  input: NetworkInput,
+  args: CniArguments,
+  isForeignIpam = false,
+): BridgeConfiguration {
+  refuseUnsupported(input);
+  const network = isForeignIpam ? foreignNetwork(input) : networkConfiguration(input, args);
+  checkGateways(network.ipam.ranges);
+  return onNetwork(input, args, network, isForeignIpam ? [4, 6] : familiesOf(network.ipam.ranges));
+}
+
+/** As {@link bridgeConfiguration}, and with its errors, for a network whose addresses are validated already. */
+export function onNetwork(
+  input: NetworkInput,
+  args: CniArguments,
+  network: NetworkConfiguration,
+  families = familiesOf(network.ipam.ranges),
+): BridgeConfiguration {
+  const [macField, mac] = firstPresent([
+    ["runtimeConfig.mac", input.runtimeConfig?.mac],
+    ["args.cni.mac", input.args?.cni?.mac],
+    ["CNI_ARGS MAC", args.mac],
+  ]);
+  return {
+    ...network,
+    bridge: checkInterfaceName(input.bridge ?? "drawbridge0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
+    hairpinMode: input.hairpinMode ?? false,
+    bypassBridge: input.bypassBridge ?? true,
+    isDefaultGateway: input.isDefaultGateway ?? true,
+    mtu: mtuOf(input, hasIpv6(network.ipam.ranges)),
+    mac: mac === undefined ? undefined : parseMac(mac, macField),
+    limits: limitsOf(input.runtimeConfig),
+    policyd: policydAccess(input.policyd),
+    ...nodeRulesConfiguration(input, families),
+  };
+}
+
+/** @throws CniError 7 */
+function mtuOf({ mtu = 0 }: NetworkInput, needsIpv6: boolean): number {
+  const smallest = needsIpv6 ? SMALLEST_IPV6_MTU : 68;
+  if (!Number.isInteger(mtu) || (mtu !== 0 && (mtu < smallest || mtu > 65535))) {
+    throw invalidField(
+      "mtu",
+      mtu,
+      `0 (the kernel's default) or ${smallest} to 65535${needsIpv6 ? ", since IPv6 needs 1280" : ""}`,
+    );
+  }
+  return mtu;
+}
+
+/** Whether a pod gets an IPv6 address. */
+export function hasIpv6(sets: readonly RangeSet[]): boolean {
+  return familiesOf(sets).includes(6);
+}
+
+/** Returns the address families of a pod, each once. */
+function familiesOf(sets: readonly RangeSet[]): readonly Family[] {
+  const families = new Set<Family>();
+  for (const [range] of sets) if (range !== undefined) families.add(cidrFamily(range.subnet));
+  return [...families];
+}
+
+/**
+ * Validates the part that every face that allocates addresses reads.
+ *
+ * @throws CniError 7, DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
+ */
+export function networkConfiguration(input: NetworkInput, args: CniArguments): NetworkConfiguration {
+  checkType("type", input.type);
+  const cniVersion = negotiateVersion(input.cniVersion);
+  const ipam = ipamConfiguration(input, args);
+  checkExpressible(cniVersion, ipam.ranges);
+  return {
+    cniVersion,
+    name: networkName(input),
+    runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
+    ipam,
+    dns: input.dns ?? {},
+  };
+}
+
+/** Validates a network whose addresses an external IPAM plugin gives: that plugin validates everything below `ipam`. */
+function foreignNetwork(input: NetworkInput): NetworkConfiguration {
+  checkType("type", input.type);
+  return {
+    cniVersion: negotiateVersion(input.cniVersion),
+    name: networkName(input),
+    runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
+    ipam: { dataDir: DATA_DIRECTORY, ranges: [], requested: [], routes: [], resolvConf: undefined },
+    dns: input.dns ?? {},
+  };
+}
+
+/** Returns the network's name. @throws CniError 7 when it is missing or cannot name a directory */
+export function networkName(input: DetachInput): string {
+  const name = input.name ?? "";
+  if (name === "")
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      "missing network name: set name in the network configuration",
+    );
+  if (!isName(name)) {
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      `invalid characters found in network name: name must be a letter or digit, then letters, digits, "_", "." or "-", at most ${MAX_NAME_LENGTH} in all`,
+      JSON.stringify(name.slice(0, 2 * MAX_NAME_LENGTH)),
+    );
+  }
+  return name;
+}
+
+function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfiguration {
+  const ipam = input.ipam;
+  if (ipam === undefined)
+    throw invalidField("ipam", undefined, `an object with type ${ipamTypes.join(" or ")} and ranges`);
+  checkType("ipam.type", ipam.type);
+  if (!ipamTypes.includes(ipam.type ?? "")) {
+    throw new CniError(
+      CniErrorCode.UNSUPPORTED_FIELD,
+      `ipam.type: ${showValue(ipam.type)}; expected one of ${ipamTypes.join(", ")}`,
+    );
+  }
+  const ranges = rangeSets(input.runtimeConfig?.ipRanges ?? [], ipam);
+  const requested = [
+    ...(args.ip === undefined ? [] : [["CNI_ARGS IP", args.ip] as const]),
+    ...(input.args?.cni?.ips ?? []).map((ip, i) => [`args.cni.ips[${i}]`, ip] as const),
+    ...(input.runtimeConfig?.ips ?? []).map((ip, i) => [`runtimeConfig.ips[${i}]`, ip] as const),
+  ];
+  return {
+    dataDir: checkDirectory("ipam.dataDir", ipam.dataDir || DATA_DIRECTORY),
+    ranges,
+    requested: requested.map(([field, ip]) =>
+      ip.includes("/") ? parseCidr(ip, field).address : parseAddress(ip, field),
+    ),
+    routes: configuredRoutes(ipam.routes ?? []),
+    resolvConf: ipam.resolvConf ? checkDirectory("ipam.resolvConf", ipam.resolvConf) : undefined,
+  };
+}
+
+/**
+ * Returns the range sets in host-local's order: the ones from the runtime, then the old style of one range without a
+ * list, then the list. Each source is validated separately first, so that a refusal names the field as it was written.
+ */
+function rangeSets(
+  passed: readonly (readonly RangeInput[])[],
+  ipam: NonNullable<NetworkInput["ipam"]>,
+): readonly RangeSet[] {
+  const listed = ipam.ranges ?? [];
+  const single = ipam.subnet === undefined ? [] : [[{ ...ipam, subnet: ipam.subnet }]];
+  if (passed.length === 0 && single.length === 0) return canonicalRangeSets(listed, "ipam.ranges");
+  if (passed.length > 0) canonicalRangeSets(passed, "runtimeConfig.ipRanges");
+  for (const [range] of single) if (range !== undefined) canonicalRange(range, "ipam");
+  if (listed.length > 0) canonicalRangeSets(listed, "ipam.ranges");
+  return canonicalRangeSets([...passed, ...single, ...listed], "ipam.ranges");
+}
+
+/** Refuses several addresses of a family, which versions before 0.3.0 cannot express. @throws CniError 2 */
+export function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): void {
+  if (version !== "0.1.0" && version !== "0.2.0") return;
+  const families = ranges.flatMap(([range]) => (range === undefined ? [] : [cidrFamily(range.subnet)]));
+  if (new Set(families).size === families.length) return;
+  throw new CniError(
+    CniErrorCode.UNSUPPORTED_FIELD,
+    `cniVersion: CNI version ${version} does not support more than 1 address per family; expected 0.3.0 or later for ${families.length} range sets`,
+  );
+}
+
+/** Requires gateways to lie in their subnet: the bridge has their addresses, and reaches the pods by that subnet. */
+function checkGateways(sets: readonly RangeSet[]): void {
+  for (const set of sets) {
+    for (const { gateway, subnet } of set) {
+      if (cidrContains(subnet, gateway)) continue;
+      throw invalidField(
+        "ipam gateway",
+        formatAddress(gateway),
+        `an address of ${formatCidr(subnet)}: the bridge carries it`,
+      );
+    }
+  }
+}
+
+/** Requires a plugin type to be a file name in the runtime's plugin directory, never a path (CVE-2021-20206). */
+function checkType(field: string, type: string | undefined): void {
+  if (type === undefined || !isName(type)) {
+    throw invalidField(
+      field,
+      type,
+      `a plugin's file name without a path, such as "${field === "type" ? "drawbridge" : "host-local"}"`,
+    );
+  }
+}
+
+/** Returns the path. @throws CniError 7 for a path that {@link isDirectoryPath} refuses */
+export function checkDirectory(field: string, path: string): string {
+  if (isDirectoryPath(path)) return path;
+  throw invalidField(field, path, 'an absolute path without ".."');
+}
+
+function firstPresent(
+  candidates: readonly (readonly [field: string, value: string | undefined])[],
+): readonly [field: string, value: string | undefined] {
+  for (const candidate of candidates) if (candidate[1]) return candidate;
+  return ["", undefined];
+}

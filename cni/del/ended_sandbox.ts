@@ -1,0 +1,106 @@
+import type { AttachmentRecord } from "../attachment/attachment.ts";
+import { listAttachmentNames, listAttachments, readAttachment, recordedNetworks } from "../attachment/attachment.ts";
+import { markEnded } from "../attachment/ended.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Family } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import { ClaimIndex } from "../node_rules/claim_index.ts";
+import type { HasLink } from "../gc/proof.ts";
+import { hasEnded, linksOf } from "../gc/proof.ts";
+import type { Claim } from "../node_rules/host_port_claim.ts";
+import { claimsOf } from "../node_rules/host_port_claim.ts";
+import { hostInterfaceName } from "../names.ts";
+import type { Node } from "../host.ts";
+import { uptime } from "../status/failure_record.ts";
+
+/** A sandbox, by its container and its pod. */
+export type Sandbox = Pick<AttachmentRecord, "containerId" | "pod">;
+
+/** Whether two sandboxes belong to Pods of one name: only one of these exists, and it has at most one sandbox. */
+export function areOfOneName(one: Sandbox, other: Sandbox): boolean {
+  if (one.pod === undefined || other.pod === undefined || one.containerId === other.containerId) return false;
+  return one.pod.namespace === other.pod.namespace && one.pod.name === other.pod.name;
+}
+
+/**
+ * Whether a sandbox is an earlier one of the Pod that a new one is made for. The kubelet makes a second sandbox only
+ * after it has given up the first, whether or not the first one's link still exists.
+ */
+export function isEarlierSandbox(holder: Sandbox, taker: Sandbox): boolean {
+  const uid = holder.pod?.uid;
+  return areOfOneName(holder, taker) && uid !== undefined && uid !== "" && uid === taker.pod?.uid;
+}
+
+/**
+ * Whether a sandbox gives its host ports to another one that wants them: because it is an earlier one of the same Pod,
+ * or because it has ended without DEL. The proof of the latter is its namespace ({@link hasEnded}), or that its link is
+ * gone while another Pod has its Pod's name. An ADD in progress still has its namespace.
+ */
+export function givesWay(node: Node, holder: AttachmentRecord, taker: Sandbox, hasLink: HasLink): boolean {
+  if (isEarlierSandbox(holder, taker)) return true;
+  if (areOfOneName(holder, taker) && !hasLink(holder.hostInterface)) return true;
+  return hasEnded(node, holder, hasLink);
+}
+
+/**
+ * Returns a function that says whether the host ports of a host end, given by its name, are free for a new sandbox. A
+ * host end with neither record nor link is free: an ADD writes its record before its ports. Records are read only when
+ * the function is called, which is when a port is held.
+ */
+export function freeOwners(node: Node, runDir: string, taker: Sandbox): (owner: string) => boolean {
+  const hasLink = linksOf(node);
+  const known = new Map<string, boolean>();
+  const judge = (owner: string): boolean => {
+    for (const network of recordedNetworks(runDir, node.files)) {
+      for (const name of listAttachmentNames(runDir, network, node.files)) {
+        if (hostInterfaceName(node.sha256, name.containerId, name.ifname) !== owner) continue;
+        const holder = readAttachment(runDir, network, name, node.files);
+        if (holder === undefined || !givesWay(node, holder, taker, hasLink)) return false;
+        noteEnded(node, runDir, holder);
+        return true;
+      }
+    }
+    return !hasLink(owner);
+  };
+  return (owner) => {
+    const isFree = known.get(owner) ?? judge(owner);
+    known.set(owner, isFree);
+    return isFree;
+  };
+}
+
+/**
+ * Returns the records of sandboxes that hold host ports of a new one and give way to it. @throws DrawbridgeError when
+ * the kernel does not answer
+ */
+export function givingWay(node: Node, runDir: string, taker: AttachmentRecord): readonly AttachmentRecord[] {
+  const claims = new ClaimIndex<AttachmentRecord>();
+  for (const claim of claimsOfRecord(taker)) claims.addClaim(claim, taker);
+  const hasLink = linksOf(node);
+  return recordedNetworks(runDir, node.files)
+    .flatMap((network) => listAttachments(runDir, network, node.files).records)
+    .filter(
+      (holder) =>
+        (holder.containerId !== taker.containerId || holder.ifname !== taker.ifname) &&
+        claimsOfRecord(holder).some((claim) => claims.find(claim) !== undefined) &&
+        givesWay(node, holder, taker, hasLink),
+    );
+}
+
+function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly Claim[] {
+  const families = ([4, 6] as const).filter((family: Family) =>
+    addresses.some(({ address }) => familyOf(address) === family),
+  );
+  return portMappings.flatMap((mapping) => claimsOf(mapping, families));
+}
+
+/** Marks an attachment as ended. If that fails, its remains only stay longer. */
+export function noteEnded(node: Node, runDir: string, record: AttachmentRecord): void {
+  const seconds = uptime(node);
+  if (seconds === undefined) return;
+  try {
+    markEnded(runDir, record.network, record, { bootId: node.bootId(), seconds }, node.files);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+  }
+}

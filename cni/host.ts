@@ -1,0 +1,91 @@
+import { listAttachmentNames, readAttachment } from "./attachment/attachment.ts";
+import type { StoreFileSystem } from "../ipam/file_system.ts";
+import { systemFileSystem } from "../ipam/file_system.ts";
+import { rememberingSysctl } from "./attachment/original_settings.ts";
+import type { Holding } from "../ipam/store.ts";
+import { AddressStore } from "../ipam/store.ts";
+import { acquireFileLock } from "../kernel/file_lock.ts";
+import { readBootId } from "../kernel/file.ts";
+import type { Sysctl } from "../kernel/sysctl.ts";
+import { procSysctl } from "../kernel/sysctl.ts";
+import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
+import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
+import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
+import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../kernel/syscall/syscalls.ts";
+import type { Sha256 } from "./names.ts";
+import type * as NodeRules from "./node_rules/node_rules.ts";
+
+/** The parts of the machine that the verbs use. */
+export interface Node {
+  readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
+  readonly sysctl: Sysctl;
+  readonly files: StoreFileSystem;
+  readonly sha256: Sha256;
+  /**
+   * The module that writes nftables, loaded on its first use: few calls need it, and it takes a tenth of a call's time.
+   */
+  nodeRules(): typeof NodeRules;
+  /** The system calls that start other programs; loaded on their first use as well. */
+  programs(): ProgramCalls;
+  /** The id of this boot: a record with another one describes nothing that still exists. */
+  bootId(): string;
+}
+
+/** The parts that differ between Bun and Node, besides the system calls: the hash, and loading on first use. */
+export type MachineParts = Pick<Node, "sha256" | "nodeRules" | "programs">;
+
+/** Returns the real machine. */
+export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }: MachineParts): Node {
+  let bootId: string | undefined;
+  return {
+    syscalls,
+    sysctl: procSysctl(syscalls),
+    files: systemFileSystem(syscalls),
+    sha256,
+    nodeRules,
+    programs,
+    bootId: () => (bootId ??= readBootId(syscalls)),
+  };
+}
+
+/**
+ * Opens the address store of a network, below host-local's `dataDir`.
+ *
+ * @param recorded the addresses that pods hold by their records, if the records are ours
+ */
+export function openStore(
+  node: Node,
+  network: string,
+  dataDir: string,
+  recorded?: () => Iterable<Holding>,
+): AddressStore {
+  return new AddressStore({
+    directory: dataDir,
+    network,
+    fileSystem: node.files,
+    lock: { acquire: (path) => acquireFileLock(node.syscalls, path) },
+    ...(recorded === undefined ? {} : { recorded }),
+  });
+}
+
+/** Yields the addresses that pods of a network hold in a store, by their records of this boot. */
+export function* recordedHoldings(
+  node: Node,
+  {
+    name,
+    runDir,
+    ipam,
+  }: { readonly name: string; readonly runDir: string; readonly ipam: { readonly dataDir: string } },
+): Generator<Holding> {
+  for (const owner of listAttachmentNames(runDir, name, node.files)) {
+    const record = readAttachment(runDir, name, owner, node.files);
+    if (record === undefined || record.bootId !== node.bootId() || record.dataDir !== ipam.dataDir) continue;
+    yield { owner, addresses: record.addresses.map(({ address }) => address) };
+  }
+}
+
+/** Returns the node's settings, and remembers the original ones: like a foreign bridge, they outlive an uninstall. */
+export function rememberingSettings(node: Node, runDirectory: string): Sysctl {
+  return rememberingSysctl(node.sysctl, { files: node.files, runDirectory, bootId: () => node.bootId() });
+}
