@@ -35,17 +35,17 @@ import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { SERVICE_RULES } from "../support/services/scenario.ts";
 
-/** 10,000 in all: how many go where. */
+/** How many of the 10,000 texts go to each place. */
 const SHARES = { json: 5800, yaml: 400, pasted: 800, fileNames: 1000, attachments: 2000 } as const;
 const OBJECTS_PER_FILE = 20;
-/** The most bytes a file name has. */
+/** The most bytes that a file name can have. */
 const LONGEST_NAME = 255;
 
 const named = v.object({ family: v.string(), table: v.string(), name: v.string() });
 const elementSchema = v.object({
   elem: v.object({ val: v.object({ concat: v.array(v.string()) }), comment: v.string() }),
 });
-/** One object of `nft -j list ruleset`; strict, so that one of another kind is an error. */
+/** One object of `nft -j list ruleset`. It is strict, so that an object of another kind is an error. */
 const objectSchema = v.union([
   v.strictObject({ metainfo: v.unknown() }),
   v.strictObject({ table: v.object({ family: v.string(), name: v.string() }) }),
@@ -55,11 +55,11 @@ const objectSchema = v.union([
   v.strictObject({ map: v.object({ ...named.entries, elem: v.optional(v.array(v.unknown())) }) }),
 ]);
 const guardedElements = v.array(elementSchema);
-/** The sets that say whose a port is: their elements are those of attachments, one by one. */
+/** The sets that assign ports to pods: each of their elements belongs to an attachment. */
 const GUARDED: ReadonlySet<string> = new Set(Object.values(GUARD_SETS).map(({ name }) => name));
 const listingSchema = v.object({ nftables: v.array(objectSchema) });
 
-describe("what strangers write", function () {
+describe("hostile texts in objects, file names and attachments", function () {
   this.timeout(60_000);
   const seed = Date.now() >>> 0;
   const mark = `drawbridge-owned-${process.pid}-${seed}`;
@@ -90,7 +90,7 @@ describe("what strangers write", function () {
 
   const socketPath = (): string => `${base}/run/policyd.sock`;
 
-  it("HOSTILE-01: 10,000 hostile texts make no object of the kernel but those of valid attachments", async () => {
+  it("HOSTILE-01: 10,000 hostile texts make no object in the kernel except those of valid attachments", async () => {
     const random = randomFrom(seed);
     console.log(`      seed ${seed}`);
     const total = Object.values(SHARES).reduce((sum, share) => sum + share, 0);
@@ -109,7 +109,7 @@ describe("what strangers write", function () {
     };
 
     put("0-first.json", nodeObject("hostile"));
-    // Before there are policies: of pods that they may select ADD waits for their Pods.
+    // Attachments come before policies, because ADD waits for the Pod object of a pod that policies may select.
     const replies = await registerAll(sharesOf.attachments.map(hostileAttachment), socketPath());
     for (const [i, { extension, text }] of objectFiles(sharesOf).entries()) put(`objects-${i}.${extension}`, text);
     const visible = namedFiles(sharesOf.fileNames, put);
@@ -120,13 +120,13 @@ describe("what strangers write", function () {
     const accepted = acceptedOf(replies);
     const refused = replies.filter(({ reply }) => reply.type === "refused");
     const temporary = refused.filter(({ reply }) => reply.type === "refused" && reply.isTemporary);
-    assertSame(temporary.map(textOf), [], "refusals of one that are due to another");
+    assertSame(temporary.map(textOf), [], "refusals of an attachment that another attachment causes");
     assert.ok(accepted.length > 300 && refused.length > 300, `${accepted.length} accepted, ${refused.length} refused`);
     assert.equal(status.attachments, accepted.length + 1);
     assert.ok(status.problemCount > 3000, String(status.problemCount));
     assert.equal(status.problems.length, 20);
     for (const problem of status.problems) assertPrintable(problem);
-    assert.ok((status.objects["Namespace"] ?? 0) >= visible, "files whose names are strange are read all the same");
+    assert.ok((status.objects["Namespace"] ?? 0) >= visible, "files with strange names are read");
 
     const last = plainAttachment(60_001);
     register(last);
@@ -164,13 +164,13 @@ describe("what strangers write", function () {
     assertLog(daemon.log(), accepted.length);
   });
 
-  /** As the plugin does it. */
+  /** Registers an attachment as the plugin does. */
   function register(attachment: AttachmentRecord): void {
     const request = { type: "register", attachment } as const;
     assert.equal(askPolicyd(nodeSyscalls(), socketPath(), request, 20_000).type, "done", "a pod is attached");
   }
 
-  /** The daemon made nothing in its directories, and nothing anywhere a path among the texts leads to. */
+  /** Asserts that the daemon made no file in its directories or where a path among the texts leads. */
   function assertNoFile(names: readonly string[]): void {
     assert.deepEqual(readdirSync(base).sort(), ["objects", "run", "staging", "state"]);
     assertSame(readdirSync(`${base}/objects`).sort(), [...new Set(names)].sort(), "files of objects");
@@ -178,7 +178,7 @@ describe("what strangers write", function () {
     const made = ["state", "staging"].flatMap((name) =>
       readdirSync(`${base}/${name}`, { recursive: true, encoding: "utf8" }),
     );
-    // The values that settings had before the daemon's start, where that changed any, and that policies have been enforced.
+    // The daemon may keep the values that settings had before it changed them, and the mark that policies were enforced.
     const settings = /^(settings(\/net%2F[A-Za-z0-9_%]+\.json)?|policies-enforced)$/;
     assert.deepEqual(
       made.filter((name) => !settings.test(name)),
@@ -219,9 +219,9 @@ function objectFiles({ json, yaml, pasted }: Shares): readonly ObjectText[] {
 }
 
 /**
- * Files with the texts as their names, each with one good namespace.
+ * Makes files with the texts as their names, each with one valid namespace.
  *
- * @returns how many of them have a name objects are looked for in
+ * @returns the number of files with names that the daemon reads objects from
  */
 function namedFiles(texts: readonly string[], put: (name: string, text: string) => void): number {
   const names = new Set<string>();
@@ -239,7 +239,7 @@ function namedFiles(texts: readonly string[], put: (name: string, text: string) 
   ).length;
 }
 
-/** What policies add for pods is named by hashes: none of it is a stranger's word. */
+/** The names of what policies add for pods: they are hashes and contain no text of strangers. */
 const OF_POLICIES =
   /^(chain (egress|ingress)_[0-9a-f]{16,}(_[a-z_]+)?|set [a-z]+_[0-9a-f]{16,}(_v[46])?)$|^chain ports_\d+_\d+$/;
 
@@ -258,7 +258,7 @@ interface Registration {
   readonly reply: PolicydReply;
 }
 
-/** Registers attachments over one connection, as the plugin does over many; a request is answered after the one before. */
+/** Registers attachments over one connection, as the plugin does over many. The daemon answers requests in order. */
 async function registerAll(records: readonly AttachmentRecord[], socket: string): Promise<readonly Registration[]> {
   const client = connect(socket);
   const reader = new FrameReader();
@@ -276,14 +276,14 @@ async function registerAll(records: readonly AttachmentRecord[], socket: string)
   });
 }
 
-/** The attachments the daemon has said yes to; of those with one name the last. */
+/** Returns the attachments that the daemon has accepted, and only the last of those with one name. */
 function acceptedOf(registrations: readonly Registration[]): readonly AttachmentRecord[] {
   const byName = new Map<string, AttachmentRecord>();
   for (const { record, reply } of registrations) if (reply.type === "done") byName.set(attachmentKey(record), record);
   return [...byName.values()];
 }
 
-/** What is in a namespace's ruleset, by nft's own reading. */
+/** Returns the tables, rules and guarded elements of a namespace's ruleset, as nft lists them. */
 function listed(namespace: LabNamespace) {
   const { nftables } = v.parse(listingSchema, JSON.parse(namespace.exec("nft", ["-j", "list", "ruleset"])));
   const tables = new Map<string, string[]>();
@@ -311,7 +311,7 @@ function listed(namespace: LabNamespace) {
   return { tables, rules, elements: elements.sort() };
 }
 
-/** The elements these attachments should have as {@link listed} says them: what is not of the safe alphabet is a `?`. */
+/** Returns the elements that attachments should have in {@link listed}, with `?` for every unsafe character. */
 function expectedElements(attachments: readonly AttachmentRecord[]): readonly string[] {
   return attachments
     .flatMap(({ hostInterface, mac, addresses, pod, containerId }) => {
@@ -332,7 +332,7 @@ function expectedElements(attachments: readonly AttachmentRecord[]): readonly st
 const textOf = ({ record, reply }: Registration): string =>
   `${reply.type === "refused" ? reply.message : reply.type}: ${JSON.stringify(attachmentToJson(record))}`;
 
-/** As deepEqual for long lists, of which it would make a comparison for people at the cost of the square of their length. */
+/** Compares long lists. The comparison that deepEqual makes for people would cost the square of their length. */
 function assertSame(actual: readonly string[], expected: readonly string[], what: string): void {
   const only = (a: readonly string[], b: readonly string[]): readonly string[] => {
     const others = new Set(b);
@@ -350,7 +350,7 @@ function assertPrintable(line: string): void {
   assert.doesNotMatch(line, /[\p{C}\p{Zl}\p{Zp}]/u);
 }
 
-/** One line for each attachment, a limited number of others, and nothing in them that a terminal obeys. */
+/** Asserts that the log has one line for each attachment, a limited number of others and no control characters. */
 function assertLog(log: string, attachments: number): void {
   const lines = log.trimEnd().split("\n");
   for (const line of lines) {
