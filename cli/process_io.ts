@@ -34,7 +34,7 @@ const networkClusters: ObjectInput = {
     return connect(access);
   },
   async namespaceOf(choice) {
-    const { namespaceOf } = await import("../policyd/source/api/kubeconfig.ts");
+    const { namespaceOf } = await import("../policyd/objects/api/kubeconfig.ts");
     return namespaceOf(choice);
   },
   sleep: (milliseconds) => sleep(milliseconds),

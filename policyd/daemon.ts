@@ -2,19 +2,19 @@ import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
 import type { AttachmentName, PolicydStatus } from "../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
-import type { Cancel, Clock } from "./clock.ts";
-import type { Kind } from "./cluster/model.ts";
-import { KINDS } from "./cluster/model.ts";
-import { namespaceOf } from "./cluster/namespace_of.ts";
+import type { Cancel, Clock } from "./lib/clock.ts";
+import type { Kind } from "./objects/model.ts";
+import { KINDS } from "./objects/model.ts";
+import { namespaceOf } from "./objects/namespace_of.ts";
 import type { Dataplane } from "./dataplane.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "./log/line.ts";
-import type { ReportPage } from "./policy/status/policy_report.ts";
+import type { ReportPage } from "./policies/status/policy_report.ts";
 import type { Logger } from "./log/logger.ts";
 import type { RequestHandlers } from "./socket/handlers.ts";
 import { isTemporary } from "./socket/handlers.ts";
-import type { ObjectChange, ObjectSink, ObjectSource } from "./source/object_source.ts";
+import type { ObjectChange, ObjectSink, ObjectSource } from "./objects/object_source.ts";
 
 /** A status must fit into one message of 64 KiB, in which a printable character takes at most three bytes. */
 const MOST_PROBLEMS = 20;

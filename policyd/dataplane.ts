@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../cni/attachment/policyd_messages.ts";
-import type { ObjectChange } from "./source/object_source.ts";
+import type { ObjectChange } from "./objects/object_source.ts";
 
 /** A part of the daemon that turns objects and attachments into kernel state. */
 export interface Dataplane {

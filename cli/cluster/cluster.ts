@@ -1,15 +1,15 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
-import { nameOf } from "../../policyd/cluster/gate.ts";
-import type { ClusterObject, Node, Pod } from "../../policyd/cluster/model.ts";
-import { frozenLabels } from "../../policyd/cluster/name.ts";
-import type { ClusterStore } from "../../policyd/cluster/store.ts";
-import type { PolicyOptions } from "../../policyd/policy/evaluate/objects.ts";
-import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
-import { buildPolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
+import { nameOf } from "../../policyd/objects/gate/gate.ts";
+import type { ClusterObject, Node, Pod } from "../../policyd/objects/model.ts";
+import { frozenLabels } from "../../policyd/objects/name.ts";
+import type { ClusterStore } from "../../policyd/objects/store.ts";
+import type { PolicyOptions } from "../../policyd/semantics/policies/objects.ts";
+import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
 import type { Manifest } from "../input/manifests.ts";
 import { storeOf } from "./policy_objects.ts";
-import { StandIns } from "./stand_ins.ts";
+import { StandIns } from "./placeholder_addresses.ts";
 
 /** The node of pods and endpoints for which the files name no node. */
 export const UNKNOWN_NODE = "";

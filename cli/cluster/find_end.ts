@@ -1,9 +1,9 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Pod, Service } from "../../policyd/cluster/model.ts";
-import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
-import type { FlowEnd } from "../../policyd/policy/evaluate/flow.ts";
+import type { Pod, Service } from "../../policyd/objects/model.ts";
+import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
+import type { FlowEnd } from "../../policyd/semantics/policies/flow.ts";
 import type { Cluster } from "./cluster.ts";
 import { ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";

@@ -1,8 +1,8 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { EndpointSlice, Labels, Service } from "../../policyd/cluster/model.ts";
-import { specialClass } from "../../policyd/services/evaluate/address_class.ts";
+import type { EndpointSlice, Labels, Service } from "../../policyd/objects/model.ts";
+import { specialClass } from "../../policyd/semantics/services/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
 import type { WantedEndpoints } from "../input/service_source.ts";
 import { wantedEndpoints } from "../input/service_source.ts";

@@ -1,5 +1,5 @@
-import type { EndpointSlice, Service } from "../../policyd/cluster/model.ts";
-import { servedWith } from "../../policyd/services/compile/service_size.ts";
+import type { EndpointSlice, Service } from "../../policyd/objects/model.ts";
+import { servedWith } from "../../policyd/services/elements/service_size.ts";
 
 /** A Service that is too large for nodes. The evaluator does not know this limit (BAD-01). */
 export interface OversizedService {

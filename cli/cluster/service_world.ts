@@ -1,8 +1,8 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
-import type { Pod, Service } from "../../policyd/cluster/model.ts";
-import type { ServiceConfiguration, ServiceWorld } from "../../policyd/services/evaluate/world.ts";
+import type { Pod, Service } from "../../policyd/objects/model.ts";
+import type { ServiceConfiguration, ServiceWorld } from "../../policyd/semantics/services/world.ts";
 import type { Cluster } from "./cluster.ts";
 import { nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import type { ServiceObjects } from "./service_objects.ts";

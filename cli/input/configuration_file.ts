@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
-import type { PolicyOptions } from "../../policyd/policy/evaluate/objects.ts";
+import type { PolicyOptions } from "../../policyd/semantics/policies/objects.ts";
 import type { ServiceSettings } from "../cluster/service_world.ts";
 import type { LintSettings } from "../policy/lint/context.ts";
 import type { Io } from "../io.ts";

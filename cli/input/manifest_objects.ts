@@ -1,5 +1,5 @@
-import type { BrokenObject, LocatedObject } from "../../policyd/source/documents.ts";
-import { readJsonObjects, readYamlObjects } from "../../policyd/source/documents.ts";
+import type { BrokenObject, LocatedObject } from "../../policyd/objects/directory/documents.ts";
+import { readJsonObjects, readYamlObjects } from "../../policyd/objects/directory/documents.ts";
 
 /**
  * Returns the results of `take` for each object of a manifest: YAML documents, or JSON values in a row, with lists

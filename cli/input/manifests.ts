@@ -1,6 +1,6 @@
-import { nameOf } from "../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../policyd/cluster/model.ts";
-import type { FieldPath } from "../../policyd/source/documents.ts";
+import { nameOf } from "../../policyd/objects/gate/gate.ts";
+import type { ClusterObject } from "../../policyd/objects/model.ts";
+import type { FieldPath } from "../../policyd/objects/directory/documents.ts";
 import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";

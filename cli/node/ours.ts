@@ -1,7 +1,7 @@
-import { isOurs } from "../../policyd/dataplane/own_comment.ts";
-import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policy/closing/closing_tables.ts";
+import { isOurs } from "../../policyd/ruleset/own_comment.ts";
+import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policies/closing/closing_tables.ts";
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
-import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";
+import { OPENING_TABLE } from "../../policyd/policies/cuts/startup_rules.ts";
 
 /** The prefix of the comment of tables that the plugin makes without policyd (cni/node_rules/node_tables.ts). */
 const PLUGIN_MARK = "drawbridge-cni version ";

@@ -10,8 +10,8 @@ import {
   networkAddress,
   parseCidr,
 } from "../../kernel/ip/cidr.ts";
-import type { IndexedRule } from "../../policyd/policy/evaluate/indexed_policy.ts";
-import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
+import type { IndexedRule } from "../../policyd/semantics/policies/indexed_policy.ts";
+import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
 
 /** Addresses outside of the cluster that no policy distinguishes: a prefix without the smaller ones named in it. */
 export interface OutsideRegion {

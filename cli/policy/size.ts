@@ -1,10 +1,10 @@
 import { printable } from "../../policyd/log/line.ts";
 import type { Io } from "../io.ts";
-import type { NetworkPolicy } from "../../policyd/cluster/model.ts";
-import type { Direction } from "../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
-import type { DirectionProfile } from "../../policyd/policy/evaluate/profile.ts";
-import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../../policyd/policy/policy_size.ts";
+import type { NetworkPolicy } from "../../policyd/objects/model.ts";
+import type { Direction } from "../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
+import type { DirectionProfile } from "../../policyd/semantics/policies/profile.ts";
+import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../../policyd/policies/policy_size.ts";
 
 const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 const MOST_NAMED = 5;

@@ -1,14 +1,14 @@
 import { hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
-import type { Claim } from "../../policyd/dataplane/claim.ts";
-import { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
+import type { ClusterObject, Pod } from "../../policyd/objects/model.ts";
+import type { Claim } from "../../policyd/ruleset/desired/desired_element.ts";
+import { DesiredObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 import { loggerOf } from "../../policyd/log/logger.ts";
-import type { PolicyOptions } from "../../policyd/policy/compile/options.ts";
-import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
-import { LivePolicies } from "../../policyd/policy/live/live_policies.ts";
-import { PolicyNotices } from "../../policyd/policy/policy_notices.ts";
-import { NO_RETAINED_FILES } from "../../policyd/policy/retained/retained_files.ts";
+import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
+import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
+import { LivePolicies } from "../../policyd/policies/live/live_policies.ts";
+import { PolicyNotices } from "../../policyd/policies/policy_notices.ts";
+import { NO_RETAINED_FILES } from "../../policyd/policies/retained/retained_files.ts";
 import { wholeTable } from "./whole_table.ts";
 
 /** The daemon's log is discarded: it would repeat the problems, which are printed. */

@@ -1,6 +1,6 @@
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import { tableKey } from "../../policyd/dataplane/claim.ts";
-import type { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
+import { tableKey } from "../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 
 /** Returns a table with the sets and chains that depend on the cluster, sorted by name. */
 export function wholeTable(table: Table, wanted: DesiredObjects): Table {

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import * as v from "valibot";
-import type { Pod } from "../../policyd/cluster/model.ts";
-import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
+import type { Pod } from "../../policyd/objects/model.ts";
+import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Chosen } from "../cluster/chosen_pods.ts";
 import { chosenPods } from "../cluster/chosen_pods.ts";

@@ -1,8 +1,8 @@
-import type { Labels, Pod } from "../../policyd/cluster/model.ts";
-import { nameLabel } from "../../policyd/cluster/name.ts";
+import type { Labels, Pod } from "../../policyd/objects/model.ts";
+import { nameLabel } from "../../policyd/objects/name.ts";
 import { printable, shortList } from "../../policyd/log/line.ts";
-import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
-import { selects } from "../../policyd/policy/evaluate/selector.ts";
+import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
+import { selects } from "../../policyd/semantics/policies/selector.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
 import { locationText } from "../input/place.ts";

@@ -54,7 +54,7 @@ function chainsWithoutRules(tables: RulesReader, table: Table): readonly string[
   return table.chains.map(({ name }) => name).filter((name) => tables.rulesOf(table, name).length === 0);
 }
 
-/** The guard's set of ports with their MAC addresses (policyd/node/guard.ts). */
+/** The guard's set of ports with their MAC addresses (policyd/node/tables/guard.ts). */
 export const GUARD_PORTS: SetDefinition = { name: "podmac", key: ["ifname", "ether_addr"] };
 
 const GUARD_TABLE: TableReference = { family: "bridge", name: "drawbridge" };

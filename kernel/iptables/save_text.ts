@@ -1,6 +1,6 @@
 import type { ForeignChain, ForeignHook, ForeignRule, ForeignTable } from "../nftables/foreign/foreign_ruleset.ts";
 import { ruleSteps } from "./rule_text.ts";
-import { words } from "./words.ts";
+import { words } from "./line_words.ts";
 
 /** The hooks and priorities of the built-in chains (include/uapi/linux/netfilter_ipv4.h). */
 const HOOKS: Readonly<Record<string, ForeignHook | undefined>> = {

@@ -2,7 +2,7 @@ import type { Failure, FailureCause, FailureReader } from "../../cni/status/fail
 import { FAILURE_MEMORY, readFailure, uptime } from "../../cni/status/failure_record.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Condition } from "../health/answers.ts";

@@ -1,6 +1,6 @@
 import { HttpApiWriter } from "../api_write/http_api_writer.ts";
-import type { Clock } from "../clock.ts";
-import type { Credentials } from "../source/api/kubeconfig.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { Credentials } from "../objects/api/kubeconfig.ts";
 import type { ClusterEvent } from "./event.ts";
 import type { EventWriter, Outcome } from "./writer.ts";
 import { outcomeOf } from "./writer.ts";

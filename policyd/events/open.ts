@@ -1,8 +1,8 @@
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Logger } from "../log/logger.ts";
-import { apiCredentials } from "../source/open.ts";
+import { apiCredentials } from "../objects/open.ts";
 import { EventLog } from "./event_log.ts";
 import { HttpEventWriter } from "./http_writer.ts";
 import type { EventCounts } from "./event_log.ts";

@@ -1,9 +1,9 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
-import type { Pod } from "../cluster/model.ts";
-import { workloadText } from "../cluster/workload_name.ts";
-import type { AddressHolder } from "../policy/live/member_index.ts";
+import type { Pod } from "../objects/model.ts";
+import { workloadText } from "../objects/workload_name.ts";
+import type { AddressHolder } from "../policies/live/index/member_index.ts";
 import type { FlowEnd, FlowRow } from "./row.ts";
 
 /** An end of a flow as of the moment it is seen. */

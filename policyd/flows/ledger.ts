@@ -1,5 +1,5 @@
-import type { Slices } from "../slices.ts";
-import { each } from "../slices.ts";
+import type { Slices } from "../lib/slices.ts";
+import { each } from "../lib/slices.ts";
 import type { SeenEnd } from "./flow_ends.ts";
 import { joinedEnd, seenEnd } from "./flow_ends.ts";
 import type { FlowEnd, FlowRow, FlowVerdict } from "./row.ts";

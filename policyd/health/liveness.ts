@@ -1,6 +1,6 @@
 import type { KernelEvents } from "../../kernel/events/events.ts";
-import type { Cancel, Clock } from "../clock.ts";
-import type { RulesetStatus } from "../dataplane/ruleset.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
+import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { Condition } from "./answers.ts";
 
 /** Interval between checks. A late check, after the machine slept or the daemon was stopped, counts once. */

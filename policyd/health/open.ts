@@ -1,10 +1,10 @@
 import type { KernelEvents } from "../../kernel/events/events.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Dataplane } from "../dataplane.ts";
-import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import { healthListen } from "../node/asked_ports.ts";
+import { healthListen } from "../node/tables/asked_ports.ts";
 import type { HealthAnswer } from "../services/health_check/health_answer.ts";
 import { nodeHttpListener } from "../services/health_check/http_listener.ts";
 import { isProxyHealthy } from "../services/health_check/proxy_health.ts";

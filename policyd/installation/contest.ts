@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 
 /** Number of changes to our part that are reverted at once: an upgrade of another add-on may take several. */
 const FREE = 3;

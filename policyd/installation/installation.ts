@@ -1,13 +1,13 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { Cancel, Clock } from "../clock.ts";
-import type { Node } from "../cluster/model.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Node } from "../objects/model.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Condition } from "../health/answers.ts";
 import type { Logger } from "../log/logger.ts";
-import type { ObjectChange } from "../source/object_source.ts";
+import type { ObjectChange } from "../objects/object_source.ts";
 import type { HostFiles } from "./host_files.ts";
 import type { InstallationPlaces } from "./installer.ts";
 import { Installer } from "./installer.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import process from "node:process";
 import { isDeepStrictEqual } from "node:util";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Contest } from "./contest.ts";
 import type { HostFiles, SmallFile } from "./host_files.ts";
 import type { NetworkList } from "./list_text.ts";

@@ -1,6 +1,6 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { RoutesDataplane } from "../routes/routes_dataplane.ts";

@@ -3,8 +3,8 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
-import { doOverlap, unfitForPods } from "../cluster/node_claims.ts";
-import type { Node } from "../cluster/model.ts";
+import { doOverlap, unfitForPods } from "../objects/nodes/node_claims.ts";
+import type { Node } from "../objects/model.ts";
 
 /** The prefixes from which this node's pods get their addresses. */
 export interface PodRanges {

@@ -1,8 +1,8 @@
-import type { Clock } from "../clock.ts";
-import { FairQueue } from "../fair_queue.ts";
-import { Recent } from "../recent.ts";
-import type { Rate } from "../token_bucket.ts";
-import { TokenBucket } from "../token_bucket.ts";
+import type { Clock } from "../lib/clock.ts";
+import { FairQueue } from "../lib/fair_queue.ts";
+import { Recent } from "../lib/recent.ts";
+import type { Rate } from "../lib/token_bucket.ts";
+import { TokenBucket } from "../lib/token_bucket.ts";
 import type { Line } from "./line.ts";
 import type { Level } from "./logger.ts";
 

@@ -1,5 +1,5 @@
 import { createLogger, format, transports } from "winston";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Line, LogFormat } from "./line.ts";
 import { jsonLine, textLine } from "./line.ts";
 import type { Level, Logger } from "./logger.ts";

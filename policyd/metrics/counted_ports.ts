@@ -2,10 +2,10 @@ import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { CountedElement } from "../../kernel/nftables/decode/counters.ts";
 import type { Scalar } from "../../kernel/nftables/model/data_type.ts";
 import type { Element } from "../../kernel/nftables/model/object.ts";
-import type { ServedFrontend } from "../services/compile/compile_service.ts";
-import { identityOf } from "../services/compile/priority_number.ts";
-import type { SocketAddress } from "../services/compile/socket_address.ts";
-import { socketOf } from "../services/compile/socket_address.ts";
+import type { ServedFrontend } from "../services/elements/compile_service.ts";
+import { identityOf } from "../services/rules/priority_number.ts";
+import type { SocketAddress } from "../services/elements/socket_address.ts";
+import { socketOf } from "../services/elements/socket_address.ts";
 import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
 
 /**

@@ -5,9 +5,9 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
-import { oneRequestAtATime } from "../one_request.ts";
+import { oneRequestAtATime } from "../lib/one_request.ts";
 
 /** Where the server listens. */
 export interface ListenAddress {

@@ -2,7 +2,7 @@ import process from "node:process";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { PolicydStatus } from "../../cni/attachment/policyd_messages.ts";
 import type { FailureSeconds } from "../attachments/failures.ts";
-import type { RulesetStatus } from "../dataplane/ruleset.ts";
+import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { EventCounts } from "../events/event_log.ts";
 import type { FlowLedgerCounts } from "../flows/flow_ledger.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";

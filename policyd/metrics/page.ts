@@ -1,6 +1,6 @@
 import { setImmediate as eventsAreTold } from "node:timers/promises";
 import type { Registry } from "prom-client";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import { endpointText } from "./endpoint_text.ts";
 import type { NodeCounters } from "./node_counters.ts";
 import type { PolicyCounters } from "./policy_counters.ts";

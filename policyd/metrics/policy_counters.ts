@@ -4,10 +4,10 @@ import type { NftablesCounters } from "../../kernel/nftables/decode/counters.ts"
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { RuleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
-import { tableKey } from "../dataplane/claim.ts";
+import { tableKey } from "../ruleset/desired/desired_element.ts";
 import type { Logger } from "../log/logger.ts";
 import type { MergedProfile, MergedRules } from "./merged_rules.ts";
-import type { CommitObserver } from "./observed_nftables.ts";
+import type { CommitObserver } from "./commit_observer.ts";
 import { PacedReading } from "./paced_reading.ts";
 import { directionOf } from "./policy_rule.ts";
 import { PolicySums } from "./policy_sums.ts";

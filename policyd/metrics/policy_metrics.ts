@@ -1,7 +1,7 @@
-import type { CutsStatus } from "../policy/cuts/cuts.ts";
-import type { DropLogCounts } from "../policy/drop_log/drop_log.ts";
-import type { SetTotals } from "../policy/live/member_sets.ts";
-import type { PolicyNotices } from "../policy/policy_notices.ts";
+import type { CutsStatus } from "../policies/cuts/cuts.ts";
+import type { DropLogCounts } from "../policies/drop_log/drop_log.ts";
+import type { SetTotals } from "../policies/live/sets/member_sets.ts";
+import type { PolicyNotices } from "../policies/policy_notices.ts";
 import type { Description } from "./metrics.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
 

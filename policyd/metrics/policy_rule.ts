@@ -1,6 +1,6 @@
 import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
-import { originComment } from "../policy/compile/plain_rules.ts";
-import type { Direction, RuleOrigin } from "../policy/compile/profile.ts";
+import { originComment } from "../policies/compile/plain_rules.ts";
+import type { Direction, RuleOrigin } from "../policies/compile/profile.ts";
 
 /** The meaning of a counter in a profile's chain. */
 export type CounterMeaning =
@@ -20,7 +20,7 @@ export interface PolicyRuleLabels {
 
 const CHAIN = /^(egress|ingress)_[0-9a-f]{16,32}(?:_[0-9a-z_]+)?$/;
 const RULE = /^(?:NetworkPolicy|ClusterNetworkPolicy) rule (\d{1,9}) of (.+)$/;
-/** Comments of merged rules, which allow what several rules say: policyd/policy/compile/flattened_rules.ts. */
+/** Comments of merged rules, which allow what several rules say: policyd/policies/compile/flattened_rules.ts. */
 const SEVERAL = /^(?:everyone|peers|ranges) at /;
 const ISOLATED = "isolated by ";
 const WOULD_ISOLATE = "would be isolated by ";

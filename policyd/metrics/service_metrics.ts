@@ -1,5 +1,5 @@
-import type { Service } from "../cluster/model.ts";
-import type { CompiledService, TrafficPolicy } from "../services/compile/compile_service.ts";
+import type { Service } from "../objects/model.ts";
+import type { CompiledService, TrafficPolicy } from "../services/elements/compile_service.ts";
 import type { ServiceObserver } from "../services/service_observer.ts";
 import { countedPorts } from "./counted_ports.ts";
 import type { NodeCounters } from "./node_counters.ts";

@@ -1,12 +1,12 @@
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import { HttpApiWriter } from "../api_write/http_api_writer.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Health } from "../health/open.ts";
 import type { Logger } from "../log/logger.ts";
 import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
-import { apiCredentials } from "../source/open.ts";
+import { apiCredentials } from "../objects/open.ts";
 import { NetworkCondition } from "./network_condition.ts";
 
 /** The parts of the machine that {@link openNetworkCondition} needs. */

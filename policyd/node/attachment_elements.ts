@@ -8,12 +8,12 @@ import { macToBytes } from "../../kernel/ip/mac.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
-import type { Claim } from "../dataplane/claim.ts";
-import { endsElements } from "./ends/related_packets.ts";
-import { GUARD_SETS } from "./guard.ts";
-import { hostPortHooks } from "./host_ports.ts";
-import { podMasqueradeHooks } from "./pod_masquerade.ts";
-import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
+import type { Claim } from "../ruleset/desired/desired_element.ts";
+import { endsElements } from "./tables/related_packets.ts";
+import { GUARD_SETS } from "./tables/guard.ts";
+import { hostPortHooks } from "./tables/host_ports.ts";
+import { podMasqueradeHooks } from "./masquerade/pod_masquerade.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "./tables/table_part.ts";
 
 /** Returns all elements that an attachment contributes to the node's sets. */
 export function attachmentElements(attachment: AttachmentRecord): readonly Claim[] {

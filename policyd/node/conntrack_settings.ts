@@ -5,11 +5,11 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import { REASSEMBLY_SECONDS } from "./fragment_share.ts";
+import { REASSEMBLY_SECONDS } from "./tables/fragment_share.ts";
 
 /** Conntrack settings. The daemon's configuration has the fields under the same names; 0 leaves a setting unchanged. */
 export interface ConntrackConfiguration {

@@ -11,18 +11,18 @@ import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
 import { hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
-import type { Cancel } from "../clock.ts";
+import type { Cancel } from "../lib/clock.ts";
 import type { TakeOver } from "../coexistence/take_over.ts";
 import type { Dataplane } from "../dataplane.ts";
-import type { Claim } from "../dataplane/claim.ts";
-import type { Ruleset } from "../dataplane/ruleset.ts";
-import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
+import type { Claim } from "../ruleset/desired/desired_element.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
+import type { RulesetWatch } from "../ruleset/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Aftermath } from "./aftermath.ts";
+import type { Aftermath } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
-import type { FlowMemory } from "./flow_memory.ts";
-import { INET_TABLE } from "./table_part.ts";
+import type { FlowMemory } from "./flow_cleanup.ts";
+import { INET_TABLE } from "./tables/table_part.ts";
 
 export interface NodeDataplaneParts {
   readonly ruleset: Ruleset;

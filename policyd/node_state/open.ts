@@ -7,7 +7,7 @@ import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";

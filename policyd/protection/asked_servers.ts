@@ -1,6 +1,6 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import { hostOf, portOf } from "./configured_sockets.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 import { API_SERVER } from "./refusal.ts";

@@ -1,6 +1,6 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import { HEALTH_BESIDE_OTHERS } from "../node/asked_ports.ts";
+import { HEALTH_BESIDE_OTHERS } from "../node/tables/asked_ports.ts";
 import { TUNNEL } from "../routes/names.ts";
 import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
 import { API_SERVER } from "./refusal.ts";

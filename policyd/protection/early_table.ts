@@ -2,8 +2,8 @@ import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { removalOf } from "../../kernel/nftables/socket.ts";
-import { ownComment } from "../dataplane/own_comment.ts";
-import { keptChains, keptElement, keptSets } from "./kept_part.ts";
+import { ownComment } from "../ruleset/own_comment.ts";
+import { keptChains, keptElement, keptSets } from "./nat_exemption.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 
 /** The table that protects the API server's address before any other table is written. */

@@ -1,8 +1,8 @@
-import type { Service } from "../cluster/model.ts";
-import type { CompileContext } from "../services/compile/context.ts";
-import type { RefusedFrontend } from "../services/compile/frontends.ts";
-import { refusedFrontends, virtualAddresses } from "../services/compile/frontends.ts";
-import type { ServiceIndex } from "../services/compile/service_index.ts";
+import type { Service } from "../objects/model.ts";
+import type { CompileContext } from "../services/rules/context.ts";
+import type { RefusedFrontend } from "../services/elements/frontends.ts";
+import { refusedFrontends, virtualAddresses } from "../services/elements/frontends.ts";
+import type { ServiceIndex } from "../services/elements/service_index.ts";
 import type { ProtectedSocketIndex } from "./socket_index.ts";
 
 /**

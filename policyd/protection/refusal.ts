@@ -1,6 +1,6 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Protocol } from "../cluster/model.ts";
+import type { Protocol } from "../objects/model.ts";
 
 /** A port that nodes depend on, on all addresses of nodes. */
 export interface ProtectedPort {

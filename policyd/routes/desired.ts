@@ -5,10 +5,10 @@ import { cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
-import { problemsIn } from "../cluster/node_verdict.ts";
+import { problemsIn } from "../objects/nodes/node_verdict.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
-import type { Slices } from "../slices.ts";
-import { atOnce, each } from "../slices.ts";
+import type { Slices } from "../lib/slices.ts";
+import { atOnce, each } from "../lib/slices.ts";
 import type { KernelState, NodeLink, Tunnel } from "./kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY, TUNNEL, tunnelOverhead } from "./names.ts";

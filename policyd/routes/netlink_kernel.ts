@@ -39,8 +39,8 @@ import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
-import type { Slices } from "../slices.ts";
-import { atOnce } from "../slices.ts";
+import type { Slices } from "../lib/slices.ts";
+import { atOnce } from "../lib/slices.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
 import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 

@@ -1,6 +1,6 @@
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
-import type { JudgedNode } from "../cluster/node_verdict.ts";
-import { atOnce } from "../slices.ts";
+import type { JudgedNode } from "../objects/nodes/node_verdict.ts";
+import { atOnce } from "../lib/slices.ts";
 import type { DesiredEntries } from "./desired.ts";
 import type { EntryState } from "./difference.ts";
 import { entrySteps } from "./difference.ts";

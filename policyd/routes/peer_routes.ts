@@ -6,7 +6,7 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { Route } from "../../kernel/route/route.ts";
-import { doOverlap } from "../cluster/node_claims.ts";
+import { doOverlap } from "../objects/nodes/node_claims.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";

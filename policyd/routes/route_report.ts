@@ -2,7 +2,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Step } from "./kernel_state.ts";
-import type { Pace } from "./pace.ts";
+import type { Pace } from "./pass_schedule.ts";
 
 export interface RouteReportParts {
   readonly logger: Logger;

@@ -1,6 +1,6 @@
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { JudgedNodes } from "../cluster/node_verdict.ts";
-import { problemsIn } from "../cluster/node_verdict.ts";
+import type { JudgedNodes } from "../objects/nodes/node_verdict.ts";
+import { problemsIn } from "../objects/nodes/node_verdict.ts";
 import type { Frame } from "./desired.ts";
 import { tunnelProblems } from "./difference.ts";
 import type { KernelState } from "./kernel_state.ts";

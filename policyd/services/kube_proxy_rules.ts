@@ -4,7 +4,7 @@ import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import type { RulesetPlace } from "../../kernel/nftables/decode/in_ruleset.ts";
 import { isInRuleset } from "../../kernel/nftables/decode/in_ruleset.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 

@@ -1,7 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
-import type { NodePortAddresses } from "./compile/context.ts";
+import type { NodePortAddresses } from "./rules/context.ts";
 
 /**
  * Returns whether an address of the node serves NodePorts (NODE-04, NODE-05).

@@ -1,8 +1,8 @@
-import type { EndpointSlice, Service } from "../cluster/model.ts";
-import type { Commit } from "../dataplane/commit.ts";
-import type { FrontendHolders } from "./compile/arbitration.ts";
-import type { CompileContext } from "./compile/context.ts";
-import type { NodeFacts } from "./compile/service_index.ts";
+import type { EndpointSlice, Service } from "../objects/model.ts";
+import type { Commit } from "../ruleset/commit.ts";
+import type { FrontendHolders } from "./elements/arbitration.ts";
+import type { CompileContext } from "./rules/context.ts";
+import type { NodeFacts } from "./elements/service_index.ts";
 
 /** A Service with everything that decides how this node serves it. */
 export interface ServedService {

@@ -1,5 +1,5 @@
-import type { Service } from "../cluster/model.ts";
-import type { CompiledService } from "./compile/compile_service.ts";
+import type { Service } from "../objects/model.ts";
+import type { CompiledService } from "./elements/compile_service.ts";
 
 /** Is notified of compiled Services. It must not throw. */
 export interface ServiceObserver {

@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName, PolicydReply, PolicydRequest, PolicydStatus } from "../../cni/attachment/policyd_messages.ts";
 import { refusalCode } from "../../cni/attachment/policyd_messages.ts";
 import type { DrawbridgeError } from "../../kernel/error.ts";
-import type { ReportPage } from "../policy/status/policy_report.ts";
+import type { ReportPage } from "../policies/status/policy_report.ts";
 
 /** Carries out the requests of the socket. A DrawbridgeError becomes a refusal; any other error is a bug. */
 export interface RequestHandlers {

@@ -5,18 +5,18 @@ import { acquireFileLock } from "../../kernel/file_lock.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import { sightOf } from "../../kernel/file.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
-import { hasLink } from "../attachments/presence.ts";
+import { hasLink } from "../attachments/attachment_exists.ts";
 import { LinkSockets } from "../attachments/link_sockets.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Logger } from "../log/logger.ts";
-import type { EnforcedMark } from "../policy/closing/enforced_mark.ts";
+import type { EnforcedMark } from "../policies/closing/enforced_mark.ts";
 import { isLocked } from "../socket/listener.ts";
 import type { ServedSocket } from "../socket/server.ts";
-import { KeptReservations } from "./kept_reservations.ts";
-import { KeptTree } from "./kept_directory.ts";
-import { KeptRecords } from "./kept_records.ts";
+import { KeptReservations } from "./reservation_repair.ts";
+import { KeptTree } from "./directory_repair.ts";
+import { KeptRecords } from "./record_repair.ts";
 import { StateKeeper } from "./state_keeper.ts";
 
 /**

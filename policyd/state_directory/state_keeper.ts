@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
 
 /** Milliseconds between checks of some fifteen file requests, 0.2 ms a second. Repairs take less than a second. */

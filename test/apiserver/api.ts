@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Cancel, Clock } from "../../policyd/clock.ts";
+import type { Cancel, Clock } from "../../policyd/lib/clock.ts";
 import type { Definition } from "./definitions.ts";
 import { CLUSTER_POLICY_PATHS, definitionOf, DEFINITIONS_PATH, pathOfVersion } from "./definitions.ts";
 import type { List } from "./lists.ts";

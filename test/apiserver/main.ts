@@ -4,7 +4,7 @@ import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import process from "node:process";
 import { text as textOf } from "node:stream/consumers";
-import { realClock } from "../../policyd/clock.ts";
+import { realClock } from "../../policyd/lib/clock.ts";
 import { Api } from "./api.ts";
 import type { Command, Envelope, Reply } from "./command.ts";
 

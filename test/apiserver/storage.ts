@@ -1,4 +1,4 @@
-import type { Cancel } from "../../policyd/clock.ts";
+import type { Cancel } from "../../policyd/lib/clock.ts";
 
 /** An object as the API server stores it. */
 export type RawObject = Readonly<Record<string, unknown>>;

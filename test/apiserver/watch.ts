@@ -1,4 +1,4 @@
-import type { Cancel, Clock } from "../../policyd/clock.ts";
+import type { Cancel, Clock } from "../../policyd/lib/clock.ts";
 import type { WatchFault } from "./faults.ts";
 import type { Change, RawObject, Storage } from "./storage.ts";
 import { recordOf } from "./storage.ts";

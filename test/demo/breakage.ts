@@ -1,11 +1,11 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/table_part.ts";
-import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
-import { HIDDEN_PODS } from "../../policyd/node/masquerade_ports/share_rules.ts";
-import { SERVICES_MASQUERADE } from "../../policyd/services/compile/nat_part.ts";
-import { numberMap } from "../../policyd/services/compile/number_maps.ts";
-import { ADDRESS_SETS } from "../../policyd/services/compile/frontend_sets.ts";
-import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/compile/frontend_space.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/tables/table_part.ts";
+import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
+import { HIDDEN_PODS } from "../../policyd/node/masquerade/share_rules.ts";
+import { SERVICES_MASQUERADE } from "../../policyd/services/rules/nat_part.ts";
+import { numberMap } from "../../policyd/services/rules/number_maps.ts";
+import { ADDRESS_SETS } from "../../policyd/services/rules/frontend_sets.ts";
+import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/rules/frontend_kind.ts";
 import type { LabNode } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import type { NodeName, World } from "./world.ts";

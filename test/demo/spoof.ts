@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { DropReason } from "../../policyd/node/guard.ts";
+import { DropReason } from "../../policyd/node/tables/guard.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import { DropReason } from "../../policyd/node/guard.ts";
+import { DropReason } from "../../policyd/node/tables/guard.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";

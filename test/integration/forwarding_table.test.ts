@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import { DropReason } from "../../policyd/node/guard.ts";
+import { DropReason } from "../../policyd/node/tables/guard.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";
 import { eventually } from "../support/guard/guarded_node.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { DropReason } from "../../policyd/node/guard.ts";
+import { DropReason } from "../../policyd/node/tables/guard.ts";
 import type { Frame } from "../lab/probe/frame.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";

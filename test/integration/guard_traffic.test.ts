@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { DropReason } from "../../policyd/node/guard.ts";
+import { DropReason } from "../../policyd/node/tables/guard.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { redirectCounters } from "../lab/probe/counters.ts";

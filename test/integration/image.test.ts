@@ -52,7 +52,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     lab?.destroy();
   });
 
-  it("IMAGE-01: tells its version and its help, refuses a wrong flag with 1, and says nothing of what it was built on", () => {
+  it("IMAGE-01: the image prints its version and help, refuses a wrong flag with 1, and names nothing of its build machine", () => {
     const version = podman.run(NAME, ["--version"]);
     assert.deepEqual([version.status, version.stdout], [0, `${VERSION}\n`], version.stderr);
     assert.match(podman.run(NAME, ["--help"]).stdout, /^Usage: policyd/);
@@ -60,7 +60,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     assert.deepEqual([refused.status, refused.stderr], [1, "policyd: unknown option '--bogus'\n"]);
     const { name, config: description } = readArchive(readFileSync(IMAGE));
     const { config, created } = description;
-    assert.equal(name, NAME, "by which a runtime knows it");
+    assert.equal(name, NAME, "the name by which a runtime knows the image");
     assert.deepEqual(
       [config.Env, config.User, created],
       [["PATH=/usr/bin", "MALLOC_ARENA_MAX=1"], "0:0", "1970-01-01T00:00:00Z"],
@@ -68,7 +68,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     assert.equal(config.Labels["org.opencontainers.image.version"], VERSION);
   });
 
-  it("IMAGE-02: the plugin and the command line are in it and run; a shell is not", () => {
+  it("IMAGE-02: the image contains a plugin and a command line that run, and no shell", () => {
     const entry = (program: string): readonly string[] => [`--entrypoint=${program}`];
     for (const name of ["drawbridge", "drawbridge-plugin"]) {
       const plugin = podman.run(NAME, [], [...entry(`/opt/drawbridge/cni/${name}`), "--env=CNI_COMMAND=VERSION"]);
@@ -81,7 +81,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     }
   });
 
-  it("IMAGE-03: it has NET_ADMIN alone, cannot write its root, and the profile refuses what the daemon never calls", () => {
+  it("IMAGE-03: the container has only NET_ADMIN, cannot write its root or settings, and runs under the seccomp profile", () => {
     const program = `
       const { readFileSync, writeFileSync } = require("node:fs");
       const attempt = (action) => { try { action(); return "done"; } catch ({ code }) { return code; } };
@@ -133,7 +133,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     const executables = (): readonly string[] => readdirSync(`${host}/opt/cni/bin`).sort();
     const tables = (): readonly string[] => node.exec("nft", ["list", "tables"]).trim().split("\n").sort();
 
-    it("IMAGE-04, DEPLOY-10: it programs the node, raises settings, installs the plugin, and leaves all of it on SIGTERM", async () => {
+    it("IMAGE-04, DEPLOY-10: the container programs the node, raises settings, installs the plugin, and leaves all of it on SIGTERM", async () => {
       const mounts = [
         ...["/run/drawbridge", "/opt/cni/bin", "/etc/cni/net.d"].map((to) => ({ from: host + to, to })),
         { from: "/proc/sys/net", to: "/host/proc/sys/net" },
@@ -154,7 +154,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
       }
       assert.equal(statSync(conf()).mode & 0o777, 0o600);
       assert.deepEqual(executables(), ["drawbridge", "drawbridge-ipam", "drawbridge-plugin", "loopback"]);
-      // The shim would start a plugin server of this machine.
+      // The shim would start a plugin server on this machine.
       const plugin = `${host}/opt/cni/bin/drawbridge-plugin`;
       const version = spawnSync(plugin, { env: { CNI_COMMAND: "VERSION" }, encoding: "utf8" });
       assert.match(version.stdout, /"supportedVersions"/);
@@ -167,7 +167,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
       assert.ok(existsSync(conf()));
     });
 
-    it("IMAGE-05: what manifests/cleanup runs takes it off the node again", async function () {
+    it("IMAGE-05: the container of manifests/cleanup removes tables, configuration and plugin from the node", async function () {
       requireKubectl(this);
       const { pod } = daemonSet(rendered("manifests/cleanup"));
       const [{ command: [entrypoint = "", ...args] = [], volumeMounts = [] } = {}] = pod.initContainers ?? [];
@@ -185,7 +185,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
   });
 });
 
-/** The status that a URL answers with within a node; 0 when nobody listens. */
+/** Returns the status with which a URL answers within a node, 0 when nobody listens. */
 function statusOf(node: LabNode, url: string): number {
   const program = `console.log(await fetch(${JSON.stringify(url)}).then(({ status }) => status, () => 0))`;
   return Number(node.exec(process.execPath, ["--input-type=module", "--eval", program]));

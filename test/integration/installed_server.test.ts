@@ -32,7 +32,7 @@ describe("the installed shim and its plugin server", function () {
     return await new Installer(hostFiles, places).installExecutables();
   }
 
-  /** Asks for the version, as nothing else that can be asked needs a network. */
+  /** Makes a VERSION call, which needs no network. */
   function call(): void {
     const env = { CNI_COMMAND: "VERSION" };
     const { status, stdout, stderr } = spawnSync(`${root}/bin/drawbridge`, {
@@ -44,17 +44,17 @@ describe("the installed shim and its plugin server", function () {
     assert.match(stdout, /"supportedVersions":\[/);
   }
 
-  it("D4 D6: each call is answered while the plugin is replaced; the server of the one before ends, and the new one gets its own", async () => {
+  it("D4 D6: each call is answered while the plugin is replaced; the old plugin's server ends, and the new plugin gets its own", async () => {
     await install();
     call();
     server.waitUntilListening();
     const before = server.pid;
     call();
-    assert.equal(server.pid, before, "it served both");
+    assert.equal(server.pid, before, "one server does both calls");
     rmSync(`${root}/bin/drawbridge-plugin`);
     assert.deepEqual(await install(), ["drawbridge-plugin"]);
     for (let calls = 0; server.pid === before || !server.isListening; calls++) {
-      assert.ok(calls < CALLS, "a server of the plugin that is there now");
+      assert.ok(calls < CALLS, "the new plugin has a server");
       call();
     }
     assert.notEqual(server.pid, undefined);

@@ -24,7 +24,7 @@ describe("the installer and SIGKILL", function () {
         `${root}/${version}/drawbridge-plugin`,
         `#!/bin/sh\necho "{ \\"version\\": \\"${version}\\" }"\nexit 0\n${PADDING}`,
       );
-      // As the real one it needs what is beside it.
+      // Like the real shim, it needs the plugin beside it.
       writeFileSync(`${root}/${version}/drawbridge`, `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`);
     }
   });
@@ -38,7 +38,11 @@ describe("the installer and SIGKILL", function () {
     return String((value as Readonly<Record<string, unknown>>)[member]);
   }
 
-  /** What a runtime does: reads the configuration and, if asked, executes the plugin. @returns whether there was one */
+  /**
+   * Reads the configuration and, if asked, executes the plugin, as a runtime does.
+   *
+   * @returns whether there was a configuration
+   */
   function look(doesExecute: boolean): boolean {
     const directory = `${root}/conf`;
     const names = existsSync(directory)
@@ -57,7 +61,7 @@ describe("the installer and SIGKILL", function () {
     return true;
   }
 
-  it(`D5: killed ${KILLS} times at any moment, a runtime that looks all the while finds old or new, and never text that is busy`, async () => {
+  it(`D5: while the installer is killed ${KILLS} times at any moment, a runtime always finds the old or the new plugin, and never a busy file`, async () => {
     let [looks, executions, installations] = [0, 0, 0];
     for (let kill = 0; kill < KILLS; kill++) {
       const child = spawn(
@@ -69,7 +73,7 @@ describe("the installer and SIGKILL", function () {
       );
       child.stdout.on("data", (dots: Buffer) => (installations += dots.length));
       const ended = once(child, "close");
-      // It installs by now, as it has said so once.
+      // The installer writes once it has installed, so it is at work by now.
       await once(child.stdout, "data");
       const moment = 5 + Math.random() * 200;
       for (const start = performance.now(); performance.now() - start < moment; looks++) {

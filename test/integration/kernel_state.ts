@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import type { LabNode } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 
-/** What a node holds for its pods: all that a DEL must take away again. */
+/** The state that a node holds for its pods, all of which DEL must remove. */
 export interface NodeState {
   /** Names of the links other than lo, the uplink and the bridge. */
   readonly podLinks: readonly string[];
@@ -15,7 +15,7 @@ export interface NodeState {
 
 export const nothingHeld: NodeState = { podLinks: [], reservations: [], records: [], neighbours: [] };
 
-/** Reads the state by the eyes of others: iproute2 and the file system, not our own decoders. */
+/** Reads the state with iproute2 and the file system, not with our own decoders. */
 export function nodeState(node: LabNode, bridge = "cni0", network = "drawbridge"): NodeState {
   const own = new Set(["lo", "uplink", bridge]);
   return {
@@ -28,13 +28,13 @@ export function nodeState(node: LabNode, bridge = "cni0", network = "drawbridge"
   };
 }
 
-/** The objects an `ip -j -d` command prints; none when the device it names does not exist. */
+/** Returns the objects that an `ip -j -d` command prints, none when the device that it names does not exist. */
 export function ipJson(namespace: LabNamespace, ...args: readonly string[]): readonly Record<string, unknown>[] {
   if (args.includes("dev") && !namespace.links().some(({ name }) => args.includes(name))) return [];
   return objects(namespace.exec("ip", ["-j", "-d", ...args]));
 }
 
-/** The global addresses of a link, with their prefix lengths. */
+/** Returns the global addresses of a link, with their prefix lengths. */
 export function addressesOf(namespace: LabNamespace, link: string): readonly string[] {
   return ipJson(namespace, "addr", "show", "dev", link)
     .flatMap((entry) => objectsIn(entry["addr_info"]))
@@ -42,7 +42,7 @@ export function addressesOf(namespace: LabNamespace, link: string): readonly str
     .map((address) => `${String(address["local"])}/${String(address["prefixlen"])}`);
 }
 
-/** The port a link is, as `bridge -j -d link` prints it. */
+/** Returns the bridge port of a link as `bridge -j -d link` prints it. */
 export function bridgePort(namespace: LabNamespace, name: string): Record<string, unknown> | undefined {
   return objects(namespace.exec("bridge", ["-j", "-d", "link", "show", "dev", name]))[0];
 }
@@ -55,7 +55,7 @@ function objects(text: string): readonly Record<string, unknown>[] {
   return text.trim() === "" ? [] : objectsIn(JSON.parse(text));
 }
 
-/** iproute2 prints an empty object for each entry its own filter drops. */
+/** Returns the objects in a list except empty ones, which iproute2 prints for each entry that its own filter drops. */
 function objectsIn(value: unknown): readonly Record<string, unknown>[] {
   return Array.isArray(value) ? value.filter(isObject).filter((object) => Object.keys(object).length > 0) : [];
 }

@@ -22,17 +22,17 @@ const WARM_UP_PAIRS = 48;
 const LONGEST_HOLD = 10;
 const LONGEST_PAUSE_BETWEEN_READINGS = 20;
 
-/** What the exit code of `timeout` says of a program it has killed: 128 + SIGKILL. */
+/** The exit code of `timeout` for a program that it has killed: 128 + SIGKILL. */
 const KILLED = 137;
 
 type Command = "ADD" | "DEL";
 type Medians = Readonly<Record<Command, number>>;
 
-/** One run, with all it has counted. */
+/** One run, with everything that it has counted. */
 class Storm {
   readonly killed: Record<Command, number> = { ADD: 0, DEL: 0 };
   readonly duplicates: string[] = [];
-  /** ADDs that were killed and whose first DEL that ran to its end was found to have cleared everything. */
+  /** The number of killed ADDs after which the first DEL that ran to its end had cleared everything. */
   cleared = 0;
   readings = 0;
   mostWired = 0;
@@ -53,7 +53,7 @@ class Storm {
     return this.killed.ADD + this.killed.DEL;
   }
 
-  /** Adds and removes a pod; every decision comes from `random`, in the same order whatever happens. */
+  /** Adds and removes a pod. Every decision comes from `random`, in the same order whatever happens. */
   async pair(pod: LabPod, random: () => number): Promise<void> {
     const added = await this.#call("ADD", pod, random);
     const addresses = added === undefined ? [] : podResult(added).ips.map(({ address }) => address);
@@ -61,7 +61,7 @@ class Storm {
     this.#hold(addresses, pod);
     await pause(random() * LONGEST_HOLD);
     for (const address of addresses) this.#holders.delete(address);
-    // What a killed ADD has claimed is told by the store alone. In round robin nobody gets it again within this test.
+    // Only the store says what a killed ADD has claimed. In round robin no pod gets that again within this test.
     const { reservations } = containerState(this.#wired, pod, addresses);
     while ((await this.#call("DEL", pod, random)) === undefined);
     assert.deepEqual(containerState(this.#wired, pod, [...addresses, ...reservations]), {
@@ -84,7 +84,7 @@ class Storm {
     }
   }
 
-  /** From an ADD that has succeeded until just before its DEL, nobody else may be given the addresses. */
+  /** Notes a pod's addresses: from its ADD until just before its DEL, no other pod may get them. */
   #hold(addresses: readonly string[], pod: LabPod): void {
     for (const address of addresses) {
       const holder = this.#holders.get(address);
@@ -93,7 +93,7 @@ class Storm {
     }
   }
 
-  /** @returns undefined when it was killed before its end */
+  /** Makes a call, which may be killed. @returns undefined when the call was killed before its end */
   async #call(command: Command, pod: LabPod, random: () => number): Promise<CallOutcome | undefined> {
     const [lot, moment] = [random(), random()];
     const launcher = killedAfter(lot < KILL_SHARE ? moment * 1.2 * this.#medians[command] : 0);
@@ -109,8 +109,8 @@ class Storm {
 }
 
 /**
- * ADD and DEL in parallel while calls are killed at random: uniform over 0 to 1.2 times the median duration, so the
- * kills fall before, inside and after the work. Whatever state a kill leaves, one DEL must clear it.
+ * Runs ADD and DEL in parallel and kills calls at random moments. The moments are uniform over 0 to 1.2 times the median
+ * duration, so the kills fall before, inside and after the work. Whatever state a kill leaves, one DEL must clear it.
  */
 describe("calls killed at any moment", function () {
   this.timeout(600_000);
@@ -132,16 +132,16 @@ describe("calls killed at any moment", function () {
   it(`${300 * SHARE} ADD/DEL pairs, ${PARALLEL} in parallel, one call in five killed: nothing leaks, no address is held twice`, () =>
     rage(DRAWBRIDGE, 300 * SHARE, 40));
 
-  it(`SERVER-03: the same of ${300 * SHARE} pairs whose shims are killed while the plugin server does them`, async () => {
+  it(`SERVER-03: ${300 * SHARE} ADD/DEL pairs through the plugin server, one shim in five killed: nothing leaks, no address is held twice`, async () => {
     const pid = served.warm();
     await rage(served.executable, 300 * SHARE, 40);
-    assert.equal(served.server.pid, pid, "one server has lived through all of it");
+    assert.equal(served.server.pid, pid, "one server lives through the whole storm");
   });
 
-  /** @param leastKills inside, until which it goes on, twice as long at most */
+  /** Runs a storm. @param leastKills the kills inside calls until which the storm continues, twice as long at most */
   async function rage(executable: string, count: number, leastKills: number): Promise<void> {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
-    // On the other node, so that this one is fresh: its first ADDs make the bridge, and may be killed doing so.
+    // The warm-up uses the other node, so that this one is fresh: its first ADDs make the bridge, and may be killed then.
     const medians = await warmUp(nodes.node2, pods, executable);
     const wired = nodes.node1;
     assert.ok(wired.node.links().every(({ kind }) => kind !== "bridge"));
@@ -151,7 +151,7 @@ describe("calls killed at any moment", function () {
     let working = PARALLEL;
     const work = async (pod: LabPod): Promise<void> => {
       try {
-        // A pair's own numbers: which worker comes to it depends on timing, what happens to it does not.
+        // Each pair has its own random numbers: timing decides which worker makes the pair, but not what happens to it.
         while (next < count || (storm.kills < leastKills && next < 2 * count)) {
           await storm.pair(pod, randomFrom(seed + next++));
         }
@@ -180,17 +180,20 @@ describe("calls killed at any moment", function () {
 });
 
 /**
- * A command line that runs a program and kills it after some milliseconds, or never after 0. By a process of its own:
- * sixteen calls keep this one so busy that a timer here would fire when the program has ended.
+ * Returns a command line that runs a program and kills it after some milliseconds, or never for 0. A process of its own
+ * does that, because sixteen calls keep this one so busy that a timer here would fire after the program has ended.
  */
 function killedAfter(milliseconds: number): readonly string[] {
   return ["timeout", "--foreground", "--preserve-status", "--signal=KILL", (milliseconds / 1000).toFixed(6)];
 }
 
-/** Prints on stderr how many seconds a program took. Without --norc bash reads /root/.bashrc, as its stdin is a socket. */
+/**
+ * A command line that prints on stderr how many seconds a program took. Without --norc bash would read /root/.bashrc, as
+ * its stdin is a socket.
+ */
 const TIMED = ["bash", "--norc", "-c", 'TIMEFORMAT=%3R; time "$@"', "bash", ...killedAfter(0)];
 
-/** The medians of calls that nobody kills, in milliseconds, as many at once as in the storm. */
+/** Measures the medians of calls that are not killed, in milliseconds, with as many at once as in the storm. */
 async function warmUp(wired: WiredNode, pods: readonly LabPod[], executable: string): Promise<Medians> {
   const times: Record<Command, number[]> = { ADD: [], DEL: [] };
   let next = 0;

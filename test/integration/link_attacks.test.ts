@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { addressToBytes, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
-import { DropReason } from "../../policyd/node/guard.ts";
+import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
+import { DropReason } from "../../policyd/node/tables/guard.ts";
 import type { Frame } from "../lab/probe/frame.ts";
 import { encodeArp, encodeFrame, encodeIcmpv6, encodeUdp } from "../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
@@ -17,18 +17,18 @@ import { generalQuery, groupMac, GROUPS, join, report } from "../support/ends/me
 
 const PORT = 9117;
 const NEIGHBOUR_ADVERTISEMENT = 136;
-/** Solicited, and to replace what is known (RFC 4861 section 4.4). */
+/** The flags "solicited" and "override", which replaces what is known (RFC 4861 section 4.4). */
 const SOLICITED_OVERRIDE = 0x60;
-/** Of the pods' networks, and no pod's. */
+/** Addresses of the pods' networks that no pod has. */
 const NOBODY = { 4: parseAddress("10.244.1.240"), 6: parseAddress("fd00:244:1::f0") } as const;
-/** Of a bridge, by default (BR_MULTICAST_DEFAULT_HASH_MAX). */
+/** The most groups that a bridge remembers by default (BR_MULTICAST_DEFAULT_HASH_MAX). */
 const MOST_GROUPS = 4096;
-/** Hundredths of a second. */
+/** A second, in hundredths of a second. */
 const SHORT = "100";
 
 for (const way of WAYS) {
   const { title: state } = way;
-  describe(`attacks by what hosts of a link tell each other, ${state}`, function () {
+  describe(`attacks with messages between hosts of a link, ${state}`, function () {
     this.timeout(60_000);
     let on: GuardedNode;
 
@@ -50,7 +50,7 @@ for (const way of WAYS) {
       return { from: from.mac, to: on.bridge.mac, ...arp };
     };
 
-    /** The node sends a datagram to an address for which it knows no neighbour, and somebody answers that it is there. */
+    /** Sends a datagram from the node to an address without a known neighbour, and sends answers. @returns its token */
     const askFor = (address: Address, answers: readonly (() => void)[]): Uint8Array => {
       const { node } = on.wired;
       const family = typeof address === "number" ? 4 : 6;
@@ -69,7 +69,7 @@ for (const way of WAYS) {
       return / lladdr (\S+)/.exec(text)?.[1];
     };
 
-    /** Whether the victim hears a datagram of the node to the group. */
+    /** Returns whether the victim receives a datagram of the node to the group. */
     const isHeard = async (family: Family): Promise<boolean> => {
       const { victim } = on;
       const group = GROUPS[family];
@@ -117,7 +117,7 @@ for (const way of WAYS) {
     });
 
     for (const family of FAMILIES) {
-      it(`ENDS-04: a pod answers for its own IPv${family} address where the node has lost its neighbour, and so do others' ports of the bridge`, async () => {
+      it(`ENDS-04: when the node has lost a neighbour, a pod answers for its own IPv${family} address, and so does a foreign port of the bridge`, async () => {
         on.load();
         for (const party of [on.victim, on.stranger]) {
           const address = party.addresses[family];
@@ -141,13 +141,13 @@ for (const way of WAYS) {
         ]);
       });
 
-      it(`ENDS-05: a query of IPv${family} for multicast listeners that a pod sends keeps no pod from the node's multicast`, async () => {
+      it(`ENDS-05: a pod that queries multicast listeners of IPv${family} does not keep other pods from the node's multicast`, async () => {
         const bridge = (...words: readonly string[]) =>
           on.wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", ...words]);
         bridge("mcast_membership_interval", SHORT, "mcast_querier_interval", SHORT);
         const { attacker, victim } = on;
         const member = join(victim.namespace, family, GROUPS[family]);
-        /** Has the bridge forget what it has heard so far. */
+        /** Waits until the bridge has forgotten what it has heard so far. */
         const forget = (): Promise<void> => pause(1500);
         // A host reports a second time within a second or so (RFC 3376 section 8.11, RFC 3810 section 9.11).
         await pause(1500);
@@ -170,9 +170,9 @@ for (const way of WAYS) {
       });
     }
 
-    // After all others: the bridge forgets the groups only later.
+    // These tests are the last, because the bridge forgets the groups only later.
     for (const family of FAMILIES) {
-      it(`ENDS-05: a pod that reports more groups of IPv${family} than the bridge remembers keeps no pod from the node's multicast`, async () => {
+      it(`ENDS-05: a pod that reports more groups of IPv${family} than the bridge remembers does not keep other pods from the node's multicast`, async () => {
         const { attacker, victim, wired } = on;
         on.load();
         const member = join(victim.namespace, family, GROUPS[family]);

@@ -13,7 +13,7 @@ import { FAMILIES, nodeObject, until } from "../support/routes/route_lab.ts";
 import { TunPair } from "../support/routes/tun_pair.ts";
 
 const PORT = 8080;
-/** As the name of a WireGuard device. */
+/** The name of the link, like that of a WireGuard device. */
 const LINK = "wg0";
 
 interface Side {
@@ -22,7 +22,7 @@ interface Side {
   readonly policyd: PolicydNode;
 }
 
-describe("nodes on a link without a link layer, which looks at the addresses in packets", function () {
+describe("nodes on a link without a link layer, which checks the addresses in packets", function () {
   this.timeout(60_000);
   let lab: Lab;
   let sides: readonly [Side, Side];
@@ -100,7 +100,7 @@ describe("nodes on a link without a link layer, which looks at the addresses in 
     );
   }
 
-  it("WAY-02: with direct routes such a link drops all packets of pods, and with auto they pass it in the tunnel, in both families", async () => {
+  it("WAY-02: a link without a link layer drops all directly routed packets of pods, and with auto they pass in the tunnel", async () => {
     await startAll("never");
     for (const one of sides) {
       assert.equal(add(one.wired, one.pod, one.policyd.overrides).exitCode, 0);
@@ -139,7 +139,7 @@ describe("nodes on a link without a link layer, which looks at the addresses in 
     );
   });
 
-  it("WAY-02: a link that loses its link layer, and gets it back, moves the routes to the tunnel and back", async () => {
+  it("WAY-02: routes move to the tunnel when their link loses its link layer, and back to the link when it has one again", async () => {
     const lan = lab.namespace("lan");
     const [{ wired, policyd }] = sides;
     const { node } = wired;

@@ -8,8 +8,8 @@ import { flowOf } from "../../cli/policy/live/connection.ts";
 import { forecast } from "../../cli/policy/live/forecast.ts";
 import { suggest } from "../../cli/policy/suggest/suggest.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import { isAllowed } from "../../policyd/policy/evaluate/evaluate.ts";
-import { buildPolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
+import { isAllowed } from "../../policyd/semantics/policies/evaluate.ts";
+import { buildPolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../support/evaluate/store.ts";
 import { networkPolicies } from "../support/policy/arbitrary_network_policy.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
@@ -20,7 +20,7 @@ import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 40 : 5;
-/** By which each of the four others reaches a place. */
+/** The ways by which each of the four other places reaches a place. */
 const WAYS = [80, 8080].flatMap((port) => [
   { protocol: "tcp" as const, port },
   { protocol: "udp" as const, port },
@@ -32,7 +32,7 @@ const PODS: NamedPods = {
   "n3/d": { node: "node2", labels: { app: "db", tier: "front" } },
 };
 
-describe("connections that exist, and policies that come", function () {
+describe("existing connections when policies change", function () {
   this.timeout(600_000);
   let lab: PolicyLab;
 
@@ -42,7 +42,7 @@ describe("connections that exist, and policies that come", function () {
   });
   after(() => lab?.close());
 
-  it(`LIVE-07: in ${ROUNDS} random changes the connections that are predicted to be cut stop, and no others`, async () => {
+  it(`LIVE-07: in ${ROUNDS} random changes of policies exactly the connections stop that are predicted to be cut`, async () => {
     const world = namedPods(lab, PODS);
     const seed = Math.floor(Math.random() * 2 ** 31);
     console.log(`      seed ${seed}`);
@@ -78,13 +78,13 @@ describe("connections that exist, and policies that come", function () {
     assert.ok(stopped > 0 && kept > 0);
   });
 
-  it("SUGGEST-06: of ten random sets of connections each goes on with the suggested policies, and a new one is denied", async () => {
+  it("SUGGEST-06: with policies suggested for ten random sets of connections, each of these continues and others are cut", async () => {
     const world = namedPods(lab, PODS);
     const namespaces = ["n1", "n2", "n3"];
     for (let round = 0; round < 10; round++) {
       await lab.apply(world);
       const all = await beginFlows(round);
-      // Every third is not shown to the command: it was not seen.
+      // The command does not get every third connection, as if it had not been seen.
       const gone = all.filter((_, index) => (index + round) % 3 === 0);
       const kept = all.filter((one) => !gone.includes(one));
       const connections = connectionsNow().filter((one) => kept.some(({ key }) => key === keyOf(one)));
@@ -109,7 +109,7 @@ describe("connections that exist, and policies that come", function () {
     }
   });
 
-  /** Of every node, as `policy dry-run --live` reads it. */
+  /** Returns the connections of every node, as `policy dry-run --live` reads them. */
   function connectionsNow(): readonly Connection[] {
     const lines = NODE_NAMES.flatMap((name) =>
       lab.wired(name).node.inside(() => {
@@ -124,7 +124,10 @@ describe("connections that exist, and policies that come", function () {
     return readConntrack([Buffer.from(lines.join(""))], "nodes").connections;
   }
 
-  /** From each pod and from the outside to each other, in both families: each at another port or protocol of the destination. */
+  /**
+   * Begins flows from each pod and from the outside to each other place, in both families, each at another port or
+   * protocol of the destination.
+   */
   async function beginFlows(round: number): Promise<readonly { readonly flow: PushFlow; readonly key: string }[]> {
     const places = [...lab.pods, lab.place("outside")];
     const ends = places.flatMap((to) =>
@@ -154,7 +157,7 @@ describe("connections that exist, and policies that come", function () {
   }
 });
 
-/** The client's port is the kernel's choice, and nobody else comes from there to the same port. */
+/** Returns a connection's key. It lacks the client's port, which the kernel chooses, and is unique without it. */
 function keyOf({
   protocol,
   source,

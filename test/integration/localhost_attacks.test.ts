@@ -23,7 +23,7 @@ import { until } from "../support/recording_sink.ts";
 const FENCE_PORT = 7991;
 const localhost4 = parseAddress("127.0.0.1");
 
-/** A datagram socket that keeps all it has received. */
+/** Opens a datagram socket that keeps everything that it has received. */
 const listenerAt = (namespace: LabNamespace, address: Address, port: number) => {
   const socket = ProbeSocket.open(namespace, familyOf(address), SocketType.DATAGRAM);
   socket.bind({ address, port });
@@ -108,7 +108,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       for (const { link } of senders ?? []) link.close();
     });
 
-    /** The attacks that the node and the pod hear, after all senders have sent all of them. */
+    /** Lets all senders send all attacks. @returns the attacks that the node and the pod receive */
     const hearing = async (): Promise<{ readonly node: readonly string[]; readonly pod: readonly string[] }> => {
       using node4 = listenerAt(on.wired.node, parseAddress("0.0.0.0"), port);
       using node6 = listenerAt(on.wired.node, parseAddress("::"), port);
@@ -129,7 +129,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
           const { from: source, to: destination } = ends(sender, on.wired);
           sent.push({ what: `${who}, ${what}`, token: send(source, destination, port) });
         }
-        // The last datagram may arrive: then all before it have been dealt with.
+        // The last datagram is allowed: when it arrives, the kernel has handled all before it.
         const fence = send(sender.addresses[0], on.wired.addresses[0], FENCE_PORT);
         assert.ok(await eventually(() => fence4.hasHeard(fence)), "what is allowed arrives");
       }
@@ -146,21 +146,21 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
 
     const nothing = { node: [], pod: [] };
 
-    it("GUARD-11: CVE-2020-8558: neither reaches a port of localhost, and route_localnet is off", async () => {
+    it("GUARD-11: CVE-2020-8558: neither a pod nor a neighbour reaches a port of localhost, and route_localnet is off", async () => {
       for (const device of on.wired.node.exec("ls", ["/proc/sys/net/ipv4/conf"]).trim().split("\n")) {
         assert.equal(on.wired.node.readSysctl(`net/ipv4/conf/${device}/route_localnet`)?.trim(), "0", device);
       }
       assert.deepEqual(await hearing(), nothing);
     });
 
-    it("GUARD-11: where another program has set route_localnet, they still reach no pod's port of localhost", async () => {
+    it("GUARD-11: with route_localnet set by another program, pods and neighbours reach no pod's host port of localhost", async () => {
       setRouteLocalnet("1");
       try {
         const { node, pod } = await hearing();
         assert.deepEqual(pod, []);
         const opened = LOCALHOST_ATTACKS.filter((one) => one.isOpenedByRouteLocalnet);
-        // The daemon's check of loopback addresses closes the node's own localhost; without it the frames get through, so
-        // they are proper ones.
+        // The daemon's check of loopback addresses closes the node's own localhost. Without it the frames get through,
+        // which shows that they are well-formed.
         const expected = hasDaemon
           ? []
           : senders.flatMap(({ title: who }) => opened.map(({ title: what }) => `${who}, ${what}`));
@@ -174,7 +174,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       }
     });
 
-    it("GUARD-11: while somebody has flushed the rules, nothing is open, and no packet of localhost leaves", async () => {
+    it("GUARD-11: while the rules are flushed, no port of localhost is open, and no packet of localhost leaves the node", async () => {
       const [to = assert.fail("no address")] = addresses;
       using listening = listenerAt(victim, to, PORT);
       using client = new UdpClient(on.wired.node, localhost4);

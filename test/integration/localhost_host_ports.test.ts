@@ -16,7 +16,7 @@ const localhost4 = parseAddress("127.0.0.1");
 const second4 = parseAddress("127.0.0.2");
 const third4 = parseAddress("127.9.8.7");
 const localhost6 = parseAddress("::1");
-/** For what must not be reached: longer than any answer on one machine takes. */
+/** The timeout for flows that must not get through: longer than any answer on one machine takes. */
 const SHORT = { timeoutMilliseconds: 400 };
 
 const textOf = ({ flow: { protocol, to, source }, reached, seenBy, seenSource, why }: ProbeResult): string => {
@@ -50,7 +50,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       lab?.destroy();
     });
 
-    it("R9: a pod with a loopback address as hostIP is reached there from every source of the node, and sees the node", async () => {
+    it("R9: a pod with a loopback address as hostIP is reached there from every source of the node, and sees the node's address", async () => {
       for (const [index, hostIp] of [localhost4, second4, third4, localhost6].entries()) {
         const port = on.newPort();
         const all = (["tcp", "udp", "sctp"] as const).map((protocol) => mapping(port, protocol, formatAddress(hostIp)));
@@ -81,7 +81,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       }
     });
 
-    it("R9: a connection to a loopback address goes on for many exchanges, and a closed port of the pod is refused", async () => {
+    it("R9: a connection to a loopback address lasts for many exchanges, and one to a closed port of the pod is refused", async () => {
       const port = on.newPort();
       const closed = { ...mapping(port, "tcp", "127.0.0.1"), hostPort: port + 1000, containerPort: 9 };
       const closed6 = { ...closed, hostIP: "::1" };
@@ -109,7 +109,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       on.detach(pod);
     });
 
-    it("R9: a port without hostIP, of 0.0.0.0 and of :: is on localhost too, and one of the node's address is not", async () => {
+    it("R9: a host port without hostIP, or with 0.0.0.0 or ::, is on localhost too, and one with the node's address is not", async () => {
       const loopbacks = [localhost4, third4, localhost6];
       const cases: readonly (readonly [hostIp: string | undefined, reached: readonly Address[]])[] = [
         [undefined, loopbacks],
@@ -153,7 +153,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     });
 
     for (const family of [4, 6] as const) {
-      it(`R10: three pods have one port by hostIP and protocol, as upstream's conformance test asks, IPv${family}`, async () => {
+      it(`R10: three pods share a port number by hostIP and protocol, as upstream's conformance test asks, IPv${family}`, async () => {
         const port = 54_323;
         const localhost = family === 4 ? localhost4 : localhost6;
         const address = own(on.wired.addresses, localhost);
@@ -183,7 +183,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       });
     }
 
-    it("R2: a UDP client on localhost that goes on from its port reaches the pod once it is there, then the node again", async () => {
+    it("R2: a UDP client on localhost that keeps its port reaches the pod once it is there, and the node again after its DEL", async () => {
       for (const [index, [to, from]] of [
         [localhost4, localhost4] as const,
         [third4, second4] as const,
@@ -200,7 +200,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       }
     });
 
-    it("R7: after the DEL the node's tables are as before", () => {
+    it("R7: after the DEL of a pod with host ports on localhost, the node's tables are as before its ADD", () => {
       const listing = (): string => normalListing(withoutPortShares(on.wired.node.exec("nft", ["list", "ruleset"])));
       const before = listing();
       const pod = on.serve("short", mapping(7900, "tcp", "127.0.0.1"), mapping(7900, "udp", "::1"), mapping(7901));
@@ -210,7 +210,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     });
 
     if (hasDaemon) {
-      it("R9 POL-07: policies that isolate the pod keep the node's localhost from it neither before nor while it speaks", async () => {
+      it("R9 POL-07: the node's localhost reaches a pod that policies isolate, by existing and by new connections", async () => {
         const port = on.newPort();
         const pod = on.serve(
           "shut",

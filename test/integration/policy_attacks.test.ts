@@ -34,7 +34,7 @@ import { serviceManifest } from "../support/services/manifest.ts";
 import { encodeError, ERRORS } from "../support/ends/icmp_error.ts";
 import { Query } from "../support/ends/query.ts";
 import type { WiredNode } from "../lab/topology.ts";
-import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
+import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
 
 /** The sources from which the guard's own attacks are known, by the attacks' titles. */
 const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { FLATTEN_ABOVE } from "../../policyd/policy/compile/profile_chain.ts";
-import { MOST_PAIRS } from "../../policyd/policy/policy_size.ts";
+import { FLATTEN_ABOVE } from "../../policyd/policies/compile/profile_chain.ts";
+import { MOST_PAIRS } from "../../policyd/policies/policy_size.ts";
 import { readMetrics } from "../support/policy/lab/in_force.ts";
 import { listenAll } from "../support/policy/lab/nine_pods.ts";
 import { FAMILIES, namespaceManifest, podManifest } from "../support/policy/lab/place.ts";

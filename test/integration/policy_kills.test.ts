@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
-import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
+import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";

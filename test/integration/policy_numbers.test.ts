@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
+import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import type { NamedPods } from "../support/policy/lab/named_lab.ts";
 import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";

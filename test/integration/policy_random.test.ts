@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import * as fc from "fast-check";
-import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policy/compile/options.ts";
-import { evaluatePolicy } from "../../policyd/policy/evaluate/evaluate.ts";
-import type { Flow } from "../../policyd/policy/evaluate/flow.ts";
-import { resolveFlow } from "../../policyd/policy/evaluate/party.ts";
-import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policies/compile/options.ts";
+import { evaluatePolicy } from "../../policyd/semantics/policies/evaluate.ts";
+import type { Flow } from "../../policyd/semantics/policies/flow.ts";
+import { resolveFlow } from "../../policyd/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../support/evaluate/store.ts";
 import { policyCases } from "../support/policy/arbitrary_cluster.ts";
 import { CompiledCluster } from "../support/policy/compiled_cluster.ts";

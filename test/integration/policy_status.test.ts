@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
-import type { ReportedPolicy } from "../../policyd/policy/status/policy_report.ts";
-import { parseReportLine } from "../../policyd/policy/status/policy_report.ts";
+import type { ReportedPolicy } from "../../policyd/policies/status/policy_report.ts";
+import { parseReportLine } from "../../policyd/policies/status/policy_report.ts";
 import { listenAll } from "../support/policy/lab/nine_pods.ts";
 import type { PodPlace } from "../support/policy/lab/place.ts";
 import { namespaceManifest, podManifest } from "../support/policy/lab/place.ts";

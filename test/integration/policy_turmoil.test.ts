@@ -6,7 +6,7 @@ import process from "node:process";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Family } from "../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
+import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";

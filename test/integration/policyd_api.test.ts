@@ -38,7 +38,7 @@ describe("a node whose objects come from an API server", function () {
     node?.lab.destroy();
   });
 
-  it("API-03 SVC-26: waits for an API server that is away, says so, and programs nothing until it has everything", async () => {
+  it("API-03 SVC-26: a daemon waits for an API server that is away, reports it, and programs nothing until it has everything", async () => {
     await node.server.apply(SERVICE, slice("10.244.1.3"));
     await node.server.tell({
       type: "plan",
@@ -78,23 +78,23 @@ describe("a node whose objects come from an API server", function () {
     await node.server.apply(object, of);
     const refused = 'drawbridge_refused_sockets{claimed_by="Service"}';
     await scrapeWhen(node.wired.node, (values) => values.get(refused) === 1, "the claim is refused");
-    // All else of it is served.
+    // The rest of the Service is served.
     for (let left = 500; !node.ruleset().includes(EVIL_IP); left--) {
       assert.ok(left > 0, "its own address is programmed");
       await pause(20);
     }
     const told = /evil: spec\.externalIPs: 192\.0\.2\.9 TCP 6443 is protected for the API server/;
-    await until(() => told.test(node.daemon.log()), "it is in the log");
+    await until(() => told.test(node.daemon.log()), "the claim is in the log");
     assert.equal(await node.asksAPod(), false);
     await node.daemon.kill("SIGKILL");
-    // A daemon without protection had a rule that translates, and none that keeps.
+    // A daemon without protection has a rule that translates the address, and none that keeps it.
     for (const hook of ["output", "prerouting"]) {
       const rule = `ip daddr ${node.serverAddress} tcp dport ${PORT} dnat ip to 10.244.1.3:8080`;
       node.wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", `kept_${hook}`]);
       node.wired.node.exec("nft", ["insert", "rule", "inet", "drawbridge", `nat_${hook}`, ...rule.split(" ")]);
     }
     assert.equal(await node.asksAPod(), true, "without our defence the attack works");
-    // The Service is deleted, and nobody can learn of it.
+    // The Service is deleted, and no daemon can learn of it.
     await node.server.apply({ ...object, isGone: true }, { ...of, isGone: true });
     assert.equal(await node.asksAPod(), true);
     node.start();
@@ -111,7 +111,7 @@ describe("a node whose objects come from an API server", function () {
     );
   });
 
-  it("API-13: a Service and a policy follow the server, stay while it is away, also over a restart, and catch up", async () => {
+  it("API-13: a Service and a policy follow the API server, stay while it is away, also over a restart, and catch up", async () => {
     await node.listen();
     node.start();
     await node.untilSynced();
@@ -140,7 +140,7 @@ describe("a node whose objects come from an API server", function () {
     await node.untilAnswered("first");
   });
 
-  it("POL-58 API-13: pods of a namespace that ends stay isolated over a restart, with no policy in the list (CVE-2024-7598)", async () => {
+  it("POL-58 API-13: pods of a terminating namespace stay isolated over a restart, with no policy in the list (CVE-2024-7598)", async () => {
     await node.listen();
     node.start();
     await node.untilSynced();
@@ -162,7 +162,7 @@ describe("a node whose objects come from an API server", function () {
     assert.deepEqual(node.daemon.status().problems, []);
   });
 
-  it("API-15: a connection whose other end is gone without a word is given up, and what was missed is caught up", async () => {
+  it("API-15: a daemon gives up a connection whose other end has silently gone, and catches up with what it missed", async () => {
     await node.listen();
     node.start();
     await node.untilSynced();
@@ -181,7 +181,7 @@ describe("a node whose objects come from an API server", function () {
     await node.daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
   });
 
-  it("API-09: among faults the daemon ends with what the server has", async () => {
+  it("API-09: after many faults the daemon has the objects that the server has", async () => {
     await node.listen();
     node.start();
     await node.untilSynced();
@@ -191,7 +191,7 @@ describe("a node whose objects come from an API server", function () {
     for (let step = 0; step < 200; step++) {
       const { objects, strike, plan, others } = storm.next();
       await node.server.apply(...objects);
-      // What is silent or hangs is found out after minutes: see the same test on a faster clock.
+      // A daemon notices a silent or hanging server after minutes: the same test on a faster clock covers it.
       if (strike !== undefined && strike.type !== "silence") await node.server.tell({ type: "strike", fault: strike });
       if (plan !== undefined && plan.fault.type !== "hang") {
         await node.server.tell({ type: "plan", faults: [{ ...plan, count: 1 }] });
@@ -209,7 +209,7 @@ describe("a node whose objects come from an API server", function () {
     for (const { kind } of (await node.server.model()).values()) expected[kind] = (expected[kind] ?? 0) + 1;
     const isEqual = (objects: Readonly<Record<string, number>>): boolean =>
       Object.entries(objects).every(([kind, count]) => count === (expected[kind] ?? 0));
-    // A kind that was missing three times in a row is asked for a minute later.
+    // The daemon asks a minute later for a kind that was missing three times in a row.
     for (const deadline = performance.now() + 75_000; !isEqual(node.daemon.status().objects); await pause(500)) {
       assert.ok(
         performance.now() < deadline,
@@ -220,7 +220,7 @@ describe("a node whose objects come from an API server", function () {
     assert.doesNotMatch(node.daemon.log(), /unexpected error/);
   });
 
-  it("SVC-25: the API server is where the kubelet says it is, and needs no Service rules; the token comes from files", async () => {
+  it("SVC-25: a daemon finds the API server by the kubelet's kubeconfig, needs no rules of Services, and reads its token from files", async () => {
     await node.listen();
     const config = { clusters: [{ name: "k", cluster: { server: `https://${node.serverAddress}:${PORT}` } }] };
     writeFileSync(`${node.directory}/kubelet.conf`, JSON.stringify({ apiVersion: "v1", kind: "Config", ...config }));
@@ -271,7 +271,7 @@ describe("a node whose objects come from an API server", function () {
     assert.deepEqual(reports, [of(PORT), of(PORT + 1)]);
   });
 
-  it("CNP-14 CNP-15 CNP-17: a ClusterNetworkPolicy denies within 5 s of its CRD, over a change of the version, and no longer than its CRD", async () => {
+  it("CNP-14 CNP-15 CNP-17: a ClusterNetworkPolicy denies within 5 s of its CRD, through changes of the version, until its CRD is gone", async () => {
     const policy = (version: string): RawObject => ({
       apiVersion: `policy.networking.k8s.io/${version}`,
       kind: "ClusterNetworkPolicy",

@@ -17,13 +17,13 @@ import { requireKernel } from "../support/privilege.ts";
 
 const PLUGIN = fileURLToPath(new URL("../../dist/cni", import.meta.url));
 
-/** A Node object with pod CIDRs, its address that of node1 of a lab. */
+/** Returns a Node object with pod CIDRs. That of node1 has the address of the lab's node. */
 function node(name: string, ...podCIDRs: readonly string[]): object {
   const status = { addresses: name === "node1" ? [{ type: "InternalIP", address: "192.0.2.10" }] : [] };
   return { apiVersion: "v1", kind: "Node", metadata: { name }, spec: { podCIDRs }, status };
 }
 
-describe("a daemon that is given what cannot be", function () {
+describe("a daemon with impossible input", function () {
   this.timeout(60_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -79,7 +79,7 @@ describe("a daemon that is given what cannot be", function () {
     return daemon;
   }
 
-  /** Neither rules nor a socket nor anything for the runtime is there. */
+  /** Asserts that there are no rules, no socket and no files for the runtime. */
   function expectNothingApplied(): void {
     assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
     assert.deepEqual(
@@ -90,7 +90,7 @@ describe("a daemon that is given what cannot be", function () {
 
   const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
 
-  /** It runs, says why once, is not ready and lets no runtime call the plugin. */
+  /** Asserts that a daemon runs, reports the reason, is not ready and lets no runtime call the plugin. */
   async function expectWaiting(running: DaemonProcess, reason: RegExp): Promise<void> {
     await running.statusWhen(({ problems }) => reason.test(problems.join("\n")), String(reason));
     const { status, body } = ready();
@@ -132,7 +132,7 @@ describe("a daemon that is given what cannot be", function () {
       ],
     ];
   for (const [what, fields, messages, without] of refused) {
-    it(`BAD-03: ${what}: said in one line, exit code 1, and nothing is applied`, async () => {
+    it(`BAD-03: ${what}: the daemon says so in one line, exits with code 1 and applies nothing`, async () => {
       const failed = start(fields, undefined, without);
       assert.deepEqual(await failed.ended, { code: 1, signal: null });
       for (const message of messages) assert.match(failed.log(), message);
@@ -141,7 +141,7 @@ describe("a daemon that is given what cannot be", function () {
     });
   }
 
-  it("BAD-04: a Node without pod CIDRs, and one whose CIDRs overlap with another's, wait for it with the way out", async () => {
+  it("BAD-04: without pod CIDRs of its Node, or with overlapping ones, a daemon waits and reports the way out", async () => {
     put(node("node1"));
     const running = start({});
     await expectWaiting(
@@ -159,7 +159,7 @@ describe("a daemon that is given what cannot be", function () {
     await expectReady(running);
   });
 
-  it("BAD-05: a kubeconfig that is missing, broken or incomplete is told with its path and looked at again; nothing is programmed", async () => {
+  it("BAD-05: a kubeconfig that is missing, broken or incomplete is reported with its path and read again; nothing is programmed", async () => {
     const path = `${directory}/kubeconfig`;
     const running = start({}, [`--kubeconfig=${path}`]);
     const steps = [
@@ -172,14 +172,14 @@ describe("a daemon that is given what cannot be", function () {
       await expectWaiting(running, new RegExp(`${path}: ${reason}`));
     }
     assert.match(ready().body, /^\[-\]objects: not all are read yet$/m);
-    // Only the tables that keep pods closed until policies are read (DP-20).
+    // There are only the tables that keep pods closed until policies are read (DP-20).
     const tables = wired.node.exec("nft", ["list", "tables"]).trim().split("\n").toSorted();
     assert.deepEqual(tables, ["table bridge drawbridge-closing", "table inet drawbridge-closing"]);
     assert.equal(running.child.exitCode, null);
     assert.doesNotMatch(running.log(), /unexpected error/);
   });
 
-  it("BAD-06: a kernel without IPv6 is no error: the node serves IPv4", async () => {
+  it("BAD-06: on a kernel without IPv6 a daemon reports no error and serves IPv4", async () => {
     put(node("node1", "10.244.1.0/24"));
     const running = start({}, undefined, ["ipv6"]);
     await expectReady(running);

@@ -11,7 +11,7 @@ import { twoNodes } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { nodeState } from "./kernel_state.ts";
 
-/** Tables that look like the daemon's to the plugin, one of them changed. */
+/** Changes in tables that otherwise look like the daemon's to the plugin. */
 interface Tables {
   readonly mark?: string;
   readonly flags?: string;
@@ -48,7 +48,7 @@ function policies({
   }\n`;
 }
 
-/** Elements by which an address sends everything, and a chain judges what it receives. */
+/** Returns the elements by which an address sends everything, and a chain checks what it receives. */
 function verdicts(address: string): string {
   const family = address.includes(":") ? 6 : 4;
   return `add element inet drawbridge-policy egress${family} { ${address} : return }
@@ -91,30 +91,30 @@ describe("the plugin without policyd, onUnavailable closed", function () {
 
   const REFUSALS: readonly (readonly [title: string, tables: string, why: RegExp])[] = [
     ["no table", "", /table bridge drawbridge is not loaded/],
-    ["the guard alone", guard(), /table inet drawbridge-policy is not loaded/],
+    ["only the guard", guard(), /table inet drawbridge-policy is not loaded/],
     ["another program's guard", guard({ mark: "mine" }) + policies(), /table bridge drawbridge is not policyd's/],
     ["dormant policies", guard() + policies({ flags: "flags dormant;" }), /drawbridge-policy is dormant/],
     ["an empty chain", guard() + policies({ input: "" }), /chain input of table inet drawbridge-policy is empty/],
     ["policies of another bridge", guard() + policies({ bridge: "cni01" }), /is not about bridge "cni0"/],
   ];
   for (const [title, tables, why] of REFUSALS) {
-    it(`REG-06: with ${title} ADD fails with try again later, says so and leaves nothing`, () => {
+    it(`REG-06: with ${title} ADD fails with try again later, names the reason and leaves nothing`, () => {
       load(tables);
       assertRefused(add(wired, lab.pod("a"), overrides), why);
     });
   }
 
-  it("REG-06: a base chain that is gone is noticed", () => {
+  it("REG-06: with a base chain of the guard gone ADD fails with try again later", () => {
     load(guard() + policies());
     load("delete chain bridge drawbridge forward\n");
     assertRefused(add(wired, lab.pod("a"), overrides), /table bridge drawbridge has no base chain forward/);
   });
 
-  it("REG-06: a kernel without nftables keeps nobody closed", function () {
+  it("REG-06: on a kernel without nftables, which keeps no pod closed, ADD fails with try again later", function () {
     assertRefused(add(wired, lab.pod("a"), overrides, { without: ["nftables"] }), /EPROTONOSUPPORT/);
   });
 
-  it("REG-06: with both tables ADD succeeds, and what an earlier pod with the addresses was known by is gone", () => {
+  it("REG-06: with both tables ADD succeeds, and removes the elements of an earlier pod with the addresses", () => {
     load(guard() + policies());
     load(`add element inet drawbridge-policy known4 { ${FIRST[0]}, 10.244.1.99 }\n`);
     load(`add element inet drawbridge-policy known6 { ${FIRST[1]} }\n`);
@@ -128,7 +128,7 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     assert.deepEqual(nodeState(wired.node).reservations, []);
   });
 
-  it("POD-20: a DEL without the daemon takes the pod's addresses from the known ones, and its flows", () => {
+  it("POD-20: a DEL without the daemon removes the pod's addresses from the known ones, and its flows", () => {
     // The kernel tracks nothing before some rule asks for it.
     load(
       `${guard()}${policies({ bridge: "none" })}table inet t {\n chain c { type filter hook output priority 0; ct state new; }\n}\n`,
@@ -167,7 +167,7 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     ["known4", "known6", FIRST[1]],
     ["known6", "known4", FIRST[0]],
   ] as const) {
-    it(`POD-20: a DEL without the daemon gives the addresses back where its tables have no set ${lost}`, () => {
+    it(`POD-20: a DEL without the daemon gives the addresses back if the daemon's tables have no set ${lost}`, () => {
       const pod = lab.pod("a");
       assert.equal(add(wired, pod, { ...overrides, policyd: undefined }).exitCode, 0);
       load(policies());

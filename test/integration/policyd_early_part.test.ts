@@ -5,10 +5,10 @@ import { BUNDLE } from "../support/policyd.ts";
 
 /** Node's modules that take some milliseconds each to read. */
 const LARGE = ["crypto", "dns", "fs/promises", "http", "http2", "https", "net", "stream", "tls", "zlib"];
-/** Characters; all of them are compiled before anything runs. */
+/** The limit in characters. All code is compiled before anything runs. */
 const MOST_CODE = 512 * 1024;
 
-/** The files of the bundle that are read before the first line of a file runs, that one among them. */
+/** Returns the files of the bundle that are read before the first line of a file runs, with that file. */
 function readWith(file: string, known = new Set<string>()): ReadonlySet<string> {
   if (known.has(file)) return known;
   known.add(file);
@@ -22,8 +22,8 @@ describe("the part of the daemon that is read before pods are closed", () => {
   const files = [...readWith(BUNDLE)];
   const code = files.map((file) => readFileSync(file, "utf8")).join("\n");
 
-  it("DP-20: it is small, reads none of Node's large modules, and no module of Node as a whole", () => {
-    assert.ok(files.length > 1, "it has parts that the rest of the daemon reads, too");
+  it("DP-20: the early part is small, reads none of Node's large modules, and no module of Node as a whole", () => {
+    assert.ok(files.length > 1, "the early part has files that the rest of the daemon reads, too");
     assert.ok(code.length < MOST_CODE, `${code.length} characters`);
     const asked = [...code.matchAll(/getBuiltinModule\("node:([^"]+)"\)/g)].map(([, name]) => name);
     assert.ok(asked.includes("fs"), asked.join());

@@ -5,14 +5,14 @@ import type { RawObject } from "../apiserver/storage.ts";
 import { recordOf } from "../apiserver/storage.ts";
 import { add, del } from "../lab/cni.ts";
 import { createLab } from "../lab/lab.ts";
-import { MOST_PAIRS } from "../../policyd/policy/policy_size.ts";
+import { MOST_PAIRS } from "../../policyd/policies/policy_size.ts";
 import { ApiNode, SERVICE } from "../support/api_node.ts";
 import { manifestGrants } from "../support/manifest_grants.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const NAMESPACE: RawObject = { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } };
 
-/** More pairs of a peer and a port than are compiled. */
+/** Returns a NetworkPolicy with more pairs of a peer and a port than are compiled. */
 function tooLarge(): RawObject {
   const size = Math.ceil(Math.sqrt(MOST_PAIRS)) + 1;
   const from = Array.from({ length: size }, (_, i) => ({ podSelector: { matchLabels: { app: `a${i}` } } }));
@@ -46,7 +46,7 @@ describe("Events of a node whose objects come from an API server", function () {
     node?.lab.destroy();
   });
 
-  /** What is told: reason and object. */
+  /** Returns the reason and object of each Event, sorted. */
   async function events(): Promise<readonly string[]> {
     const { objects = [] } = await node.server.tell({ type: "read", path: EVENTS_PATH });
     return objects
@@ -57,7 +57,7 @@ describe("Events of a node whose objects come from an API server", function () {
       .sort();
   }
 
-  /** The answers to requests for Events so far. */
+  /** Returns the answers to requests for Events so far. */
   async function creates(): Promise<readonly (number | undefined)[]> {
     const { asked = [] } = await node.server.tell({ type: "asked" });
     return asked.filter(({ verb }) => verb === "create").map(({ status }) => status);
@@ -73,7 +73,7 @@ describe("Events of a node whose objects come from an API server", function () {
 
   const BOTH = ["ExternalIPsServed Service web", "PolicyNotInForce NetworkPolicy large"];
 
-  it("EVENT-09: what an administrator has to know is told once, not after a new list, and after a restart the server has it", async () => {
+  it("EVENT-09: an Event for the administrator is written once, not again after a new list, and a restarted daemon finds it there", async () => {
     await node.server.apply(tooLarge(), EXTERNAL);
     node.start();
     await node.untilSynced();
@@ -83,21 +83,24 @@ describe("Events of a node whose objects come from an API server", function () {
     const policy = objects.find(({ reason }) => reason === "PolicyNotInForce");
     assert.deepEqual([recordOf(policy?.["regarding"])["uid"], policy?.["reportingInstance"]], ["uid-large", "node1"]);
     assert.match(String(policy?.["note"]), /^NetworkPolicy shop\/large: ingress: \d+ pairs .* split it into several$/);
-    // All lists are read anew, and each object as if it had changed.
+    // All lists are read again, and each object counts as changed.
     await node.server.tell({ type: "compact" });
     await node.server.tell({ type: "strike", fault: { type: "error", status: 410 } });
     await node.server.apply({ ...NAMESPACE, metadata: { name: "other" } });
-    await node.daemon.statusWhen(({ objects: known }) => known["Namespace"] === 2, "it is followed again");
+    await node.daemon.statusWhen(
+      ({ objects: known }) => known["Namespace"] === 2,
+      "the daemon follows the server again",
+    );
     assert.deepEqual(await creates(), [201, 201]);
     await node.daemon.kill("SIGTERM");
     node.start();
     await node.untilSynced();
-    await until(async () => (await creates()).length >= 4, "told again");
+    await until(async () => (await creates()).length >= 4, "the Events are written again");
     assert.deepEqual(await creates(), [201, 201, 409, 409]);
     assert.doesNotMatch(node.daemon.log(), /Kubernetes Event/);
   });
 
-  it("STATUS-05: attachments that fail are one Event of the Node, which names the reason and the way out", async () => {
+  it("STATUS-05: failing attachments cause one Event of the Node, which names the reason and the way out", async () => {
     node.start();
     await node.untilSynced();
     const { wired, lab } = node;
@@ -121,7 +124,7 @@ describe("Events of a node whose objects come from an API server", function () {
     assert.deepEqual(await creates(), [201]);
   });
 
-  it("EVENT-09: without the right to write them that is said once, and everything else works", async () => {
+  it("EVENT-09: without the right to write Events the daemon says so once, and everything else works", async () => {
     await node.server.apply(tooLarge(), EXTERNAL);
     await node.server.tell({
       type: "features",
@@ -140,7 +143,7 @@ describe("Events of a node whose objects come from an API server", function () {
     assert.deepEqual(await events(), []);
   });
 
-  it("EVENT-09: through errors, refusals and resets they come in the end; one that hangs does not keep SIGTERM waiting", async () => {
+  it("EVENT-09: Events are written in the end after errors, refusals and resets, and a hanging request does not delay SIGTERM", async () => {
     const faults = [
       { type: "status", status: 500 },
       { type: "reset" },
@@ -155,7 +158,7 @@ describe("Events of a node whose objects come from an API server", function () {
     assert.deepEqual(await creates(), [500, undefined, 429, 201, 201]);
     await node.server.tell({ type: "plan", faults: [{ ...CREATE, count: 1, fault: { type: "hang" } }] });
     await node.server.apply({ ...EXTERNAL, metadata: { name: "another", namespace: "shop" } });
-    await until(async () => (await creates()).length >= 6, "one that hangs");
+    await until(async () => (await creates()).length >= 6, "a request that hangs");
     assert.deepEqual(await node.daemon.kill("SIGTERM"), { code: 0, signal: null });
     assert.doesNotMatch(node.daemon.log(), /did not stop in time/);
   });

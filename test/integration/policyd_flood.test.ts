@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Kind } from "../../policyd/cluster/model.ts";
+import type { Kind } from "../../policyd/objects/model.ts";
 import { sample } from "../apiserver/objects.ts";
 import { add, del } from "../lab/cni.ts";
 import { createLab } from "../lab/lab.ts";
@@ -10,10 +10,10 @@ import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 
 const CHANGES = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 10_000;
-/** Changes in one message to the API server, and in a second at most: 100,000 are one minute. */
+/** The number of changes in one message to the API server, and the limit in a second: 100,000 take one minute. */
 const BATCH = 200;
 const PER_SECOND = 1700;
-/** Objects of each kind that change. */
+/** The number of objects of each kind that change. */
 const OBJECTS = 500;
 const KINDS: readonly Kind[] = ["Pod", "Service", "EndpointSlice", "NetworkPolicy", "Namespace"];
 
@@ -31,7 +31,7 @@ describe("a node whose cluster changes all the time", function () {
     node?.lab.destroy();
   });
 
-  it(`API-25: after ${CHANGES} changes of objects the model is the server's, pods were attached meanwhile, and memory is bounded`, async () => {
+  it(`API-25: during ${CHANGES} changes of objects pods are attached and memory is bounded, and afterwards the model is the server's`, async () => {
     await node.listen();
     node.start();
     await node.untilSynced();

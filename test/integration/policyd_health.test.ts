@@ -17,12 +17,12 @@ import { requireKernel } from "../support/privilege.ts";
 
 const PORT = 10_256;
 
-/** The node's own Node object. */
+/** Returns the node's own Node object. */
 function nodeObject(metadata: object = {}, spec: object = {}): string {
   return JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1", ...metadata }, spec });
 }
 
-describe("the health of a daemon that runs", function () {
+describe("the health of a running daemon", function () {
   this.timeout(60_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -50,7 +50,7 @@ describe("the health of a daemon that runs", function () {
     }
   }
 
-  /** Another program at a port of the node; it is there when this settles. */
+  /** Has another program listen at a port of the node, and returns a function that ends it. */
   async function occupy(host: string, port = PORT): Promise<() => Promise<void>> {
     const program = `require("net").createServer().listen({ port: ${port}, host: "${host}" }, () => console.log("up"))`;
     const other = wired.node.inside(() =>
@@ -63,7 +63,7 @@ describe("the health of a daemon that runs", function () {
     };
   }
 
-  it("HEALTH-01: in the node's namespace it answers at every address of both families, and elsewhere nobody does", async () => {
+  it("HEALTH-01: health is served at every address of both families in the node's namespace, and nowhere else", async () => {
     await policyd.start();
     await until("/readyz", ({ status }) => status === 200, "ready");
     for (const host of ["127.0.0.1", "::1", ...wired.addresses.map(formatAddress)]) {
@@ -76,14 +76,14 @@ describe("the health of a daemon that runs", function () {
     await assert.rejects(fetch(`http://127.0.0.1:${PORT}/livez`), "not in the test's own namespace");
   });
 
-  it("HEALTH-02: a port that is taken is told once, in the status too, tried again, and served when it is free", async () => {
+  it("HEALTH-02: a taken health port is reported once, also in the status, tried again, and served when it is free", async () => {
     const release = await occupy("0.0.0.0");
     const daemon = await policyd.start();
     const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
       /healthAddress: 0\.0\.0\.0 10256: .*EADDRINUSE.*kube-proxy/.test(problems.join());
-    await daemon.statusWhen(isTold, "told");
+    await daemon.statusWhen(isTold, "reported");
     assert.equal(ask("/livez", "::1").status, 200, "the other family is served");
-    // Another try, which comes after 2 s.
+    // The next try comes after 2 s.
     await pause(2500);
     assert.ok(isTold(daemon.status()));
     assert.equal(daemon.log().match(/health is not served/g)?.length, 1, daemon.log());
@@ -93,7 +93,7 @@ describe("the health of a daemon that runs", function () {
     await daemon.statusWhen((status) => !isTold(status) && isOver(), "no problem any more");
   });
 
-  it("HEALTH-03: with SIGTERM it ends with 0, its rules stay as they are, and it does not become ready again", async () => {
+  it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
     const daemon = await policyd.start();
     await until("/readyz", ({ status }) => status === 200, "ready");
     const rules = wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
@@ -121,20 +121,20 @@ describe("the health of a daemon that runs", function () {
     await until("/healthz", isOut, "deleted");
   });
 
-  it("HEALTH-05: where Services are another's the port is left to it, and health is for this node alone", async () => {
+  it("HEALTH-05: with services: false the health port is left to kube-proxy, and the node's health is served only on localhost", async () => {
     const release = await occupy("0.0.0.0");
     const fields = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", services: false };
     writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify(fields));
     const daemon = await policyd.start([`--config=${lab.scratch}/policyd.json`]);
     await daemon.statusWhen(() => ask("/readyz", "127.0.0.1", 9874).status === 200, "ready");
-    assert.equal(ask("/healthz", "127.0.0.1", 9874).status, 404, "it is kube-proxy's to say");
+    assert.equal(ask("/healthz", "127.0.0.1", 9874).status, 404, "kube-proxy answers this");
     assert.equal(ask("/livez", formatAddress(wired.addresses[0]), 9874).body, "ECONNREFUSED");
     for (const host of ["127.0.0.1", "::1"]) assert.equal(ask("/proxyMode", host, 10_249).body, "ECONNREFUSED");
     assert.deepEqual(daemon.status().problems, []);
     await release();
   });
 
-  it("HEALTH-08: the node itself learns the mode of Services at localhost:10249, and a port that is taken stays with who has it", async () => {
+  it("HEALTH-08: the mode of Services is served at localhost:10249, and a taken port stays with the program that has it", async () => {
     const release = await occupy("127.0.0.1", 10_249);
     const daemon = await policyd.start();
     await until("/readyz", ({ status }) => status === 200, "ready");
@@ -165,7 +165,7 @@ describe("the readiness of a daemon with an API server", function () {
     node?.lab.destroy();
   });
 
-  it("HEALTH-06: it is alive and not ready before everything is read and the plugin is installed; then it is", async () => {
+  it("HEALTH-06: the daemon is alive, and becomes ready when everything is read and the plugin is installed", async () => {
     const ask = (path: string): HttpAnswer => askHttp(node.wired.node, "127.0.0.1", PORT, path);
     const fields = {
       apiVersion: "drawbridge.dev/v1alpha1",

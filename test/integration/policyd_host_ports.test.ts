@@ -67,7 +67,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     return addresses;
   };
 
-  /** Whom the router reaches at a port of the node, by the node's two addresses. */
+  /** Returns whom the router reaches at a port of the node, for each of the node's two addresses. */
   const reachedAt = async (port: number): Promise<readonly (string | undefined)[]> => {
     const flows = wired.addresses.map(
       (address) => ({ protocol: "tcp", from: nodes.router, to: { address, port } }) as const,
@@ -75,7 +75,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     return (await prober.run(flows, { timeoutMilliseconds: 500 })).map(({ seenBy }) => seenBy?.name);
   };
 
-  it("REG-04 B12 MODE-04: the daemon's tables have all of it, and nothing after DEL; the plugin makes no table", async () => {
+  it("REG-04 B12 MODE-04: the daemon's tables have a pod's host ports, masquerade and MAC check until its DEL; the plugin makes no table", async () => {
     const isReady = (text: string): boolean =>
       ["masquerade_cluster4", "drawbridge-policy {"].every((word) => text.includes(word)) && !text.includes("opening");
     await until(() => isReady(listing()), "the tables are there");
@@ -100,7 +100,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.equal(normalListing(listing()), empty);
   });
 
-  it("CLAIM-03: a port of the node's own programs is published for no pod, which starts and has its others; without protection it is taken", async () => {
+  it("CLAIM-03: a port of the node's own programs is published for no pod, which still starts and gets its other ports", async () => {
     const own = 10_250;
     const { node } = wired;
     for (const address of wired.addresses) prober.listen("tcp", { namespace: node, address, port: own });
@@ -139,7 +139,7 @@ describe("host ports and masquerade of a node with policyd", function () {
       wired.addresses.map(() => pod.name),
     );
     detach(pod, { ...policyd.overrides, ...wish });
-    // A pod that comes later starts, too.
+    // A later pod starts, too.
     const second = lab.pod("second");
     serve(second, wish);
     assert.deepEqual(
@@ -155,7 +155,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     await scrapeWhen(node, (values) => values.get(refused) === 1, "it is counted");
   });
 
-  it("R6: a port is one pod's; the next is refused with its name, and leaves nothing behind", () => {
+  it("R6: a second pod with a taken host port is refused with the name of the first, and leaves nothing", () => {
     const { held, taken, free } = overlaps(wired);
     podResult(attach(lab.pod("holder"), published(...held)));
     const [before, state] = [normalListing(listing()), nodeState(wired.node)];
@@ -172,7 +172,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     podResult(attach(pod, published(...free)));
   });
 
-  it("R6: of 16 ADDs at once with the same port one has it, and nothing is left of the others", async () => {
+  it("R6: of 16 ADDs at once with the same host port one succeeds, and the others leave nothing", async () => {
     const pods = Array.from({ length: 16 }, (_, i) => lab.pod(`p${i}`));
     const wish = { ...policyd.overrides, ...published(mapping(HOST_PORT)) };
     const outcomes = await Promise.all(
@@ -191,7 +191,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.doesNotMatch(listing(), /default\/p/);
   });
 
-  it("R7: a DEL that comes late takes nothing of the pod that has the port and the address by now", async () => {
+  it("R7: a late DEL removes nothing of the pod that has the host port and the address by now", async () => {
     const [old, heir] = [lab.pod("old"), lab.pod("heir")];
     podResult(attach(old, everything));
     const records = `${wired.node.runDir}/attachments/drawbridge`;
@@ -206,7 +206,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     };
     lateDel();
     assert.equal(normalListing(listing()), held);
-    // A daemon that starts finds both records, and learns by the DEL which of them is the one that is gone.
+    // A daemon that starts finds both records, and learns by the DEL which pod has gone.
     await policyd.kill();
     cpSync(`${lab.scratch}/kept`, records, { recursive: true });
     await policyd.start();
@@ -215,7 +215,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(await reachedAt(HOST_PORT), ["heir", "heir"]);
   });
 
-  it("R7: what a pod without a DEL has left does not keep its port from the next", async () => {
+  it("R7: leftovers of a pod without a DEL do not keep its host port from the next pod", async () => {
     const [gone, next] = [lab.pod("gone"), lab.pod("next")];
     podResult(attach(gone, everything));
     const [host] = nodeState(wired.node).podLinks;
@@ -231,10 +231,10 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.doesNotMatch(listing(), /default\//);
   });
 
-  it("R7: nor does one whose address the store has given away", () => {
+  it("R7: a pod whose address the store has given away does not keep its host port from the next pod", () => {
     const [gone, next] = [lab.pod("gone"), lab.pod("next")];
     podResult(attach(gone, everything));
-    // Without its lock the store would be known as removed, and what it had would be restored (STATE-07).
+    // The lock stays: without it the store would count as removed, and its contents would be restored (STATE-07).
     const store = `${wired.node.dataDir}/drawbridge`;
     for (const name of readdirSync(store).filter((one) => one !== "lock")) rmSync(`${store}/${name}`);
     const [address] = addressesIn(attach(next, everything));
@@ -251,7 +251,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(await reachedAt(HOST_PORT), ["web", "web"]);
   });
 
-  it("REG-04 REG-03: a daemon that starts anew knows the ports, keeps them meanwhile, and refuses them to others", async () => {
+  it("REG-04 REG-03: host ports stay while the daemon is replaced, and the new one knows them and refuses them to other pods", async () => {
     serve(lab.pod("web"), everything);
     const before = normalListing(listing());
     await policyd.kill();
@@ -263,7 +263,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.match(attach(lab.pod("second"), published(mapping(HOST_PORT))).error?.msg ?? "", /held by default\/web /);
   });
 
-  it("REG-02: a pod that goes while no daemon runs has no port with the next one", async () => {
+  it("REG-02: a pod deleted while no daemon runs has no host port in the next daemon", async () => {
     const pod = lab.pod("web");
     podResult(attach(pod, everything));
     await policyd.kill();
@@ -274,7 +274,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(await reachedAt(HOST_PORT), ["second", "second"]);
   });
 
-  it("REG-04: a pod from before the daemon keeps its port by the plugin's table, alone, until its DEL", async () => {
+  it("REG-04: a pod from before the daemon is the only one with its host port until its DEL, by the plugin's table", async () => {
     const [early, late] = [lab.pod("early"), lab.pod("late")];
     podResult(add(wired, early, everything));
     const before = wired.node.exec("nft", ["list", "table", "inet", "drawbridge-cni"]);
@@ -288,7 +288,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(await reachedAt(HOST_PORT), ["late", "late"]);
   });
 
-  it("R2: a client that goes on from the same UDP port reaches the pod once it is there, then the node again", async () => {
+  it("R2: a client that keeps its UDP port reaches a pod's host port once the pod is there, then the node again", async () => {
     for (const [index, address] of wired.addresses.entries()) {
       using client = new UdpClient(nodes.router, wired.routerAddresses[index] ?? assert.fail("no address"));
       client.send(address, HOST_PORT);
@@ -301,7 +301,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     }
   });
 
-  it("R2: so it does where the pod has a hundred ports", async () => {
+  it("R2: a client that keeps its UDP port reaches a pod with a hundred host ports once the pod is there", async () => {
     const [address] = wired.addresses;
     using client = new UdpClient(nodes.router, wired.routerAddresses[0]);
     client.send(address, 7099);
@@ -310,7 +310,7 @@ describe("host ports and masquerade of a node with policyd", function () {
   });
 
   for (const bridgeNetfilter of [true, false]) {
-    it(`POD-19 B11: what pods send leaves with the node's address, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, async function () {
+    it(`POD-19 B11: packets of pods leave with the node's address, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, async function () {
       if (bridgeNetfilter) requireBridgeNetfilter(this);
       setBridgeNetfilter(wired.node, bridgeNetfilter);
       await assertMasquerade(lab, nodes, policyd.overrides);

@@ -57,7 +57,7 @@ describe("policyd installs the plugin", function () {
     );
   }
 
-  it("POD-17 D5 D6: a pod is attached by what it has installed, which stays, and comes back when it was wiped", async () => {
+  it("POD-17 D5 D6: the installed plugin attaches a pod, comes back when it is wiped, and stays when policyd ends", async () => {
     const daemon = await start();
     await daemon.statusWhen(
       ({ problems }) => problems.join().includes("no Node object node1"),
@@ -78,7 +78,7 @@ describe("policyd installs the plugin", function () {
     const [plugin] = plugins as readonly (object & { readonly ipam: object })[];
     assert.ok(plugin !== undefined);
     const executable = `${directory}/bin/drawbridge`;
-    // The address store alone is the lab's.
+    // Only the address store is the lab's.
     const configuration = { ...plugin, cniVersion, name, ipam: { ...plugin.ipam, dataDir: wired.node.dataDir } };
     const outcome = add(wired, lab.pod("a"), configuration, { executable });
     assert.deepEqual([outcome.error, outcome.exitCode], [undefined, 0]);
@@ -98,7 +98,7 @@ describe("policyd installs the plugin", function () {
     assert.ok(existsSync(configurationFile()) && existsSync(executable), "pods go on being removed");
   });
 
-  it("D5 D10: pods' MTU is that of the network less the tunnel's overhead where there may be one, and follows the network's", async () => {
+  it("D5 D10: the pods' MTU follows the network's, less the overhead of a tunnel where there may be one", async () => {
     const installed = (): string => (existsSync(configurationFile()) ? readFileSync(configurationFile(), "utf8") : "");
     const hasMtu = (mtu: number) => (): boolean => installed().includes(`"mtu": ${mtu},`);
     putNode();
@@ -120,11 +120,11 @@ describe("policyd installs the plugin", function () {
     }
   });
 
-  it("SYSCTL-01: the settings of its own network namespace are raised, and what only the machine's first has is told", async () => {
+  it("SYSCTL-01: policyd raises the settings of its own network namespace, and reports those that only the machine's first one has", async () => {
     const key = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
     const daemon = await policyd.start();
     const isTold = (): boolean => /kernel setting raised .*timeout_close_wait before=60 after=3600/.test(daemon.log());
-    await daemon.statusWhen(isTold, "it is raised");
+    await daemon.statusWhen(isTold, "the setting is raised");
     assert.equal(wired.node.readSysctl(key), "3600");
     const max = Number(wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
     if (max < 131_072)

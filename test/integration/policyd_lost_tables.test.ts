@@ -36,15 +36,15 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const DENIED = 7001;
 const KEPT = 7002;
 const PROBE = 7003;
-/** So long nothing may have arrived. */
+/** The time for which nothing may arrive. */
 const QUIET_MILLISECONDS = 1500;
 const GOAL_MILLISECONDS = 100;
-/** Node's own start is the larger part of ours, and both take longer on a busy machine. */
+/** The number of Node's own starts that extend the goal: they are the larger part of ours, and vary with the load. */
 const STARTS_OF_NODE = 8;
 const MOST_STARTS = 4;
 const DATA = new Uint8Array(24);
 
-/** How many datagrams each port of a receiver has got, and when the last one came. */
+/** Receives datagrams at a port in both families, and records when the last one came. */
 class Receiver {
   readonly #sockets: ProbeSocket[];
   #last = Number.NEGATIVE_INFINITY;
@@ -57,7 +57,7 @@ class Receiver {
     });
   }
 
-  /** @returns of which families something came since it was asked before; each is answered where that is wanted */
+  /** Takes the datagrams that have arrived, answers them if wanted, and returns their families. */
   take(isAnswered = false): readonly Family[] {
     return FAMILIES.filter((_, index) => {
       const socket = this.#sockets[index];
@@ -124,7 +124,7 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
       lab?.destroy();
     });
 
-    /** Sends a datagram in each family: on a flow of its own each time, or always on the same. */
+    /** Returns a function that sends a datagram in each family, on a new flow each time or always on the same. */
     const sender = (namespace: LabNamespace, to: Neighbour, port: number, isSameFlow: boolean): (() => void) => {
       const open = (family: Family): ProbeSocket => ProbeSocket.open(namespace, family, SocketType.DATAGRAM);
       const kept = isSameFlow ? FAMILIES.map(open) : undefined;
@@ -138,7 +138,7 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
       };
     };
 
-    /** Sends frames to the victim's own MAC address, past the node's IP layer. */
+    /** Returns a function that sends frames to the victim's own MAC address, past the node's IP layer. */
     const frames = (): (() => void) => {
       const raw = new EarlyLink(attacker.namespace, attacker.namespace.link("eth0").index, victim.mac);
       ends.push({ close: () => raw[Symbol.dispose]() });
@@ -156,12 +156,12 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
       return made;
     };
 
-    /** Goes on until something is so. @throws AssertionError after 20 s */
+    /** Waits until a condition holds. @throws AssertionError after 20 s */
     const until = async (isSo: () => boolean, what: string): Promise<void> => {
       for (const end = performance.now() + 20_000; !isSo(); await turn()) assert.ok(performance.now() < end, what);
     };
 
-    /** A daemon whose API server nobody has ever reached. */
+    /** Starts a daemon whose API server is never reached. */
     const startWithoutServer = (): DaemonProcess => {
       const authority = Buffer.from(makeCertificate("authority").certificate).toString("base64");
       const kubeconfig = `${lab.scratch}/kubeconfig`;
@@ -213,7 +213,7 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
 
       let began = 0;
       let startOfNode = 0;
-      /** Takes the tables away, sees each attack arrive, and starts a daemon. */
+      /** Removes the tables, waits until each attack arrives, and starts a daemon. */
       const lostAndStarted = async (): Promise<DaemonProcess> => {
         nodes.node1.node.exec("nft", ["flush", "ruleset"]);
         for (const attack of attacks) {
@@ -265,7 +265,7 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
       }
 
       await policyd.start();
-      await until(() => !nodes.node1.node.exec("nft", ["list", "tables"]).includes("closing"), "it ends");
+      await until(() => !nodes.node1.node.exec("nft", ["list", "tables"]).includes("closing"), "the closing ends");
       for (const set of Object.values(seen)) set.clear();
       const fresh = receiver(peer, DENIED);
       const begin = sender(attacker.namespace, peer, DENIED, false);
@@ -275,8 +275,8 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
         begin();
         for (const family of fresh.take()) arrived.add(family);
         return arrived.size === 2 && isAllSeen();
-      }, "what policies allow begins again");
-      assert.deepEqual(at.denied.take(), [], "what began while there were no tables is denied");
+      }, "flows that policies allow begin again");
+      assert.deepEqual(at.denied.take(), [], "flows that began without tables are denied");
     });
   });
 }

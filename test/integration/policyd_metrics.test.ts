@@ -16,7 +16,7 @@ import type { Scrape } from "../support/scrape.ts";
 import { scrape, scrapeWhen } from "../support/scrape.ts";
 
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"] as const;
-/** The pods that serve, by the numbers at the ends of their addresses. */
+/** The serving pods, with the numbers at the ends of their addresses. */
 const SERVERS = { first: 3, second: 4, third: 5 } as const;
 type Server = keyof typeof SERVERS;
 const SERVER_NAMES = ["first", "second", "third"] as const;
@@ -32,7 +32,7 @@ spec: {type: ClusterIP, clusterIP: ${clusterIp}, ports: [{name: http, port: 80}]
 `;
 }
 
-/** A Service of both families on some of the pods. */
+/** Returns a Service of both families with some of the pods as endpoints. */
 function web(servers: readonly Server[], spec = ""): string {
   const slices = (["IPv4", "IPv6"] as const).map(
     (family, index) => `---
@@ -65,7 +65,7 @@ describe("metrics of a node with policyd", function () {
   let daemon: DaemonProcess;
   let prober: Prober;
   let client: LabPod;
-  /** Who has answered how many connections, by endpoint. */
+  /** The number of connections that each endpoint has answered. */
   let answered: Map<string, number>;
 
   beforeEach(function () {
@@ -98,7 +98,7 @@ describe("metrics of a node with policyd", function () {
     }
   }
 
-  /** New connections to both cluster IPs, all of which have to be answered. */
+  /** Makes new connections to both cluster IPs, all of which must be answered. */
   async function dial(count: number): Promise<void> {
     const flows = Array.from({ length: count }, () => CLUSTER_IPS).flatMap((ips) =>
       ips.map((ip) => ({ protocol: "tcp" as const, from: client, to: { address: parseAddress(ip), port: 80 } })),
@@ -112,7 +112,7 @@ describe("metrics of a node with policyd", function () {
     }
   }
 
-  /** The metrics once they have exactly the series of these pods. */
+  /** Returns the metrics once they have exactly the series of these pods. */
   async function served(servers: readonly Server[]): Promise<Scrape> {
     const expected = servers.flatMap(endpointsOf).map(connections).sort();
     const isServed = (values: Scrape): boolean => {
@@ -122,7 +122,7 @@ describe("metrics of a node with policyd", function () {
     return await scrapeWhen(wired.node, isServed, `series of ${servers.join()}`);
   }
 
-  /** That each endpoint has as many connections as its pod answered. */
+  /** Waits until the metrics count the connections of each endpoint that its pod answered. */
   async function expectAnswered(servers: readonly Server[]): Promise<void> {
     const endpoints = servers.flatMap(endpointsOf);
     const found = (values: Scrape) => endpoints.map((endpoint) => values.get(connections(endpoint)));
@@ -130,7 +130,7 @@ describe("metrics of a node with policyd", function () {
     await scrapeWhen(wired.node, (values) => String(found(values)) === String(expected), String(expected));
   }
 
-  it("METRIC-01: each endpoint's new connections are counted, on through changes, repairs and affinity", async () => {
+  it("METRIC-01: each endpoint's new connections are counted, also through changes, repairs and affinity", async () => {
     daemon = await policyd.start(["--min-sync-period=0"]);
     attachAll();
     policyd.put("web.yaml", web(["first", "second"]));
@@ -144,7 +144,7 @@ describe("metrics of a node with policyd", function () {
     await expectAnswered(["first", "third"]);
     await dial(10);
 
-    // Three of them are in another map, so every element is another one.
+    // Three endpoints are in another map, so every element changes.
     policyd.put("web.yaml", web(["first", "second", "third"]));
     await served(SERVER_NAMES);
     await expectAnswered(SERVER_NAMES);
@@ -193,7 +193,7 @@ describe("metrics of a node with policyd", function () {
     assert.ok((again.get(dropped) ?? 0) >= (values.get(dropped) ?? 0), "it never falls");
   });
 
-  it("SYNC-01 SYNC-02 SYNC-06: a burst is a handful of batches; without a period each change is one", async () => {
+  it("SYNC-01 SYNC-02 SYNC-06: a burst of changes is a handful of batches; without minSyncPeriod each change is a batch", async () => {
     await policyd.start(["--min-sync-period=1s"]);
     const start = performance.now();
     const before = commitsOf(scrape(wired.node));
@@ -205,7 +205,7 @@ describe("metrics of a node with policyd", function () {
     const isDone = (values: Scrape): boolean =>
       values.get('drawbridge_objects{kind="Service"}') === last && values.get("drawbridge_synced") === 1;
     const values = await scrapeWhen(wired.node, isDone, "all are served");
-    // One at once, and one a second after it and each other.
+    // The first batch comes at once, and each further one a second after the one before.
     const most = 2 + Math.floor((performance.now() - start) / 1000);
     const batches = commitsOf(values) - before;
     assert.ok(batches >= 1 && batches <= Math.min(most, last - 1), `${batches} batches; expected at most ${most}`);
@@ -225,7 +225,7 @@ describe("metrics of a node with policyd", function () {
     }
   });
 
-  it("SYNC-07: by default single changes are batches of their own, and 1,000 Services at once are a few", async () => {
+  it("SYNC-07: by default single changes are batches of their own, and 1,000 Services at once are a few batches", async () => {
     await policyd.start();
     const single = 10;
     for (let number = 1; number <= single; number++) {
@@ -242,7 +242,7 @@ describe("metrics of a node with policyd", function () {
     assert.ok(batches >= 1 && batches <= 20, `${batches} batches`);
   });
 
-  it("BAD-01: what is invalid is logged and counted once, and all else of it is served", async () => {
+  it("BAD-01: invalid fields of a Service are logged and counted once, and the rest of it is served", async () => {
     daemon = await policyd.start(["--min-sync-period=0"]);
     const bad = (extra: string) =>
       service(
@@ -269,23 +269,23 @@ describe("metrics of a node with policyd", function () {
     await scrapeWhen(
       wired.node,
       (values) => values.get(count) === 4 && served10("10.96.0.21"),
-      "told, and the rest is served",
+      "the problems are counted, and the rest is served",
     );
-    assert.ok(served10("10.96.0.20") && served10("198.51.100.7"), "what of it is valid is served");
-    // Changed elsewhere, read anew, and beside another change.
+    assert.ok(served10("10.96.0.20") && served10("198.51.100.7"), "the valid fields are served");
+    // The Service changes in another field, and is read again, beside another change.
     policyd.put("all.yaml", bad(", sessionAffinity: ClientIP") + service("good", "10.96.0.22"));
     await scrapeWhen(wired.node, () => served10("10.96.0.22"), "the change is served");
     policyd.put("other.yaml", service("other", "10.96.0.23"));
     const values = await scrapeWhen(wired.node, () => served10("10.96.0.23"), "another file is read");
     assert.equal(values.get(count), 4);
     assert.equal(values.get("drawbridge_sync_failures_total"), 0);
-    // Its log has been read to the end then.
+    // The log has been read to its end after this.
     await daemon.kill("SIGTERM");
     for (const problem of problems) assert.equal(linesOf(problem), 1, `${String(problem)}\n${daemon.log()}`);
     assert.equal(linesOf(/takes traffic to its externalIPs/), 1, "the warning comes once");
   });
 
-  it("METRIC-03: a port that is taken keeps the daemon from nothing, and is served when it is free", async () => {
+  it("METRIC-03: a taken metrics port hinders the daemon in nothing, and is served when it is free", async () => {
     const program = "require('net').createServer().listen(9873, '127.0.0.1', () => console.log('up'))";
     const other = wired.node.inside(() =>
       spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] }),
@@ -305,7 +305,7 @@ describe("metrics of a node with policyd", function () {
     await scrapeWhen(wired.node, (values) => values.get("drawbridge_attachments") === 1, "it is served");
   });
 
-  it("METRIC-04: nothing listens with an empty address", async () => {
+  it("METRIC-04: with an empty metricsAddress nothing listens for scrapes", async () => {
     await policyd.start(["--metrics-address="]);
     assert.throws(() => scrape(wired.node), /ECONNREFUSED/);
   });

@@ -24,7 +24,7 @@ const UNAVAILABLE = {
   lastTransitionTime: "2026-11-22T04:30:19Z",
 };
 
-/** A Node as a cloud's controller leaves it. */
+/** Returns a Node as a cloud's controller leaves it. */
 function nodeObject(name: string, address: string, number: number, conditions: readonly object[]): RawObject {
   return {
     apiVersion: "v1",
@@ -68,7 +68,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     return objects.find((object) => keyOf(object) === name) ?? assert.fail(`no Node ${name}`);
   }
 
-  /** The patches so far: of what, and what was answered. */
+  /** Returns the patches so far, with their URLs and answers. */
   async function patches(): Promise<readonly string[]> {
     const { asked = [] } = await node.server.tell({ type: "asked" });
     return asked.filter(({ verb }) => verb === "patch").map(({ url, status }) => `${url} ${status ?? "no answer"}`);
@@ -87,7 +87,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
 
   const ask = (path: string) => askHttp(node.wired.node, "127.0.0.1", 10_256, path);
 
-  it("COND-01: it is cleared once the routes are there, once, and again when it comes back; nothing else is touched", async () => {
+  it("COND-01: the condition is cleared once when the routes are there, and again when it comes back; nothing else changes", async () => {
     const other = nodeObject("node2", "192.0.2.18", 2, [UNAVAILABLE]);
     const own = nodeObject("node1", "192.0.2.200", 1, [UNAVAILABLE, READY]);
     await node.server.apply(other, own);
@@ -98,7 +98,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     );
     await node.daemon.statusWhen(() => ask("/readyz").status === 200, "ready but for routes");
     await pause(3 * LOOK_MILLISECONDS);
-    assert.deepEqual(await patches(), [], "it has no routes yet");
+    assert.deepEqual(await patches(), [], "the node has no routes yet");
     await apply(UNAVAILABLE, READY);
     await untilPatches(200);
     const { metadata, status, ...others } = await stored("node1");
@@ -120,7 +120,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     assert.doesNotMatch(node.daemon.log(), /the Node says that its network is unavailable/);
   });
 
-  it("COND-04: without the right that is said once, with the way out, and all else works", async () => {
+  it("COND-04: without the right to clear the condition a daemon says so once, with the way out, and all else works", async () => {
     await node.server.tell({ type: "features", features: { grants: manifestGrants() } });
     await apply(UNAVAILABLE);
     start(true);
@@ -129,7 +129,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
       /Node node1: .*403 .*the verb patch on nodes\/status, which manifests\/overlays\/network-unavailable grants/.test(
         problems.join(),
       );
-    await node.daemon.statusWhen(isTold, "told");
+    await node.daemon.statusWhen(isTold, "the problem is reported");
     assert.equal(ask("/readyz").status, 200);
     await pause(3 * LOOK_MILLISECONDS);
     await untilPatches(403);
@@ -138,7 +138,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     await node.daemon.statusWhen((status) => !isTold(status), "another program has cleared it");
   });
 
-  it("COND-02: one that hangs does not keep SIGTERM waiting; through errors it is cleared in the end", async () => {
+  it("COND-02: a patch that hangs does not delay SIGTERM, and after errors the condition is cleared in the end", async () => {
     await apply(UNAVAILABLE);
     await plan({ type: "hang" });
     start(true);
@@ -151,13 +151,13 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     await node.daemon.statusWhen(({ problems }) => problems.length === 0, "all is well");
   });
 
-  it("COND-03: what nobody clears is told once with the way out, in the status that the doctor reads", async function () {
+  it("COND-03: a condition that nothing clears is reported once with the way out, in the status that the doctor reads", async function () {
     if (process.env["DRAWBRIDGE_FULL"] !== "1") skip(this, "it takes half a minute: `npm run test:full` does");
     await apply(UNAVAILABLE);
     start(false);
     const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
       /apply manifests\/overlays\/network-unavailable/.test(problems.join());
-    await node.daemon.statusWhen(isTold, "told", (2 * PATIENCE_MILLISECONDS) / 1000);
+    await node.daemon.statusWhen(isTold, "the problem is reported", (2 * PATIENCE_MILLISECONDS) / 1000);
     assert.equal(node.daemon.log().match(/the Node says that its network is unavailable/g)?.length, 1);
     assert.deepEqual(await patches(), []);
     await apply({ ...UNAVAILABLE, status: "False" });

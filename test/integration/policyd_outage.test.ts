@@ -12,23 +12,23 @@ import { requireKernel } from "../support/privilege.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 const FOREVER = 1e9;
-/** Of eight kinds six attempts in a minute at most, and 67 probes; each a list and a watch at most. */
+/** The most requests in a minute: 6 attempts for each of 8 kinds, and 67 probes, each with a list and a watch. */
 const MOST_A_MINUTE = 2 * (8 * 6 + 67);
-/** In milliseconds: what is promised where the machine has time, and what shows a hang where it has not. */
+/** The limit in milliseconds: the promised one if the machine has time, else one that only a hang exceeds. */
 const CAUGHT_UP = isFull ? 2000 : 10_000;
-/** So that what ten outages leave behind is told from what is always there. */
+/** The number of pods, against which the test sees what outages leave in the heap. */
 const LOADED_PODS = isFull ? 2000 : 0;
 const ENDPOINTS = ["first", "second"] as const;
 
 interface Outage {
   readonly name: string;
   readonly seconds: number;
-  /** What befalls every request, or each watch over and over; nobody listens where there is neither. */
+  /** The fault of every request. Without it and `strike`, which ends each watch over and over, nobody listens. */
   readonly fault?: PlannedFault["fault"];
   readonly strike?: number;
 }
 
-/** How long each lasts where the time is there, in seconds. */
+/** The seconds that each outage lasts in a full run. */
 const LONG = 60;
 const OUTAGES: readonly Outage[] = [
   { name: "nobody listens", seconds: 6 },
@@ -53,7 +53,7 @@ describe("a node whose API server is away for a while", function () {
     node?.lab.destroy();
   });
 
-  /** The daemon's heap after a forced collection, in bytes: a preloaded program answers a signal with it. */
+  /** A preloaded program that answers a signal with the bytes of the daemon's heap after a forced collection. */
   const HEAP = `const { writeFileSync, renameSync } = require("node:fs");
     process.on("SIGUSR2", () => {
       gc();
@@ -71,7 +71,7 @@ describe("a node whose API server is away for a while", function () {
     rmSync(`${node.directory}/heap`, { force: true });
     node.daemon.child.kill("SIGUSR2");
     for (let left = 1000; !existsSync(`${node.directory}/heap`); left--) {
-      assert.ok(left > 0, "the heap is told");
+      assert.ok(left > 0, "the heap is reported");
       await pause(20);
     }
     return Number(readFileSync(`${node.directory}/heap`, "utf8"));
@@ -97,7 +97,7 @@ describe("a node whose API server is away for a while", function () {
     await begin(outage);
     const address = ENDPOINTS.findIndex((name) => name === next) + 3;
     const seconds = isFull ? LONG : outage.seconds;
-    // What happens on a server that cannot be asked, and what would change the rules if it were heard.
+    // This happens on a server that cannot be asked, and would change the rules if the daemon saw it.
     if (outage.strike === undefined) await node.server.apply(slice(`10.244.1.${address}`));
     for (const until = performance.now() + seconds * 1000; performance.now() < until; await pause(100)) {
       const { strike: status } = outage;
@@ -118,7 +118,7 @@ describe("a node whose API server is away for a while", function () {
     await node.daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
   }
 
-  it("API-17: rules and packets stay as they are, requests are bounded, and afterwards all is as the server has it", async () => {
+  it("API-17: during an outage rules and packets stay as they are and requests are bounded, and afterwards all follows the server", async () => {
     await node.server.apply(...Array.from({ length: LOADED_PODS }, (_, index) => sample("Pod", index)));
     await node.listen();
     node.start(undefined, heapOptions());
@@ -128,7 +128,7 @@ describe("a node whose API server is away for a while", function () {
     let current: string = "first";
     let before = 0;
     for (const [index, outage] of OUTAGES.entries()) {
-      // The first has everything loaded that an outage needs.
+      // After the first outage everything that one needs is loaded.
       if (index === 1) before = await heap();
       const next = current === "first" ? "second" : "first";
       await survive(outage, current, next);
@@ -142,7 +142,7 @@ describe("a node whose API server is away for a while", function () {
     assert.doesNotMatch(node.daemon.log(), /unexpected error/);
   });
 
-  /** A pod's IPv4 address, once it has one. */
+  /** Returns a pod's IPv4 address, once it has one. */
   async function addressOf(namespace: LabNamespace): Promise<string> {
     for (let left = 500; left > 0; left--) {
       const found = /inet (?<address>10\.244\.1\.\d+)/.exec(namespace.exec("ip", ["-4", "address", "show"]));
@@ -152,14 +152,14 @@ describe("a node whose API server is away for a while", function () {
     throw new Error("the pod has no address");
   }
 
-  /** Whether somebody gets an answer from a pod. */
+  /** Returns whether a namespace gets an answer from a pod. */
   async function reaches(from: LabNamespace, address: string, port = 8080): Promise<boolean> {
     const to = { address: parseAddress(address), port };
     const [result] = await node.prober.run([{ protocol: "tcp", from, to }], { timeoutMilliseconds: 500 });
     return result?.reached === true;
   }
 
-  it("API-18: a daemon that starts without its API server keeps new pods closed, lets others be, and releases them once it is back", async () => {
+  it("API-18: a daemon that starts without its API server keeps new pods closed until it is back, and leaves others as they are", async () => {
     await node.listen();
     node.start();
     await node.untilSynced();

@@ -43,7 +43,7 @@ describe("pods of a node with policyd", function () {
     });
   }
 
-  /** Whether ICMP gets there and back, in both families' addresses of a pod by its last number. */
+  /** Returns whether ICMP gets there and back, for the addresses of both families that end with this number. */
   async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
     using prober = new Prober(lab.calls);
     const flows = [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((address) => ({
@@ -58,7 +58,7 @@ describe("pods of a node with policyd", function () {
     return wired.node.links().flatMap(({ name }) => (name.startsWith("dbv") ? [name] : []));
   }
 
-  /** Permanent entries of the node, which all are the plugin's. */
+  /** Returns the node's permanent neighbour entries, which are all the plugin's. */
   function neighboursOfPods(): readonly string[] {
     const all = ([4, 6] as const).flatMap((family) =>
       wired.node.route.dump(dumpNeighbours(family)).map(parseNeighbour),
@@ -83,7 +83,7 @@ describe("pods of a node with policyd", function () {
     assert.deepEqual(hostLinks().length, 1);
   });
 
-  it("REG-02: without the daemon ADD fails with try again later and leaves nothing; DEL works all the same", async () => {
+  it("REG-02: without the daemon ADD fails with try again later and leaves nothing, and DEL works", async () => {
     const pod = lab.pod("a");
     const { exitCode, error } = add(wired, pod, overrides);
     assert.deepEqual([exitCode, error?.code], [1, 11]);
@@ -99,7 +99,7 @@ describe("pods of a node with policyd", function () {
     assert.deepEqual(nodeState(wired.node).reservations, []);
   });
 
-  it("REG-03: a daemon that starts anew knows the pods that are there, and their traffic goes on meanwhile", async () => {
+  it("REG-03: a restarted daemon knows the pods that are there, and their traffic goes on meanwhile", async () => {
     const first = await policyd.start();
     const [a] = attach(["a", "b"]);
     assert.ok(a !== undefined);
@@ -143,7 +143,7 @@ describe("pods of a node with policyd", function () {
     );
   });
 
-  it(`DEL-01 DEL-02: ${PODS} DELs at once return when links and neighbours are gone, and none is left`, async () => {
+  it(`DEL-01 DEL-02: ${PODS} DELs at once return when links and neighbour entries are gone, and leave none`, async () => {
     const running = await policyd.start();
     const pods = attach(Array.from({ length: PODS }, (_, i) => `p${i}`));
     assert.equal(hostLinks().length, PODS);
@@ -159,7 +159,7 @@ describe("pods of a node with policyd", function () {
     assert.equal(running.status().attachments, 0);
   });
 
-  it("DEL-01 DEL-02: when the daemon is killed in the middle, the plugin removes its own, and none is left", async () => {
+  it("DEL-01 DEL-02: when the daemon is killed during DELs, the plugin removes links and neighbour entries, and none is left", async () => {
     const running = await policyd.start();
     const pods = attach(Array.from({ length: PODS }, (_, i) => `p${i}`));
     const ended = delAll(pods);

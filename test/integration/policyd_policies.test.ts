@@ -65,7 +65,7 @@ describe("policies of a node with policyd", function () {
     return pod;
   }
 
-  /** Whether ICMP gets there and back, to the addresses of both families by their last number. */
+  /** Returns whether ICMP gets there and back, for the addresses of both families that end with this number. */
   async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
     using prober = new Prober(lab.calls);
     const flows = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) => ({
@@ -76,7 +76,7 @@ describe("policies of a node with policyd", function () {
     return (await prober.run(flows, { timeoutMilliseconds: 400 })).map(({ reached }) => reached);
   }
 
-  /** Waits until it is so: rules change some milliseconds after files. */
+  /** Waits until the pod is reached, or is not: rules change some milliseconds after files. */
   async function expectReached(from: LabPod, number: number, isReached: boolean): Promise<void> {
     for (let left = 25; ; left--) {
       const reached = await areReached(from, number);
@@ -86,7 +86,7 @@ describe("policies of a node with policyd", function () {
     }
   }
 
-  it("REG-07 POL-09: a pod on another bridge than policyd's, where no policy would hold, is refused; one that is there is told", async () => {
+  it("REG-07 POL-09: a pod on another bridge than policyd's, where no policy is enforced, is refused; an existing one is reported", async () => {
     policyd.put("pods.yaml", `${podText("a", "web")}---${podText("b", "db")}---${DENY}`);
     await policyd.start(["--bridge=cni9"]);
     const refused = add(wired, lab.pod("a"), overrides);
@@ -103,7 +103,7 @@ describe("policies of a node with policyd", function () {
     await daemon.statusWhen(() => /error pods without policies reason=/.test(daemon.log()), "the log says it");
   });
 
-  it("POL-02 POL-28: a pod is isolated by a policy, reached by whom another allows, and by labels as they are", async () => {
+  it("POL-02 POL-28: a policy isolates a pod, another allows a peer, and both follow changed labels", async () => {
     await policyd.start();
     policyd.put("a.yaml", podText("a", "web"));
     policyd.put("b.yaml", podText("b", "db"));
@@ -123,7 +123,7 @@ describe("policies of a node with policyd", function () {
     await expectReached(a, 3, true);
   });
 
-  it("POL-09: a pod that policies select is judged by them when its ADD returns, and its Pod is waited for", async () => {
+  it("POL-09: policies apply to a pod when its ADD returns, and the ADD waits for its Pod object", async () => {
     const running = await policyd.start();
     policyd.put("deny.yaml", DENY);
     await running.statusWhen(({ objects }) => objects["NetworkPolicy"] === 1, "policy read");
@@ -139,7 +139,7 @@ describe("policies of a node with policyd", function () {
     assert.deepEqual(running.status().problems, []);
   });
 
-  it("POL-28: nothing is left of a pod that has gone, and its address is another pod's", async () => {
+  it("POL-28: nothing is left of a deleted pod in the policy table, and no chain once its policies are gone", async () => {
     const running = await policyd.start();
     policyd.put("deny.yaml", DENY);
     for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
@@ -156,7 +156,7 @@ describe("policies of a node with policyd", function () {
     assert.deepEqual(chains(), []);
   });
 
-  it("POL-09 REG-03: a daemon that starts anew finds the pods there are, and they stay isolated meanwhile", async () => {
+  it("POL-09 REG-03: a restarted daemon finds the pods that are there, and they stay isolated meanwhile", async () => {
     const first = await policyd.start();
     policyd.put("deny.yaml", DENY);
     for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
@@ -171,7 +171,7 @@ describe("policies of a node with policyd", function () {
     await expectReached(a, 3, true);
   });
 
-  describe("when a namespace ends", () => {
+  describe("when a namespace is terminating", () => {
     const ENDING = `
 apiVersion: v1
 kind: Namespace
@@ -185,7 +185,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
       return existsSync(directory) ? readdirSync(directory).map((name) => `${directory}/${name}`) : [];
     };
 
-    /** Two pods that a policy denies, which has gone with its namespace. */
+    /** Makes two pods and a policy that denies them, and deletes the policy with its namespace. */
     beforeEach(async () => {
       await policyd.start();
       policyd.put("namespace.yaml", ENDING.replace(/, deletion.*"/, ""));
@@ -201,7 +201,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
       policyd.put("deny.yaml", "");
     });
 
-    it("POL-58: a daemon that is killed then has the next one isolate its pods until they are gone (CVE-2024-7598)", async () => {
+    it("POL-58: after a kill the next daemon isolates the namespace's pods until they are gone (CVE-2024-7598)", async () => {
       await policyd.kill();
       assert.deepEqual(await areReached(a, 3), [false, false]);
       const next = await policyd.start();
@@ -217,7 +217,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
       assert.deepEqual([saved(), last.status().problems], [[], []]);
     });
 
-    it("POL-58: where that is torn or garbage its pods send and receive nothing, which is said once", async () => {
+    it("POL-58: with torn or missing retained policies the namespace's pods send and receive nothing, which is reported once", async () => {
       for (const spoil of [(path: string) => truncateSync(path, 100), (path: string) => rmSync(path)]) {
         await policyd.kill();
         for (const path of saved()) spoil(path);
@@ -236,7 +236,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
       }
     });
 
-    it("POL-58: they do so also when the Namespace itself is gone by then, and not where no Namespace ever is", async () => {
+    it("POL-58: with torn retained policies pods stay closed though their Namespace is gone, but not where there is no Namespace at all", async () => {
       await policyd.kill();
       for (const path of saved()) truncateSync(path, 100);
       policyd.put("namespace.yaml", "");
@@ -251,7 +251,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
     });
   });
 
-  it("POL-01: with policies off nothing is isolated, nor by what an earlier daemon had in force", async () => {
+  it("POL-01: with policies: false nothing is isolated, not even by the rules of an earlier daemon", async () => {
     const { node } = wired;
     policyd.put("deny.yaml", DENY);
     const isThere = (): boolean => node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");

@@ -46,7 +46,7 @@ describe("a registration that waits for its Pod object", function () {
     policyd = new PolicydNode(lab, wired);
     policyd.put("policy.json", JSON.stringify(POLICY));
     daemon = await policyd.start();
-    // The first batch takes the kernel a while where the machine is busy.
+    // The kernel takes a while for the first batch on a busy machine.
     const areThere = (): boolean => wired.node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
     assert.ok(await eventually(areThere), daemon.log());
     daemon.status();
@@ -65,14 +65,14 @@ describe("a registration that waits for its Pod object", function () {
     assert.equal(daemon.status().attachments, 0);
     assert.deepEqual(nodeState(wired.node).reservations, []);
     assert.ok(!wired.node.exec("nft", ["list", "ruleset"]).includes("10.244.1.2"));
-    assert.ok(await eventually(() => descriptors() <= most), "connections end with who made them");
+    assert.ok(await eventually(() => descriptors() <= most), "connections end with their clients");
   }
 
   async function untilRegistering(): Promise<void> {
     await daemon.statusWhen(({ attachments }) => attachments === 1, "the pod waits");
   }
 
-  /** Whether the node and the pod exchange packets. */
+  /** Returns whether the node and the pod exchange packets. */
   async function isReached(): Promise<boolean> {
     using prober = new Prober(lab.calls);
     const to = { address: parseAddress("10.244.1.2"), port: 0 };
@@ -80,14 +80,14 @@ describe("a registration that waits for its Pod object", function () {
     return result?.reached === true;
   }
 
-  it("REG-05: ADD fails with try again later, says what is missing, and leaves nothing in the daemon", async () => {
+  it("REG-05: without its Pod object ADD fails with try again later, names it, and leaves nothing in the daemon", async () => {
     const { error }: CallOutcome = await startAdd({ wait: "5s" }).outcome;
     assert.equal(error?.code, 11);
     assert.match(error?.msg ?? "", /^policyd: the pod is not in force within \d+ ms: .*Pod default\/a/);
     await assertNothingLeft();
   });
 
-  it("REG-05: one that is killed over it leaves what its DEL takes away", async () => {
+  it("REG-05: an ADD that is killed while it waits leaves only what its DEL removes", async () => {
     let before = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 5; round++) {
       const call = startAdd({ wait: "60s" });
@@ -95,13 +95,13 @@ describe("a registration that waits for its Pod object", function () {
       call.kill("SIGKILL");
       await call.outcome;
       assert.equal(del(wired, pod, policyd.overrides).exitCode, 0);
-      // A leak in each round is found in the third: one more may be the daemon's own, which the fewest seen did not have.
+      // A leak in each round shows in the third: one more descriptor may be the daemon's own.
       await assertNothingLeft(before + 1);
       before = Math.min(before, descriptors());
     }
   });
 
-  it("REG-05: ADD succeeds as soon as the object is there", async () => {
+  it("REG-05: a waiting ADD succeeds as soon as its Pod object is there", async () => {
     const call = startAdd({ wait: "60s" });
     await untilRegistering();
     policyd.put("pod.json", JSON.stringify(podObject("a")));
@@ -109,7 +109,7 @@ describe("a registration that waits for its Pod object", function () {
     assert.ok(await isReached());
   });
 
-  it("REG-05: a daemon that is replaced over it is asked again", async () => {
+  it("REG-05: a waiting ADD asks the next daemon when the first is replaced", async () => {
     const call = startAdd({ wait: "60s" });
     await untilRegistering();
     await policyd.kill();
@@ -120,7 +120,7 @@ describe("a registration that waits for its Pod object", function () {
     assert.ok(await isReached());
   });
 
-  it("REG-06: with onUnavailable closed ADD succeeds, and the object opens the pod", async () => {
+  it("REG-06: with onUnavailable closed ADD succeeds, and its Pod object opens the pod", async () => {
     assert.equal((await startAdd({ wait: "1s", onUnavailable: "closed" }).outcome).exitCode, 0);
     assert.equal(await isReached(), false);
     policyd.put("pod.json", JSON.stringify(podObject("a")));

@@ -22,7 +22,7 @@ spec:
   ports: [{name: http, protocol: TCP, port: 80, targetPort: 8080}]
 `;
 
-/** A slice of the Service with one endpoint. */
+/** Returns a slice of the Service with one endpoint. */
 function slice(family: "IPv4" | "IPv6", address: string): string {
   return `---
 apiVersion: discovery.k8s.io/v1
@@ -72,7 +72,7 @@ describe("Services of a node with policyd", function () {
     return pod;
   }
 
-  /** By whom the cluster IPs of both families are answered; "" by nobody. */
+  /** Returns which pods answer at the cluster IPs of both families, or "" for none. */
   async function answers(): Promise<readonly string[]> {
     const flows = ["10.96.0.10", "fd00:96::10"].map((text) => ({
       protocol: "tcp" as const,
@@ -92,7 +92,7 @@ describe("Services of a node with policyd", function () {
     }
   }
 
-  it("SVC-09: a Service is served as its objects say, follows them, survives a restart, and ends with them", async () => {
+  it("SVC-09: a Service follows its objects, survives a restart of the daemon, and ends with its objects", async () => {
     assert.deepEqual(await answers(), ["", ""]);
     policyd.put("web.yaml", SERVICE + slice("IPv4", "10.244.1.3") + slice("IPv6", "fd00:244:1::3"));
     await until(["first", "first"]);
@@ -113,8 +113,8 @@ describe("Services of a node with policyd", function () {
     policyd.put("web.yaml", SERVICE);
     const flow = { protocol: "tcp" as const, from: client, to: { address: parseAddress("10.96.0.10"), port: 80 } };
     for (let left = 10; ; left--) {
-      // The first refusal comes back while connect(2) still holds the socket, all within one machine, and only the
-      // second SYN's counts: a second later.
+      // Within one machine the first refusal comes back while connect(2) still holds the socket. Only the refusal of
+      // the second SYN counts, a second later.
       const [result] = await prober.run([flow], { timeoutMilliseconds: 3000 });
       if (/refused/i.test(result?.why ?? "")) return;
       assert.ok(left > 0, result?.why);

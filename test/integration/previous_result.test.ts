@@ -22,7 +22,7 @@ describe("a plugin that is not the first of its chain", function () {
   });
   afterEach(() => lab?.destroy());
 
-  /** A pod that another plugin has given an interface, and what that one printed. */
+  /** Returns a pod that has an interface of another plugin, and the result of that plugin. */
   function chainedPod(): { readonly pod: LabPod; readonly prevResult: Configuration } {
     const pod = lab.pod("chained");
     pod.exec("ip", ["link", "add", "net1", "type", "veth", "peer", "name", "net1-peer"]);
@@ -38,7 +38,7 @@ describe("a plugin that is not the first of its chain", function () {
     return { pod, prevResult };
   }
 
-  it("P17: its ADD hands the earlier result on with its own, CHECK and DEL take it, and the other's interface stays", () => {
+  it("P17: ADD returns the earlier result with its own, CHECK and DEL accept it, and the other plugin's interface stays", () => {
     const { pod, prevResult } = chainedPod();
     const { exitCode, stdout, result } = add(wired, pod, { prevResult });
     assert.equal(exitCode, 0, stdout);
@@ -57,7 +57,7 @@ describe("a plugin that is not the first of its chain", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P17: numbers beyond 2^53 and unknown members survive, from the plugin server as well", () => {
+  it("P17: numbers beyond 2^53 and unknown members of an earlier result survive, also in the plugin server", () => {
     const served = new ServedPlugin(lab);
     served.warm();
     served.forbidCold();
@@ -83,7 +83,7 @@ describe("a plugin that is not the first of its chain", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P17: a malformed earlier result is error 7 before anything is made, and keeps no DEL from succeeding", () => {
+  it("P17: a malformed earlier result is error 7 before anything is made, and DEL succeeds with it", () => {
     const pod = lab.pod("malformed");
     for (const [prevResult, says] of [
       ["x", /^prevResult: "x"; expected object/],

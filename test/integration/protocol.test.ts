@@ -46,7 +46,7 @@ describe("the executable and the CNI protocol", () => {
     assert.equal(stderr, "");
   });
 
-  it("P2: without CNI_COMMAND it says on stderr what it is, and exits with 0", () => {
+  it("P2: without CNI_COMMAND the plugin says on stderr what it is, and exits with 0", () => {
     const { exitCode, stdout, stderr } = rawCall(wired.node, {}, "");
     assert.equal(exitCode, 0);
     assert.equal(stdout, "");
@@ -60,7 +60,7 @@ describe("the executable and the CNI protocol", () => {
     assert.match(String(objectOf(stdout)["msg"]), /EXPLODE/);
   });
 
-  it("P4: missing and empty variables are all named in one error 4", () => {
+  it("P4: ADD names all missing and empty variables in one error 4", () => {
     for (const names of [["CNI_CONTAINERID"], ["CNI_NETNS"], ["CNI_IFNAME"], ["CNI_NETNS", "CNI_IFNAME"]]) {
       for (const empty of [false, true]) {
         const environment = podEnvironment();
@@ -76,7 +76,7 @@ describe("the executable and the CNI protocol", () => {
     }
   });
 
-  it("P4: so they are for CHECK", () => {
+  it("P4: CHECK names all missing and empty variables in one error 4", () => {
     const environment = podEnvironment({ CNI_COMMAND: "CHECK", CNI_NETNS: "" });
     delete environment["CNI_IFNAME"];
     const { exitCode, stdout } = rawCall(wired.node, environment, conf());
@@ -145,7 +145,7 @@ describe("the executable and the CNI protocol", () => {
     }
   });
 
-  it("P7: what is not a configuration, has no valid name or speaks an unknown version is refused by code", () => {
+  it("P7: a broken configuration, an invalid name and an unknown version are each refused with their error code", () => {
     const cases: readonly (readonly [stdin: string, codes: readonly number[]])[] = [
       ["", [6]],
       ["{", [6]],
@@ -179,7 +179,7 @@ describe("the executable and the CNI protocol", () => {
     }
   });
 
-  it("P12: keys in any case count, the last of two does, unknown ones do not, and a wrong type is error 7", () => {
+  it("P12: keys count in any letter case, the last of two wins, unknown ones are ignored, and a wrong type is error 7", () => {
     const pod = lab.pod("p12");
     const { environment } = podCall("ADD", wired, pod);
     const call = (verb: string, stdin: string): ReturnType<typeof rawCall> =>
@@ -198,7 +198,7 @@ describe("the executable and the CNI protocol", () => {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P13: an unknown pair in CNI_ARGS is error 4 unless IgnoreUnknown is set, and a pair of two = always", () => {
+  it("P13: an unknown pair in CNI_ARGS is error 4 unless IgnoreUnknown is set, and a pair with two = always is", () => {
     const pod = lab.pod("p13");
     const { environment } = podCall("ADD", wired, pod);
     for (const [text, code] of [
@@ -240,7 +240,7 @@ describe("the executable and the CNI protocol", () => {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P14: a path that is no network namespace is error 8", () => {
+  it("P14: a path that is not a network namespace is error 8", () => {
     for (const netns of ["/run/netns/no-such-namespace", "/proc/self/ns/uts", "/etc/passwd", "/dev/null"]) {
       const { exitCode, stdout } = rawCall(wired.node, podEnvironment({ CNI_NETNS: netns }), conf());
       assert.equal(exitCode, 1, netns);
@@ -250,7 +250,7 @@ describe("the executable and the CNI protocol", () => {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P15: standard output holds the JSON and nothing else; an error comes there too, with its version", () => {
+  it("P15: standard output holds only JSON, that of an error too, with its version", () => {
     const pod = lab.pod("p15");
     const { stdout, stderr } = add(wired, pod);
     assert.equal(objectOf(stdout)["cniVersion"], "1.1.0");
@@ -262,7 +262,7 @@ describe("the executable and the CNI protocol", () => {
     assert.equal(del(wired, pod).stdout, "");
   });
 
-  it("POD-02: executed as loopback, it brings lo up for a sandbox, as containerd asks for", () => {
+  it("POD-02: executed as loopback, the plugin brings lo up for a sandbox, as containerd asks for", () => {
     const loopback = pluginAs("loopback", lab.scratch);
     const pod = lab.pod("lo");
     const stdin = JSON.stringify({ cniVersion: "0.3.1", name: "cni-loopback", type: "loopback" });

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { DRAWBRIDGE, isUnreadInput } from "../lab/cni.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 
-/** What a call printed and how it ended, untouched. */
+/** The output and exit code of a call, unchanged. */
 export interface RawOutcome {
   readonly exitCode: number | null;
   readonly stdout: string;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
+import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Frame, IpPacket } from "../lab/probe/frame.ts";
 import { encodeFrame } from "../lab/probe/frame.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { AcceptanceLab, FAMILIES } from "../support/services/acceptance/acceptance_lab.ts";
 import { Judge } from "../support/services/acceptance/judge.ts";

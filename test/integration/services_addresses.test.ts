@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";

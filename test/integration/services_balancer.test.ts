@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import type { ManifestEndpoint } from "../support/services/manifest.ts";
 import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";

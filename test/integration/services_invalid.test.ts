@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeTcp, TcpFlag } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";

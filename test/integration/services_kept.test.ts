@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { writeFileSync } from "node:fs";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import { services as servicesParts } from "../../policyd/services/compile/services_part.ts";
+import { services as servicesParts } from "../../policyd/services/rules/services_part.ts";
 import { add } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";

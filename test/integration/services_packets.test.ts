@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";

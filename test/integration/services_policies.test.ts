@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import { Poller } from "../lab/probe/poller.ts";
 import { tcp } from "../lab/probe/tcp.ts";
 import { exchangeMore, startFlow } from "../support/guard/live_flow.ts";

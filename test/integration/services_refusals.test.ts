@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { parseSnmp, parseSnmp6 } from "../lab/probe/counters.ts";
 import { requireKernel } from "../support/privilege.ts";

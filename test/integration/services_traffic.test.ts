@@ -4,7 +4,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import { hostCidr } from "../../kernel/ip/cidr.ts";
-import { ServiceDropReason } from "../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";

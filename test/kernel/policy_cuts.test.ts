@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { PolicyOptions } from "../../policyd/policy/compile/options.ts";
+import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { TwoNodes } from "../lab/topology.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../policyd/clock.ts";
-import { NodeJudge } from "../../policyd/cluster/node_judge.ts";
+import { FakeClock } from "../../policyd/lib/clock.ts";
+import { NodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { netlinkRouteKernel } from "../../policyd/routes/netlink_kernel.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { FakeClock } from "../../policyd/clock.ts";
-import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
+import { FakeClock } from "../../policyd/lib/clock.ts";
+import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";

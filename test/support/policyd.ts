@@ -16,7 +16,7 @@ const POLL_MILLISECONDS = 5;
 
 const syscalls = nodeSyscalls();
 
-/** How a process ended. */
+/** The end of a process. */
 export interface End {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -26,17 +26,17 @@ export interface End {
 export interface DaemonProcess {
   readonly child: ChildProcess;
   readonly ended: Promise<End>;
-  /** What it wrote to standard error so far. */
+  /** Returns everything that the daemon has written to standard error so far. */
   log(): string;
-  /** Its status, by the plugin's own client. @throws DrawbridgeError ERR_UNAVAILABLE */
+  /** Returns its status, by the plugin's own client. @throws DrawbridgeError ERR_UNAVAILABLE */
   status(): PolicydStatus;
   /**
-   * Its status once it satisfies something.
+   * Returns its status once `holds` is true for it.
    *
-   * @param seconds that it may take, on a busy machine more; 10 when absent
+   * @param seconds the longest wait, on a busy machine more; 10 when absent
    */
   statusWhen(holds: (status: PolicydStatus) => boolean, what: string, seconds?: number): Promise<PolicydStatus>;
-  /** Stops it where it is, all threads of it, until SIGCONT. */
+  /** Stops all threads of the daemon until SIGCONT. */
   pause(): Promise<void>;
   kill(signal: NodeJS.Signals): Promise<End>;
 }
@@ -59,7 +59,7 @@ export function startDaemon(
   return followDaemon(child, socketPath);
 }
 
-/** The daemon of a process that was started in some other way, with a pipe as its standard error. */
+/** Returns the daemon of a process that was started in some other way, with a pipe as its standard error. */
 export function followDaemon(child: ChildProcess, socketPath: string): DaemonProcess {
   let log = "";
   child.stderr?.setEncoding("utf8");
@@ -80,7 +80,7 @@ export function followDaemon(child: ChildProcess, socketPath: string): DaemonPro
         const current = tryStatus(status);
         if (current !== undefined && holds(current)) return current;
         if (left <= 0 || child.exitCode !== null || child.signalCode !== null) {
-          throw new Error(`${what}: not so: ${JSON.stringify(current)}; exit code ${child.exitCode}; log:\n${log}`);
+          throw new Error(`${what}: still not the case: ${JSON.stringify(current)}; exit code ${child.exitCode}; log:\n${log}`);
         }
         await pause(POLL_MILLISECONDS);
       }
@@ -96,7 +96,7 @@ export function followDaemon(child: ChildProcess, socketPath: string): DaemonPro
   };
 }
 
-/** Whether every thread of a process has stopped (proc(5), stat field 3); one that has ended has, too. */
+/** Whether every thread of a process has stopped (proc(5), stat field 3), or the process has ended. */
 function isStopped(pid: number | undefined): boolean {
   const directory = `/proc/${pid}/task`;
   if (!existsSync(directory)) return true;

@@ -6,16 +6,16 @@ import type { WiredNode } from "../lab/topology.ts";
 import type { DaemonProcess } from "./policyd.ts";
 import { BUNDLE, startDaemon } from "./policyd.ts";
 
-/** policyd for one node of a lab, with its socket and its objects below the lab's own files. */
+/** A policyd for one node of a lab, with its socket and its objects below the lab's own files. */
 export class PolicydNode {
-  /** By what the plugin's configuration names the daemon. */
+  /** The plugin's configuration that names the daemon. */
   readonly overrides: Configuration;
   readonly #wait: string;
   readonly #wired: WiredNode;
   readonly #directory: string;
   #daemon: DaemonProcess | undefined;
 
-  /** @param wait how long the plugin waits for the daemon */
+  /** @param wait the longest time that the plugin waits for the daemon */
   constructor(lab: Lab, wired: WiredNode, wait = "5s") {
     this.#wired = wired;
     this.#directory = `${lab.scratch}/policyd-${wired.node.name}`;
@@ -24,20 +24,20 @@ export class PolicydNode {
     mkdirSync(`${this.#directory}/objects`, { recursive: true });
   }
 
-  /** {@link overrides} with other fields of the key. */
+  /** Returns {@link overrides} with other fields of the key. */
   overridesWith(changes: Configuration): Configuration {
     return { policyd: { socket: this.socketPath, wait: this.#wait, ...changes } };
   }
 
-  /** Where the daemon listens. */
+  /** The path of the daemon's socket. */
   get socketPath(): string {
     return `${this.#directory}/run/policyd.sock`;
   }
 
   /**
-   * Starts a daemon, which has read everything when this settles. Only one runs at a time.
+   * Starts a daemon, and resolves when it has read everything. Only one runs at a time.
    *
-   * @param args further ones of its command line
+   * @param args further arguments of its command line
    * @param nodeOptions for Node itself
    */
   async start(args: readonly string[] = [], nodeOptions: readonly string[] = []): Promise<DaemonProcess> {
@@ -46,7 +46,7 @@ export class PolicydNode {
       `--objects=${this.#directory}/objects`,
       `--state-directory=${this.#wired.node.runDir}`,
       `--network-namespace=${this.#wired.node.path}`,
-      // The router of these labs knows all pod CIDRs.
+      // The router of these labs has routes to all pod CIDRs.
       "--encapsulation=never",
       `--bridge=${LAB_BRIDGE}`,
       ...args,
@@ -57,12 +57,12 @@ export class PolicydNode {
     return daemon;
   }
 
-  /** Where a file of objects is. */
+  /** Returns the path of a file of objects. */
   pathOf(name: string): string {
     return `${this.#directory}/objects/${name}`;
   }
 
-  /** Puts a file of objects where the daemon looks, whole; an empty text takes it away. */
+  /** Writes a file of objects, whole, where the daemon reads it; an empty text removes it. */
   put(name: string, text: string): void {
     const path = this.pathOf(name);
     if (text === "") return rmSync(path);
@@ -70,7 +70,7 @@ export class PolicydNode {
     renameSync(`${this.#directory}/new`, path);
   }
 
-  /** Ends the daemon as a crash would. */
+  /** Kills the daemon, as in a crash. */
   async kill(): Promise<void> {
     await this.#daemon?.kill("SIGKILL");
     this.#daemon = undefined;

@@ -3,7 +3,7 @@ import process from "node:process";
 import Mocha from "mocha";
 import { titleWithReason } from "./report.ts";
 
-/** What the kernel lets this process do. */
+/** The privilege that the kernel gives this process. */
 export interface Privilege {
   /** Effective user ID. */
   readonly uid: number;
@@ -11,15 +11,15 @@ export interface Privilege {
   readonly capabilities: bigint;
 }
 
-/** Links, addresses and routes; namespaces and mounts (linux/capability.h). */
+/** The capabilities for links, addresses and routes, and for namespaces and mounts (linux/capability.h). */
 const NEEDED_CAPABILITIES = [
   { name: "CAP_NET_ADMIN", bit: 12n },
   { name: "CAP_SYS_ADMIN", bit: 21n },
 ];
 
 /**
- * Skips the test, or in a `before` hook every test of the suite, when this process may not make network namespaces.
- * The reason is appended to the titles. Call it first in the test or hook: `requireKernel(this)`.
+ * Skips the test, or in a `before` hook every test of the suite, when this process may not make network namespaces, and
+ * appends the reason to the titles. Call it first in the test or hook: `requireKernel(this)`.
  *
  * With DRAWBRIDGE_REQUIRE_KERNEL=1 nothing is skipped: continuous integration as root has to run these tests.
  *
@@ -30,8 +30,8 @@ export function requireKernel(context: Mocha.Context): void {
 }
 
 /**
- * As {@link requireKernel}, for tests of the state in which bridged frames pass the IP hooks. The bootstrap loads the
- * module (test/setup/bridge_netfilter.mjs).
+ * Skips like {@link requireKernel} tests that need bridged frames to pass the IP hooks, when br_netfilter is not
+ * loaded. The bootstrap loads the module (test/setup/bridge_netfilter.mjs).
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
  */
@@ -41,7 +41,8 @@ export function requireBridgeNetfilter(context: Mocha.Context): void {
 }
 
 /**
- * As {@link requireKernel}, for a program of the machine that the bootstrap installs as root (test/setup/debian.mjs).
+ * Skips like {@link requireKernel} when a program is missing that the bootstrap installs as root
+ * (test/setup/debian.mjs).
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
  */
@@ -52,7 +53,7 @@ export function requireProgram(context: Mocha.Context, program: string): void {
 }
 
 /**
- * As {@link requireKernel}, for a file that an npm package of the project brings.
+ * Skips like {@link requireKernel} when a file of one of the project's npm packages is missing.
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
  */
@@ -69,7 +70,7 @@ function refuse(context: Mocha.Context, reason: string | undefined): void {
 }
 
 /**
- * Skips the running test, or the tests a hook stands for, and appends the reason to their titles.
+ * Skips the running test, or the tests that a hook belongs to, and appends the reason to their titles.
  *
  * Mocha ends the test or hook by an exception, so this does not return.
  */
@@ -85,7 +86,7 @@ export function skip(context: Mocha.Context, reason: string): never {
   return context.skip();
 }
 
-/** Why a process of this privilege cannot run kernel tests; undefined when it can. */
+/** Returns why a process of this privilege cannot run kernel tests; undefined when it can. */
 export function kernelRefusal({ uid, capabilities }: Privilege): string | undefined {
   const lacking = NEEDED_CAPABILITIES.filter(({ bit }) => ((capabilities >> bit) & 1n) === 0n).map(({ name }) => name);
   if (lacking.length === 0) return undefined;
@@ -93,12 +94,12 @@ export function kernelRefusal({ uid, capabilities }: Privilege): string | undefi
   return uid === 0 ? `root, but ${lack}: a container needs --privileged` : `not root (${lack}): run as root`;
 }
 
-/** Why this process cannot run kernel tests; undefined when it can. */
+/** Returns why this process cannot run kernel tests; undefined when it can. */
 export function kernelObstacle(): string | undefined {
   return kernelRefusal(currentPrivilege());
 }
 
-/** The effective capabilities in the text of /proc/PID/status; none when it does not tell. */
+/** Returns the effective capabilities in the text of /proc/PID/status; none when the text lacks them. */
 export function effectiveCapabilities(status: string): bigint {
   const digits = /^CapEff:\s*(?<digits>[0-9a-f]+)$/m.exec(status)?.groups?.["digits"];
   return digits === undefined ? 0n : BigInt(`0x${digits}`);

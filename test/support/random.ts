@@ -1,5 +1,6 @@
 /**
- * A reproducible source of numbers from 0 to 1 (mulberry32), so that a failure can be run again from its printed seed.
+ * Returns a reproducible source of numbers from 0 to 1 (mulberry32), so that a failure can be repeated with its printed
+ * seed.
  */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;

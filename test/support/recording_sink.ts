@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { ObjectChange, ObjectSink } from "../../policyd/source/object_source.ts";
+import type { ObjectChange, ObjectSink } from "../../policyd/objects/object_source.ts";
 
-/** A sink that keeps what it is told, and the objects in force. */
+/** A sink that records its calls, and the objects in force. */
 export class RecordingSink implements ObjectSink {
   readonly objects = new Map<string, Extract<ObjectChange, { type: "set" }>["object"]>();
   readonly told: string[] = [];
@@ -37,7 +37,7 @@ export class RecordingSink implements ObjectSink {
   }
 }
 
-/** Waits until something holds; the time, in milliseconds, is far above what it takes, for a machine under load. */
+/** Waits until `holds` is true. The time in milliseconds is far more than it takes, for a machine under load. */
 export async function until(holds: () => boolean, what: string, most = 10_000): Promise<void> {
   const deadline = performance.now() + most;
   while (!holds()) {

@@ -1,16 +1,18 @@
-/** Where a run of tests leaves its report, relative to the project. */
+/** The path of a test run's report, relative to the project. */
 export const REPORT = "test-results/report.json";
 
-/** What a run of tests leaves for programs: mocha's JSON report, and what it does not have. */
+/** The report of a test run for programs: mocha's JSON report, and further results. */
 export interface Report {
   readonly stats: Readonly<Record<string, unknown>>;
   readonly tests: readonly ReportedTest[];
   readonly passes: readonly ReportedTest[];
   readonly pending: readonly (ReportedTest & { readonly reason: string })[];
   readonly failures: readonly ReportedFailure[];
-  /** Those of no test, as processes left behind. */
+  /** Failures that belong to no test, such as processes left running. */
   readonly furtherFailures: number;
-  /** Failures that do not count, as their files were run once more, in the order they came; absent where nothing was. */
+  /**
+   * Failures that do not count because their files were run once more, in their order; absent where none was repeated.
+   */
   readonly repeated?: readonly ReportedFailure[];
 }
 
@@ -25,7 +27,7 @@ export interface ReportedTest {
 }
 
 export interface ReportedFailure extends ReportedTest {
-  /** Processor time that the host took from the machine from the end of the test before to the failure. */
+  /** Processor time that the host took from the machine between the end of the previous test and the failure. */
   readonly stolenMilliseconds?: number | undefined;
 }
 
@@ -53,24 +55,24 @@ export interface Totals {
 
 const REASON = /\[skipped: (?<reason>.*)\]$/;
 
-/** The entry of a test in mocha's JSON report: plain data, as an error may hold cycles and bigints. */
+/** Returns the entry of a test in mocha's JSON report: plain data, as an error may hold cycles and bigints. */
 export function reportedTest(test: FinishedTest): ReportedTest {
   const { title, file, duration, speed, err } = test;
   const error = err === undefined ? {} : { name: err.name, message: err.message, stack: err.stack };
   return { title, fullTitle: test.fullTitle(), file, duration, speed, err: error };
 }
 
-/** `title` of a test that is skipped, with the reason where {@link skipReason} finds it. */
+/** Returns the title of a skipped test with the reason, which {@link skipReason} finds in it. */
 export function titleWithReason(title: string, reason: string): string {
   return REASON.test(title) ? title : `${title} [skipped: ${reason}]`;
 }
 
-/** Why the test of this title was skipped. */
+/** Returns why the test with this title was skipped. */
 export function skipReason(title: string): string {
   return REASON.exec(title)?.groups?.["reason"] ?? "no reason given";
 }
 
-/** How many tests were skipped for which reason, in the order the reasons first came up. */
+/** Counts the skipped tests for each reason, in the order in which the reasons first occurred. */
 export function countReasons(titles: readonly string[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const title of titles) {
@@ -80,7 +82,7 @@ export function countReasons(titles: readonly string[]): ReadonlyMap<string, num
   return counts;
 }
 
-/** The last line of a run, for people and programs alike: "12 passed, 0 failed, 3 skipped". */
+/** Returns the last line of a run, for people and programs alike: "12 passed, 0 failed, 3 skipped". */
 export function summaryLine({ passes, failures, pending }: Totals): string {
   return `${passes} passed, ${failures} failed${pending === 0 ? "" : `, ${pending} skipped`}`;
 }

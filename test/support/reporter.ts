@@ -7,22 +7,22 @@ import { machineChanges, machineState } from "./machine_state.ts";
 import type { Report } from "./report.ts";
 import { countReasons, REPORT, reportedTest, skipReason } from "./report.ts";
 
-/** For processes that a test has told to end, in milliseconds. */
+/** The grace period in milliseconds for processes that a test has asked to end. */
 const GRACE = 1000;
 
 const { EVENT_TEST_END, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } = Mocha.Runner.constants;
 
 /**
- * Mocha's `spec` output for people, its JSON report in test-results/report.json for programs, and the reasons of what was
- * skipped.
+ * Prints mocha's `spec` output for people and the reasons of skipped tests, and writes the JSON report
+ * test-results/report.json for programs.
  *
- * Mocha loads a reporter by its default export and offers no way to run two at once.
+ * Mocha loads a reporter by its default export and cannot run two at once.
  */
 export default class Reporter extends Mocha.reporters.Spec {
   readonly #tests: Mocha.Test[] = [];
   readonly #passes: Mocha.Test[] = [];
   readonly #pending: Mocha.Test[] = [];
-  /** Of each failure of `failures`, in their order ({@link ReportedFailure}). */
+  /** The stolen time of each failure of `failures`, in their order ({@link ReportedFailure}). */
   readonly #stolen: number[] = [];
   #stolenBefore = stolenMilliseconds();
   readonly #machineBefore = machineState();
@@ -43,14 +43,14 @@ export default class Reporter extends Mocha.reporters.Spec {
     void this.#conclude().then((further) => finish(failures + further));
   }
 
-  /** Prints what follows mocha's own summary, and returns how many failures there are besides those of tests. */
+  /** Prints what follows mocha's own summary, and returns the number of failures in addition to those of tests. */
   async #conclude(): Promise<number> {
     this.#printReasons();
     const leftovers = (await this.#endLeftovers()) + this.#printMachineChanges();
     return leftovers + this.#writeReport(leftovers);
   }
 
-  /** A process that a test leaves behind keeps this one from ending and may hold a namespace. */
+  /** Ends processes that tests have left running: they would keep this process from ending and may hold a namespace. */
   async #endLeftovers(): Promise<number> {
     const leftovers = await leftoverProcesses(GRACE);
     if (leftovers.length === 0) return 0;
@@ -61,7 +61,10 @@ export default class Reporter extends Mocha.reporters.Spec {
     return 1;
   }
 
-  /** Tests may change only what they have made themselves, such as namespaces and directories. */
+  /**
+   * Prints changes of the machine: tests may change only what they have made themselves, such as namespaces and
+   * directories.
+   */
   #printMachineChanges(): number {
     const changes = machineChanges(this.#machineBefore, machineState());
     if (changes.length === 0) return 0;
@@ -102,12 +105,12 @@ export default class Reporter extends Mocha.reporters.Spec {
   }
 }
 
-/** A run that dies half-way must not leave the report of an earlier one behind. */
+/** Removes the report of an earlier run, which must not remain when this run dies half-way. */
 function removeOldReport(): void {
   try {
     rmSync(REPORT, { force: true });
   } catch {
-    // Writing the new one will fail for the same reason, and that is told.
+    // Writing the new report will fail for the same reason, and that is reported.
   }
 }
 

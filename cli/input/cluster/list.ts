@@ -1,4 +1,4 @@
-import { versionsOf } from "../../../policyd/source/api/resources.ts";
+import { versionsOf } from "../../../policyd/objects/api/resources.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { listFailure, refusal } from "./failure.ts";
 import type { ApiResponse, ApiServer } from "./object_input.ts";

@@ -1,6 +1,6 @@
-import { nameOf } from "../../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
+import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import { workloadKeyOf } from "../../../policyd/objects/workload_name.ts";
 import type { Manifest } from "../manifests.ts";
 import { renamedPod, standInName } from "../workload.ts";
 

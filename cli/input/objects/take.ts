@@ -1,6 +1,6 @@
-import { judge, nameOf } from "../../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import type { FieldPath, LocatedObject } from "../../../policyd/source/documents.ts";
+import { judge, nameOf } from "../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import type { FieldPath, LocatedObject } from "../../../policyd/objects/directory/documents.ts";
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import { fieldPathOf, retold } from "../field_path.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";

@@ -1,4 +1,4 @@
-import { isForeignPolicy } from "../../../policyd/cluster/gate.ts";
+import { isForeignPolicy } from "../../../policyd/objects/gate/gate.ts";
 
 /**
  * Kinds, with their groups, by which connections differ from what NetworkPolicies and Services say: they bring pods

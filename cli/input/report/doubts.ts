@@ -4,12 +4,12 @@ import type {
   NamespacedPods,
   NetworkPolicy,
   Pod,
-} from "../../../policyd/cluster/model.ts";
-import { selects } from "../../../policyd/policy/evaluate/selector.ts";
+} from "../../../policyd/objects/model.ts";
+import { selects } from "../../../policyd/semantics/policies/selector.ts";
 import type { Manifest } from "../manifests.ts";
 import { locationText } from "../place.ts";
 import { shortList } from "../../../policyd/log/line.ts";
-import { nameLabel } from "../../../policyd/cluster/name.ts";
+import { nameLabel } from "../../../policyd/objects/name.ts";
 
 /** The most names in a line. */
 const MOST_NAMED = 5;

@@ -1,7 +1,7 @@
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
-import { policyOptions, serviceRules } from "../../../policyd/node/rule_options.ts";
-import { nodeTables } from "../../../policyd/node/tables.ts";
+import { policyOptions, serviceRules } from "../../../policyd/node/tables/rule_options.ts";
+import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import type { Expectation } from "./facts.ts";
 
 /** The state that a daemon with this configuration makes, and its tables for a trial on the kernel. */

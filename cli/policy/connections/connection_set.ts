@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
 
 /** The protocols with ports, in the order of the output. */
 export const PORT_PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];

@@ -1,4 +1,4 @@
-import type { Question } from "../../../policyd/policy/evaluate/decide.ts";
+import type { Question } from "../../../policyd/semantics/policies/decide.ts";
 import {
   DNS_PORT,
   endOf,
@@ -6,12 +6,12 @@ import {
   exemptionFromIsolation,
   isNodeLocalDNS,
   profileOf,
-} from "../../../policyd/policy/evaluate/decide.ts";
-import type { Direction, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
-import type { IndexedClusterPolicy } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import type { ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
-import { resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+} from "../../../policyd/semantics/policies/decide.ts";
+import type { Direction, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
+import type { IndexedClusterPolicy } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import type { ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
+import { resolveFlow } from "../../../policyd/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { ConnectionAlgebra } from "./algebra.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { EVERYTHING, NOTHING, ofPorts } from "./connection_set.ts";

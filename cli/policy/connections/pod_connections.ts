@@ -1,5 +1,5 @@
-import type { FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";

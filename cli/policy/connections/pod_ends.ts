@@ -1,7 +1,7 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { familiesOf, resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
-import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { familiesOf, resolveFlow } from "../../../policyd/semantics/policies/party.ts";
+import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 
 /** A pod in each family in which it can send; the key is undefined without an address, when it may get any. */
 type EndsByFamily = ReadonlyMap<Family | undefined, ResolvedEnd>;

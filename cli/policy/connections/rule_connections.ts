@@ -1,8 +1,8 @@
-import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
-import type { IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import { fitsPeer } from "../../../policyd/policy/evaluate/match.ts";
-import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
+import type { Pod, Protocol } from "../../../policyd/objects/model.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+import type { IndexedRule, PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
+import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
 import type { ConnectionAlgebra } from "./algebra.ts";
 import type { ConnectionSet, PortRange } from "./connection_set.ts";
 import { EVERYTHING, FIRST_PORT, LAST_PORT, merged, NOTHING, ofPorts } from "./connection_set.ts";

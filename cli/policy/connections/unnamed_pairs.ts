@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
-import type { IndexedRule } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import type { DirectionProfile } from "../../../policyd/policy/evaluate/profile.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import type { DirectionProfile } from "../../../policyd/semantics/policies/profile.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { EVERYTHING, NOTHING } from "./connection_set.ts";
 import type { ClassifiedPod } from "./pair_table.ts";

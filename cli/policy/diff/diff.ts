@@ -1,4 +1,4 @@
-import type { FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
+import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { classChanges } from "./class_change.ts";
 import type { End, EndClass, EndGroup, Ends, Sides } from "./end_class.ts";

@@ -1,10 +1,10 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
-import type { Node, Pod } from "../../../policyd/cluster/model.ts";
-import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
-import type { FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
-import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Node, Pod } from "../../../policyd/objects/model.ts";
+import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
+import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
+import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Counterparts } from "./counterparts.ts";

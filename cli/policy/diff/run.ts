@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -21,7 +21,7 @@ import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
 import type { ToldDiff } from "./print.ts";
 import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide } from "./print.ts";
-import { tellDiff } from "./tell.ts";
+import { tellDiff } from "./diff_report.ts";
 import { locator } from "./witness.ts";
 
 const optionsSchema = v.object({

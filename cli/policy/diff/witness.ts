@@ -1,11 +1,11 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { nameOf } from "../../../policyd/cluster/gate.ts";
-import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
-import { failureText } from "../../../policyd/policy/evaluate/failure_text.ts";
-import type { Direction, Flow, FlowEnd, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/policy/evaluate/verdict.ts";
-import type { FieldPath } from "../../../policyd/source/documents.ts";
+import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
+import { failureText } from "../../../policyd/semantics/policies/failure_text.ts";
+import type { Direction, Flow, FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/semantics/policies/verdict.ts";
+import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
 import type { ConnectionSet } from "../connections/connection_set.ts";

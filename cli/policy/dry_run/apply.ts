@@ -1,8 +1,8 @@
-import { nameOf } from "../../../policyd/cluster/gate.ts";
-import type { ClusterObject, Node, Pod } from "../../../policyd/cluster/model.ts";
-import { frozenLabels } from "../../../policyd/cluster/name.ts";
+import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject, Node, Pod } from "../../../policyd/objects/model.ts";
+import { frozenLabels } from "../../../policyd/objects/name.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
-import { workloadKeyOf } from "../../../policyd/cluster/workload_name.ts";
+import { workloadKeyOf } from "../../../policyd/objects/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
 /** The effect of a change on one object. */

@@ -1,7 +1,7 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
-import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/objects/model.ts";
+import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import { NO_SIZES } from "../diff/end_class.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";

@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { nameOf } from "../../../policyd/cluster/gate.ts";
-import type { Kind } from "../../../policyd/cluster/model.ts";
+import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import type { Kind } from "../../../policyd/objects/model.ts";
 
 /** The words for kinds on the command line. */
 const KINDS: ReadonlyMap<string, { readonly kind: Kind; readonly isNamespaced: boolean }> = new Map(

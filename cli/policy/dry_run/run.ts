@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
+import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
 import { printable } from "../../../policyd/log/line.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -25,7 +25,7 @@ import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
 import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
-import { tellDiff } from "../diff/tell.ts";
+import { tellDiff } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
 import type { Applied } from "./apply.ts";
 import { applyObjects, deleteObjects, namesToDelete } from "./apply.ts";

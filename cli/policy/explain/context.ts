@@ -1,7 +1,7 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Pod } from "../../../policyd/cluster/model.ts";
-import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
+import type { Pod } from "../../../policyd/objects/model.ts";
+import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import { nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import type { Host } from "../../cluster/find_end.ts";

@@ -1,5 +1,5 @@
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
-import { failureText } from "../../../policyd/policy/evaluate/failure_text.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+import { failureText } from "../../../policyd/semantics/policies/failure_text.ts";
 import type {
   ClusterRuleMatch,
   Decision,
@@ -8,8 +8,8 @@ import type {
   NearMiss,
   RuleMatch,
   ShadowVerdict,
-} from "../../../policyd/policy/evaluate/verdict.ts";
-import type { FieldPath } from "../../../policyd/source/documents.ts";
+} from "../../../policyd/semantics/policies/verdict.ts";
+import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type {
   DecisionReport,

@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Service } from "../../../policyd/cluster/model.ts";
+import type { Service } from "../../../policyd/objects/model.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import type { Host } from "../../cluster/find_end.ts";
 import { nodeOf } from "../../cluster/find_end.ts";

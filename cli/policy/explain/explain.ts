@@ -1,7 +1,7 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Service } from "../../../policyd/cluster/model.ts";
-import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Service } from "../../../policyd/objects/model.ts";
+import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import type { Host, HostsEnd, ServiceEnd } from "../../cluster/find_end.ts";
 import { flowEndOf, hostName } from "../../cluster/find_end.ts";
 import { serviceReport } from "../../service/report.ts";
@@ -16,11 +16,11 @@ import type { Outcome } from "./merge.ts";
 import { mergeOutcomes } from "./merge.ts";
 import { nodesThatMatterTo } from "./nodes_that_matter.ts";
 import type { ExplainQuestion } from "./question.ts";
-import { remarksOn } from "./remarks.ts";
+import { remarksOn } from "./assumptions.ts";
 import { connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./targets.ts";
-import type { Way } from "./way.ts";
-import { directWay, missingPod, stoppedWay } from "./way.ts";
+import type { Way } from "./connection_path.ts";
+import { directWay, missingPod, stoppedWay } from "./connection_path.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,

@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
-import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/policy/evaluate/verdict.ts";
+import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
+import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/semantics/policies/verdict.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import type { SourceReport } from "../../service/report.ts";
@@ -8,7 +8,7 @@ import { sourceReport } from "../../service/report.ts";
 import { hostName } from "../../cluster/find_end.ts";
 import { endReport } from "./end_report.ts";
 import type { EndReport } from "./explanation.ts";
-import type { Arrival, Way } from "./way.ts";
+import type { Arrival, Way } from "./connection_path.ts";
 
 /** The verdict on one way without the names of its ends, so that ways with the same reasons have equal values. */
 export interface Reasons {

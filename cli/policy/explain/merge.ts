@@ -1,6 +1,6 @@
 import type { Case } from "./explanation.ts";
 import type { JudgedWay } from "./judge.ts";
-import type { Way } from "./way.ts";
+import type { Way } from "./connection_path.ts";
 
 /** The result for one way. */
 export interface Outcome {

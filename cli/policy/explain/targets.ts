@@ -1,14 +1,14 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Protocol, Service } from "../../../policyd/cluster/model.ts";
-import type { FlowEnd, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
-import { familiesOf } from "../../../policyd/policy/evaluate/party.ts";
+import type { Protocol, Service } from "../../../policyd/objects/model.ts";
+import type { FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
 import type { HostsEnd, Host, ServiceEnd } from "../../cluster/find_end.ts";
 import { flowEndOf, hostAt, hostName } from "../../cluster/find_end.ts";
 import type { ExplainContext } from "./context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";
-import type { Way } from "./way.ts";
-import { directWay, stoppedWay, waysToAddress } from "./way.ts";
+import type { Way } from "./connection_path.ts";
+import { directWay, stoppedWay, waysToAddress } from "./connection_path.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 

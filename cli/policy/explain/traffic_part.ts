@@ -1,5 +1,5 @@
-import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import type { ConnectionSet, PortRange } from "../connections/connection_set.ts";
 import { LAST_PORT, merged, ofPorts, PORT_PROTOCOLS } from "../connections/connection_set.ts";
 

@@ -1,8 +1,8 @@
-import type { Direction, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
-import type { IndexedRule } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import { fitsPort } from "../../../policyd/policy/evaluate/match.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { Decision, JudgedFlow, Party } from "../../../policyd/policy/evaluate/verdict.ts";
+import type { Direction, Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import { fitsPort } from "../../../policyd/semantics/policies/match.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Decision, JudgedFlow, Party } from "../../../policyd/semantics/policies/verdict.ts";
 
 /** A rule about addresses that was evaluated for a pod or a node without an address in the input. */
 export interface UnknownAddress {

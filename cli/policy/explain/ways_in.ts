@@ -1,5 +1,5 @@
-import type { Pod } from "../../../policyd/cluster/model.ts";
-import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Pod } from "../../../policyd/objects/model.ts";
+import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
 import { doorsOf } from "../../ways_in/doors.ts";

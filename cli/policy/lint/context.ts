@@ -10,22 +10,22 @@ import type {
   Pod,
   PolicyRule,
   Service,
-} from "../../../policyd/cluster/model.ts";
-import { nameOf } from "../../../policyd/cluster/gate.ts";
-import { nameLabel } from "../../../policyd/cluster/name.ts";
-import type { ClusterStore } from "../../../policyd/cluster/store.ts";
-import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+} from "../../../policyd/objects/model.ts";
+import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import { nameLabel } from "../../../policyd/objects/name.ts";
+import type { ClusterStore } from "../../../policyd/objects/store.ts";
+import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type {
   IndexedClusterPolicy,
   IndexedNetworkPolicy,
   IndexedPeer,
   IndexedRule,
-} from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { FieldPath } from "../../../policyd/source/documents.ts";
+} from "../../../policyd/semantics/policies/indexed_policy.ts";
+import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";

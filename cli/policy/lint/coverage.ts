@@ -10,9 +10,9 @@ import type {
   PodPeer,
   PolicyPeer,
   PolicyRule,
-} from "../../../policyd/cluster/model.ts";
-import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import { selects } from "../../../policyd/policy/evaluate/selector.ts";
+} from "../../../policyd/objects/model.ts";
+import type { PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import { selects } from "../../../policyd/semantics/policies/selector.ts";
 
 // The functions here use only the text of the objects, so their results stay true for any pods. A "no" may be wrong,
 // but a "yes" never is: something that only several together cover counts as not covered.

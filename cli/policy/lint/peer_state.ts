@@ -6,10 +6,10 @@ import type {
   Pod,
   PodPeer,
   PolicyPeer,
-} from "../../../policyd/cluster/model.ts";
-import { fitsPeer } from "../../../policyd/policy/evaluate/match.ts";
-import type { ResolvedEnd } from "../../../policyd/policy/evaluate/party.ts";
-import { selects } from "../../../policyd/policy/evaluate/selector.ts";
+} from "../../../policyd/objects/model.ts";
+import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
+import type { ResolvedEnd } from "../../../policyd/semantics/policies/party.ts";
+import { selects } from "../../../policyd/semantics/policies/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
 import type { Suggestion } from "./nearest_label.ts";
 import { nearestLabel } from "./nearest_label.ts";

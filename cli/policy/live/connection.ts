@@ -1,8 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { Flow } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Flow } from "../../../policyd/semantics/policies/flow.ts";
 
 /** A connection from a node's table of connections. */
 export interface Connection {

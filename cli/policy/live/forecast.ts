@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy, isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { EndVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
+import { evaluatePolicy, isAllowed } from "../../../policyd/semantics/policies/evaluate.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { EndVerdict } from "../../../policyd/semantics/policies/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Sides } from "../diff/end_class.ts";
 import type { Connection } from "./connection.ts";

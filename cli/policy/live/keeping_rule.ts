@@ -1,8 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Cut, Denial } from "./forecast.ts";
 import { entryAt, podPeer, rangeAt, rangePeer } from "./peer.ts";
 

@@ -1,9 +1,9 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
-import { workloadText } from "../../../policyd/cluster/workload_name.ts";
+import { workloadText } from "../../../policyd/objects/workload_name.ts";
 import type { FlowEnd, FlowRow } from "../../../policyd/flows/row.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Connection } from "./connection.ts";
 
 /** The connections that represent the rows of a ledger. */

@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { cidrContains, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
-import type { Labels, Pod } from "../../../policyd/cluster/model.ts";
-import { NAMESPACE_NAME } from "../../../policyd/cluster/name.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Labels, Pod } from "../../../policyd/objects/model.ts";
+import { NAMESPACE_NAME } from "../../../policyd/objects/name.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Connection } from "./connection.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 

@@ -1,4 +1,4 @@
-import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { Pod } from "../../../policyd/objects/model.ts";
 import { groupName } from "../../cluster/group.ts";
 import { regionText } from "../outside_region.ts";
 import type { OutsideRegion } from "../outside_region.ts";

@@ -1,5 +1,5 @@
-import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";
@@ -7,8 +7,8 @@ import type { Connections } from "../connections/pod_connections.ts";
 import { isOwn } from "../connections/pair_table.ts";
 import { PodConnections } from "../connections/pod_connections.ts";
 import type { Chosen } from "../../cluster/chosen_pods.ts";
-import type { Cast } from "./cast.ts";
-import { castOf, forEachPair, onlyPod } from "./cast.ts";
+import type { Cast } from "./representative_pods.ts";
+import { castOf, forEachPair, onlyPod } from "./representative_pods.ts";
 import type { MatrixEnd } from "./end.ts";
 import { outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";

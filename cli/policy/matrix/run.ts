@@ -1,8 +1,8 @@
 import * as v from "valibot";
-import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
-import type { ClusterObject, Pod } from "../../../policyd/cluster/model.ts";
-import { inForce, isShadow } from "../../../policyd/cluster/shadow.ts";
+import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
+import type { ClusterObject, Pod } from "../../../policyd/objects/model.ts";
+import { inForce, isShadow } from "../../../policyd/objects/shadow.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -11,7 +11,7 @@ import { configurationEntries, inputEntries } from "../../input/input_schema.ts"
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import type { Manifest } from "../../input/manifests.ts";
-import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
+import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import type { GivenController } from "../../ways_in/controller_option.ts";

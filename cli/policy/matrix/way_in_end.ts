@@ -1,4 +1,4 @@
-import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { Pod } from "../../../policyd/objects/model.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { ServiceObjects } from "../../cluster/service_objects.ts";
 import type { Doors } from "../../ways_in/doors.ts";
@@ -8,7 +8,7 @@ import type { ConnectionSet } from "../connections/connection_set.ts";
 import { EVERYTHING, intersection, isEmpty, NOTHING, ofPorts } from "../connections/connection_set.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
 import type { OutsideRegion } from "../outside_region.ts";
-import { castOf } from "./cast.ts";
+import { castOf } from "./representative_pods.ts";
 import type { MatrixEnd } from "./end.ts";
 import { OUTSIDE } from "./end.ts";
 import type { OutsideConnections } from "./outside.ts";

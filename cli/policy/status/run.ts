@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../policyd/log/line.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import { parseReportLine } from "../../../policyd/policy/status/policy_report.ts";
+import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { parseReportLine } from "../../../policyd/policies/status/policy_report.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";

@@ -1,5 +1,5 @@
-import { isShadow } from "../../../policyd/cluster/shadow.ts";
-import type { ReportedPolicy } from "../../../policyd/policy/status/policy_report.ts";
+import { isShadow } from "../../../policyd/objects/shadow.ts";
+import type { ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
 import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
 
 /** The report of a node about its policies. */

@@ -1,5 +1,5 @@
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
 import type { EndName } from "../../cluster/end_name.ts";
 import { parseEndName } from "../../cluster/end_name.ts";
 

@@ -1,4 +1,4 @@
-import type { Service } from "../../cluster/model.ts";
+import type { Service } from "../../objects/model.ts";
 
 /**
  * The most different timeouts that the rules of a node hold at once. Each has chains of its own, since the kernel takes

@@ -1,6 +1,6 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Claim } from "../../dataplane/claim.ts";
-import { timeoutRules } from "../compile/affinity_part.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import { timeoutRules } from "../rules/affinity_part.ts";
 import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./kept_timeouts.ts";
 
 /** How long the clients of a Service stay with their endpoints, and which rules implement it. */

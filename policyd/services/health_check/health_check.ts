@@ -1,8 +1,8 @@
-import type { EndpointSlice, Service } from "../../cluster/model.ts";
-import type { CompileContext } from "../compile/context.ts";
-import { portEndpoints, slicePorts } from "../compile/endpoints.ts";
-import type { RuleFamily } from "../compile/frontend_space.ts";
-import { familiesOf } from "../compile/frontends.ts";
+import type { EndpointSlice, Service } from "../../objects/model.ts";
+import type { CompileContext } from "../rules/context.ts";
+import { portEndpoints, slicePorts } from "../elements/endpoints.ts";
+import type { RuleFamily } from "../rules/frontend_kind.ts";
+import { familiesOf } from "../elements/frontends.ts";
 
 /** A load balancer's health check of one Service on this node. */
 export interface HealthCheck {

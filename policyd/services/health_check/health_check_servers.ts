@@ -1,15 +1,15 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../../clock.ts";
-import { namespaceOf } from "../../cluster/namespace_of.ts";
+import type { Cancel, Clock } from "../../lib/clock.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { CheckHolders } from "./check_holders.ts";
 import type { HealthAnswer } from "./health_answer.ts";
 import { healthAnswer } from "./health_answer.ts";
 import type { HealthCheck } from "./health_check.ts";
 import type { HttpListener, Listening } from "./http_listener.ts";
-import type { Place } from "./places.ts";
-import { placeDifference, placeId, placesOf } from "./places.ts";
+import type { Place } from "./listening_addresses.ts";
+import { placeDifference, placeId, placesOf } from "./listening_addresses.ts";
 
 export interface HealthCheckParts {
   readonly listener: HttpListener;

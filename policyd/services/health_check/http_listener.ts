@@ -4,9 +4,9 @@ import type { Socket } from "node:net";
 import { isIPv4 } from "node:net";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { oneRequestAtATime } from "../../one_request.ts";
+import { oneRequestAtATime } from "../../lib/one_request.ts";
 import type { HealthAnswer } from "./health_answer.ts";
-import type { Place } from "./places.ts";
+import type { Place } from "./listening_addresses.ts";
 
 /** A server that is listening. */
 export interface Listening {

@@ -1,4 +1,4 @@
-import type { RulesetStatus } from "../../dataplane/ruleset.ts";
+import type { RulesetStatus } from "../../ruleset/ruleset.ts";
 
 /** kube-proxy's healthTimeout is twice its syncPeriod too (cmd/kube-proxy/app/server.go). */
 const PERIODS = 2;

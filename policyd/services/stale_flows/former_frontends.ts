@@ -1,13 +1,13 @@
 import type { Element } from "../../../kernel/nftables/model/object.ts";
-import type { SetDifference } from "../../dataplane/difference.ts";
-import type { FrontendId } from "../compile/arbitration.ts";
-import { frontendId } from "../compile/arbitration.ts";
-import { endpointMap, restMap } from "../compile/endpoint_maps.ts";
-import type { FrontendKind, RuleFamily } from "../compile/frontend_space.ts";
-import { FRONTEND_KINDS, SCOPES } from "../compile/frontend_space.ts";
-import type { Frontend } from "../compile/frontends.ts";
-import { drawnModuli, EXACT_MODULI } from "../compile/modulus.ts";
-import { socketOf, socketText } from "../compile/socket_address.ts";
+import type { SetDifference } from "../../ruleset/difference.ts";
+import type { FrontendId } from "../elements/arbitration.ts";
+import { frontendId } from "../elements/arbitration.ts";
+import { endpointMap, restMap } from "../rules/endpoint_maps.ts";
+import type { FrontendKind, RuleFamily } from "../rules/frontend_kind.ts";
+import { FRONTEND_KINDS, SCOPES } from "../rules/frontend_kind.ts";
+import type { Frontend } from "../elements/frontends.ts";
+import { drawnModuli, EXACT_MODULI } from "../rules/endpoint_draw.ts";
+import { socketOf, socketText } from "../elements/socket_address.ts";
 import type { ServedFrontend } from "./served_frontends.ts";
 
 /** A frontend, and endpoints that it has or had, as `socketText` prints them. */

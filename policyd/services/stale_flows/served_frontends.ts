@@ -1,12 +1,12 @@
-import type { ServicePort } from "../../cluster/model.ts";
-import type { FrontendId } from "../compile/arbitration.ts";
-import { frontendId } from "../compile/arbitration.ts";
-import { portEndpoints } from "../compile/endpoints.ts";
-import type { RuleFamily } from "../compile/frontend_space.ts";
-import type { Frontend } from "../compile/frontends.ts";
-import { familiesOf, frontendsOf } from "../compile/frontends.ts";
-import { servedWith } from "../compile/service_size.ts";
-import { socketText } from "../compile/socket_address.ts";
+import type { ServicePort } from "../../objects/model.ts";
+import type { FrontendId } from "../elements/arbitration.ts";
+import { frontendId } from "../elements/arbitration.ts";
+import { portEndpoints } from "../elements/endpoints.ts";
+import type { RuleFamily } from "../rules/frontend_kind.ts";
+import type { Frontend } from "../elements/frontends.ts";
+import { familiesOf, frontendsOf } from "../elements/frontends.ts";
+import { servedWith } from "../elements/service_size.ts";
+import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 
 /** A frontend of one protocol, and the endpoints that flows of its clients may go to. */

@@ -1,4 +1,4 @@
-import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { BenchPod, BenchPolicy } from "./cluster.ts";
 import {
   benchPolicy,

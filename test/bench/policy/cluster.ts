@@ -1,9 +1,9 @@
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { judge } from "../../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import { judge } from "../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 
 /** How many there are of what a cluster of the benchmark has. */

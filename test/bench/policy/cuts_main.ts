@@ -1,7 +1,7 @@
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Family } from "../../../kernel/ip/address.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";

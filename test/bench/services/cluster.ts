@@ -1,8 +1,8 @@
 import type { Ipv4Address } from "../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
-import { judge } from "../../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import { judge } from "../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 
 /** Where Services of the benchmark have their addresses, and pods theirs. */
 export const SERVICE_CIDR = "10.96.0.0/12";

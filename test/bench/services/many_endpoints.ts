@@ -1,7 +1,7 @@
 import type { Element } from "../../../kernel/nftables/model/object.ts";
-import { INET_TABLE } from "../../../policyd/node/table_part.ts";
-import { endpointMap, restMap } from "../../../policyd/services/compile/endpoint_maps.ts";
-import { DRAWS, isDrawn, modulusFor } from "../../../policyd/services/compile/modulus.ts";
+import { INET_TABLE } from "../../../policyd/node/tables/table_part.ts";
+import { endpointMap, restMap } from "../../../policyd/services/rules/endpoint_maps.ts";
+import { DRAWS, isDrawn, modulusFor } from "../../../policyd/services/rules/endpoint_draw.ts";
 import type { ClusterSize } from "./cluster.ts";
 import { sizeText } from "./cluster.ts";
 import { kernelMemory } from "./kernel_memory.ts";

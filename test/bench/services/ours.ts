@@ -2,13 +2,13 @@ import process from "node:process";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import { realClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { realClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import { nodeTables } from "../../../policyd/node/tables.ts";
+import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
-import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { POD_CIDR } from "./cluster.ts";
 

@@ -4,7 +4,7 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const PROJECT = fileURLToPath(new URL("../../../", import.meta.url));
-const MODULUS = "policyd/services/compile/modulus.ts";
+const MODULUS = "policyd/services/rules/endpoint_draw.ts";
 const EXACT = /(?<=export const EXACT_MODULI = \[)[^\]]*(?=\])/;
 const DRAWN = /(?<=const DRAWN_MODULI = \[)[^\]]*(?=\])/;
 

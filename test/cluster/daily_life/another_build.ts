@@ -17,7 +17,7 @@ const SOURCES = [
   "tsconfig.json",
   "LICENSE",
 ];
-const SCHEMA = "policyd/dataplane/schema.ts";
+const SCHEMA = "policyd/ruleset/schema.ts";
 const SIGNATURE = 'export function withVersion(table: Omit<Table, "comment">): Table {';
 
 /** The version of the other build. */

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { POLICY_SETS, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
+import { POLICY_SETS, POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { LabNode } from "../../lab/lab.ts";
 import type { LabCalls } from "../../lab/libc.ts";

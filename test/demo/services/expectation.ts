@@ -1,9 +1,9 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import { evaluate } from "../../../policyd/services/evaluate/evaluate.ts";
-import type { Entry, Packet } from "../../../policyd/services/evaluate/packet.ts";
-import type { Verdict } from "../../../policyd/services/evaluate/verdict.ts";
-import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
+import type { Entry, Packet } from "../../../policyd/semantics/services/packet.ts";
+import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
+import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
 import type { NodeName } from "../world.ts";
 import { NODES } from "../world.ts";

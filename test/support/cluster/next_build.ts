@@ -3,7 +3,7 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BUNDLE } from "../policyd.ts";
 
-/** The code of the bundle that computes the version of a table's schema (policyd/dataplane/schema.ts). */
+/** The code of the bundle that computes the version of a table's schema (policyd/ruleset/schema.ts). */
 const VERSION = 'update(text).digest("hex")';
 
 /**

@@ -2,7 +2,7 @@ import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
-import { rulesText } from "../../../policyd/dataplane/known_rules.ts";
+import { rulesText } from "../../../policyd/ruleset/observed/known_rules.ts";
 
 /**
  * Returns the kernel's content of a table as one text to compare: its head, its sets with their elements and its chains

@@ -1,6 +1,6 @@
 import type { TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { rulesText } from "../../../policyd/dataplane/known_rules.ts";
+import { rulesText } from "../../../policyd/ruleset/observed/known_rules.ts";
 
 /** Returns the kernel's chains of a table whose rules go or jump to a chain without rules, each with that chain. */
 export function emptyTargets(kernel: Nftables, table: TableReference): readonly string[] {

@@ -1,10 +1,10 @@
 import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { counter, drop, goTo, inSet, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import type { ProvidedObjects } from "../../../policyd/dataplane/desired_objects.ts";
-import type { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { ProvidedObjects } from "../../../policyd/ruleset/desired/desired_objects.ts";
+import type { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { sampleAddress } from "./sample.ts";
 
 const policies = { family: "inet", name: "drawbridge-policy" } as const;

@@ -4,7 +4,7 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { counter, drop, rule } from "../../../kernel/nftables/model/statement.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "./content.ts";
 import type { FaultRates } from "./faulty_nftables.ts";

@@ -3,8 +3,8 @@ import { addressFromValue } from "../../../kernel/ip/address.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { counter, drop, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { withVersion } from "../../../policyd/ruleset/schema.ts";
 
 /** Two tables with a set, a map, an interval set, a verdict map and a set that rules write. */
 export function sampleTables(

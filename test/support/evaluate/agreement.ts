@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { primaryAddresses } from "../../../policyd/services/evaluate/node_port.ts";
-import type { Packet } from "../../../policyd/services/evaluate/packet.ts";
-import type { Verdict } from "../../../policyd/services/evaluate/verdict.ts";
-import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+import { primaryAddresses } from "../../../policyd/semantics/services/node_port.ts";
+import type { Packet } from "../../../policyd/semantics/services/packet.ts";
+import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
+import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
 import type { Surroundings } from "../nftables/interpreter/surroundings.ts";
 import type { Machine } from "../nftables/interpreter/walk.ts";

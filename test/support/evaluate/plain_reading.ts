@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressToBytes, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { Endpoint, Service, ServicePort } from "../../../policyd/cluster/model.ts";
-import type { Packet, SocketAddress } from "../../../policyd/services/evaluate/packet.ts";
-import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+import type { Endpoint, Service, ServicePort } from "../../../policyd/objects/model.ts";
+import type { Packet, SocketAddress } from "../../../policyd/semantics/services/packet.ts";
+import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 
 /**
  * Evaluates a packet by a second implementation of docs/behaviours.md, line by line, with which the evaluator is

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { hostCidr } from "../../../kernel/ip/cidr.ts";
-import type { EndpointSlice, Service } from "../../../policyd/cluster/model.ts";
+import type { EndpointSlice, Service } from "../../../policyd/objects/model.ts";
 import type { ProtectedSocket } from "../../../policyd/protection/refusal.ts";
-import { isSpecial } from "../../../policyd/services/compile/endpoints.ts";
-import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+import { isSpecial } from "../../../policyd/services/elements/endpoints.ts";
+import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import type { ServiceCase } from "./arbitrary_world.ts";
 import { serviceCases } from "./arbitrary_world.ts";
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
-import type { Endpoint, Service } from "../../../policyd/cluster/model.ts";
-import { primaryAddresses } from "../../../policyd/services/evaluate/node_port.ts";
+import type { Endpoint, Service } from "../../../policyd/objects/model.ts";
+import { primaryAddresses } from "../../../policyd/semantics/services/node_port.ts";
 import type { ServiceCase } from "./arbitrary_world.ts";
 import { serviceCases } from "./arbitrary_world.ts";
 

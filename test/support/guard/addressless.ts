@@ -1,5 +1,5 @@
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/guard.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { Frame } from "../../lab/probe/frame.ts";
 import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, EtherType, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";

@@ -1,6 +1,6 @@
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
-import { EndsDropReason } from "../../../policyd/node/ends/related_packets.ts";
-import { DropReason } from "../../../policyd/node/guard.ts";
+import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, multicastMac } from "../../lab/probe/frame.ts";
 import type { Attack } from "./attack.ts";
 import { ALL_NODES, arp, ip, linkLayer, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";

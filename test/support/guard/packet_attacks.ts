@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/guard.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
 import { BROADCAST_MAC, encodeUdp, EtherType, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";

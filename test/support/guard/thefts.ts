@@ -1,6 +1,6 @@
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
-import { DropReason } from "../../../policyd/node/guard.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { Frame } from "../../lab/probe/frame.ts";
 import { encodeUdp, EtherType } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";

@@ -3,7 +3,7 @@ import type { Removal } from "../../../cli/node/cleanup/removal.ts";
 import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
 import { remove } from "../../../cli/node/machine/remove.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import { realClock } from "../../../policyd/clock.ts";
+import { realClock } from "../../../policyd/lib/clock.ts";
 import { Contest } from "../../../policyd/installation/contest.ts";
 import { hostFiles } from "../../../policyd/installation/host_files.ts";
 import { Installer } from "../../../policyd/installation/installer.ts";

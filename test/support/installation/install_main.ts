@@ -3,7 +3,7 @@ import { hostFiles } from "../../../policyd/installation/host_files.ts";
 import { Contest } from "../../../policyd/installation/contest.ts";
 import { Installer } from "../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../policyd/installation/list_file.ts";
-import { realClock } from "../../../policyd/clock.ts";
+import { realClock } from "../../../policyd/lib/clock.ts";
 import { ownPartNamed } from "./own_part.ts";
 
 // Installs one version after the other until it is killed: SOURCES are directories whose last name is the version.

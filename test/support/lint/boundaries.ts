@@ -47,7 +47,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     // The unit tests of kernel/ip/ hold our parser against it; the evaluator of Services takes its classes of addresses.
-    except: ["kernel/ip/", "policyd/services/evaluate/address_class.ts", "test/unit/kernel/"],
+    except: ["kernel/ip/", "policyd/semantics/services/address_class.ts", "test/unit/kernel/"],
     forbids: ["ipaddr.js"],
     instead: "it reads 010.0.0.1 as 8.0.0.1: use kernel/ip/address.ts for addresses and kernel/ip/cidr.ts for prefixes",
   },
@@ -76,11 +76,11 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/koffi.ts",
   },
   {
-    except: ["policyd/source/api/kubeconfig.ts", "test/"],
+    except: ["policyd/objects/api/kubeconfig.ts", "test/"],
     forbids: ["@kubernetes/client-node"],
     instead:
       "its informers stop at the first failed list, and it takes half a second to load: kubeconfig and authentication " +
-      "are read in policyd/source/api/kubeconfig.ts alone, when somebody asks for a cluster by one",
+      "are read in policyd/objects/api/kubeconfig.ts alone, when somebody asks for a cluster by one",
   },
   {
     within: ["cni/", "ipam/"],

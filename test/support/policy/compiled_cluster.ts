@@ -9,19 +9,19 @@ import type {
   NetworkPolicy,
   Node,
   Pod,
-} from "../../../policyd/cluster/model.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { compileProfile } from "../../../policyd/policy/compile/compile_profile.ts";
-import type { SelectablePod } from "../../../policyd/policy/compile/groups.ts";
-import { groupHasNode, groupHasPod, subjectSelects } from "../../../policyd/policy/compile/groups.ts";
-import type { FlowView } from "../../../policyd/policy/compile/judge.ts";
-import { memberKeys } from "../../../policyd/policy/compile/member_elements.ts";
-import type { MemberSet, ProfileObjects } from "../../../policyd/policy/compile/member_set.ts";
-import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
-import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
-import type { NodeGroup, PodGroup, ProfilesByDirection } from "../../../policyd/policy/compile/profile.ts";
-import { profileChainName, profileObjects } from "../../../policyd/policy/compile/profile_chain.ts";
-import { knownElements, selfElements, verdictElement } from "../../../policyd/policy/compile/table_elements.ts";
+} from "../../../policyd/objects/model.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { compileProfile } from "../../../policyd/policies/compile/compile_profile.ts";
+import type { SelectablePod } from "../../../policyd/policies/compile/groups.ts";
+import { groupHasNode, groupHasPod, subjectSelects } from "../../../policyd/policies/compile/groups.ts";
+import type { FlowView } from "../../../policyd/policies/compile/profile_verdict.ts";
+import { memberKeys } from "../../../policyd/policies/compile/member_elements.ts";
+import type { MemberSet, ProfileObjects } from "../../../policyd/policies/compile/member_set.ts";
+import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
+import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
+import type { NodeGroup, PodGroup, ProfilesByDirection } from "../../../policyd/policies/compile/profile.ts";
+import { profileChainName, profileObjects } from "../../../policyd/policies/compile/profile_chain.ts";
+import { knownElements, selfElements, verdictElement } from "../../../policyd/policies/compile/table_elements.ts";
 
 export interface PolicyCluster {
   readonly namespaces: ReadonlyMap<string, Namespace>;

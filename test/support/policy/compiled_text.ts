@@ -1,10 +1,10 @@
 import { elementCode } from "../../../kernel/nftables/encode/element.ts";
 import { formatElement } from "../../../kernel/nftables/text/element_text.ts";
 import { formatRule } from "../../../kernel/nftables/text/rule_text.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
-import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
-import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
-import { readObjects } from "../../../policyd/source/documents.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
+import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
+import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
+import { readObjects } from "../../../policyd/objects/directory/documents.ts";
 import { storeOf } from "../evaluate/store.ts";
 import type { CompiledNode } from "./compiled_cluster.ts";
 import { CompiledCluster } from "./compiled_cluster.ts";

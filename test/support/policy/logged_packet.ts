@@ -7,14 +7,16 @@ const PACKET = 0x400;
 const PAYLOAD = 9;
 const PREFIX = 10;
 
-/** What the kernel tells of a packet that a rule with a prefix has logged. */
+/** Returns the kernel's message about a packet that a rule with a prefix has logged. */
 export function loggedMessage(prefix: string, packet: Uint8Array): ReceivedMessage {
   const attributes = [attribute(PREFIX, Buffer.from(`${prefix}\0`, "latin1")), attribute(PAYLOAD, Buffer.from(packet))];
   const body = new Uint8Array(Buffer.concat([Buffer.from("0200006b", "hex"), ...attributes]));
   return { type: PACKET, flags: 0, sequence: 0, body };
 }
 
-/** The first bytes of a packet of a protocol (its IANA number), with ports or an ICMP type behind the addresses. */
+/**
+ * Returns the first bytes of a packet of a protocol (its IANA number), with ports or an ICMP type after the addresses.
+ */
 export function packetBetween(source: Address, destination: Address, protocol: number, upper: Uint8Array): Uint8Array {
   const ends = Buffer.concat([addressToBytes(source), addressToBytes(destination)]);
   const head =
@@ -24,7 +26,7 @@ export function packetBetween(source: Address, destination: Address, protocol: n
   return Buffer.concat([head, ends, upper]);
 }
 
-/** Source and destination port as TCP, UDP and SCTP begin. */
+/** Returns the source and destination port, with which TCP, UDP and SCTP begin. */
 export function ports(source: number, destination: number): Uint8Array {
   const bytes = Buffer.alloc(8);
   bytes.writeUInt16BE(source, 0);

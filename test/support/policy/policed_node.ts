@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
-import { POLICY_SETS } from "../../../policyd/policy/compile/policy_table.ts";
-import type { Direction } from "../../../policyd/policy/compile/profile.ts";
-import { connectionElement } from "../../../policyd/policy/compile/table_elements.ts";
+import { POLICY_SETS } from "../../../policyd/policies/compile/policy_table.ts";
+import type { Direction } from "../../../policyd/policies/compile/profile.ts";
+import { connectionElement } from "../../../policyd/policies/compile/table_elements.ts";
 import type { Connection } from "../nftables/interpreter/flow_table.ts";
 import { FlowTable } from "../nftables/interpreter/flow_table.ts";
 import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
@@ -19,14 +19,14 @@ const LOOPBACK: Device = { index: 1, name: "lo" };
 
 const DIRECTIONS = ["egress", "ingress"] as const;
 
-/** What a packet of a test says. */
+/** The fields of a packet in a test. */
 export interface PolicedPacket {
   readonly source: Address;
   readonly destination: Address;
   readonly protocol: IpProtocol;
-  /** The destination's. */
+  /** The destination port. */
   readonly port?: number;
-  /** 40000 unless said. */
+  /** The source port, 40000 by default. */
   readonly sourcePort?: number;
   readonly state?: "related" | "invalid";
   readonly icmpType?: string;
@@ -34,7 +34,7 @@ export interface PolicedPacket {
   readonly isUntracked?: boolean;
 }
 
-/** A node's table of policies walked by the interpreter, with nothing else on the node. */
+/** A node's table of policies that the interpreter walks, with nothing else on the node. */
 export class PolicedNode {
   readonly #compiled: CompiledNode;
   #machine: Machine;
@@ -61,14 +61,20 @@ export class PolicedNode {
     };
   }
 
-  /** The same, and a connection in one of the sets of them. The first that is sent anything has number 1. */
+  /**
+   * Returns this node with a connection in one of the sets of connections. The first connection that is sent has number
+   * 1.
+   */
   with(set: "cut" | "settled", connection: number): PolicedNode {
     const { set: name, element } = connectionElement(set, connection);
     const elements = new Map([...this.#compiled.elements, [name, [element]]]);
     return new PolicedNode({ ...this.#compiled, elements }, this.#local);
   }
 
-  /** The same where an address has no verdict in a direction, though everything else of its pod is in force. */
+  /**
+   * Returns this node with the verdict of an address in a direction missing, though everything else of its pod is in
+   * force.
+   */
   without(direction: Direction, address: Address): PolicedNode {
     const name = `${POLICY_SETS[direction]}${familyOf(address)}`;
     const kept = (this.#compiled.elements.get(name) ?? []).filter(({ key }) => key[0] !== address);
@@ -76,7 +82,7 @@ export class PolicedNode {
     return new PolicedNode({ ...this.#compiled, elements }, this.#local);
   }
 
-  /** Sends a packet through the node from where its source is. */
+  /** Sends a packet through the node, from the side where its source is. */
   send({ source, destination, protocol, sourcePort = 40_000, port = 0, ...rest }: PolicedPacket): Outcome {
     const ports = hasPorts(protocol) ? { sourcePort, destinationPort: port } : { sourcePort: 0, destinationPort: 0 };
     const icmpType = rest.state === "related" ? "destination-unreachable" : "echo-request";
@@ -98,19 +104,19 @@ export class PolicedNode {
     return this.send({ ...rest, source: destination, sourcePort: port, destination: source, port: sourcePort });
   }
 
-  /** Takes the labels off all connections, as the daemon does to those that are denied. */
+  /** Clears the labels of all connections, as the daemon does for denied ones. */
   cut(): void {
     for (const { labels } of this.#connections) labels.clear();
   }
 
-  /** Has no connections any more, and has counted nothing. */
+  /** Deletes all connections and counts. */
   forget(): void {
     this.#machine = { ...this.#machine, flows: new FlowTable() };
     this.#connections.clear();
     for (const { counted } of this.#machine.ruleset.tables) counted.clear();
   }
 
-  /** The directions in which packets were counted that policies in shadow would drop. */
+  /** Returns the directions in which packets were counted that policies in shadow would drop. */
   shadowed(): ReadonlySet<Direction> {
     const rules = [...this.#machine.ruleset.counters().keys()].filter((rule) => rule.includes("would be isolated by"));
     return new Set(DIRECTIONS.filter((direction) => rules.some((rule) => rule.includes(` ${direction}_`))));
@@ -122,7 +128,7 @@ export class PolicedNode {
   }
 }
 
-/** The protocol of an echo request of an address's family. */
+/** Returns the protocol of an echo request in an address's family. */
 export function echoProtocol(address: Address): IpProtocol {
   return familyOf(address) === 4 ? "icmp" : "icmpv6";
 }

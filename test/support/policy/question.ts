@@ -1,20 +1,20 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
-import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { PolicyVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
+import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
+import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
+import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
+import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { PolicyVerdict } from "../../../policyd/semantics/policies/verdict.ts";
 import { storeOf } from "../evaluate/store.ts";
 
-/** An index of manifests. */
+/** Returns an index of manifests. */
 export function indexOf(manifests: readonly object[], options?: Partial<PolicyOptions>): PolicyIndex {
   return buildPolicyIndex(storeOf(manifests), options);
 }
 
 /**
- * The verdict on a flow in words: ends are `NAMESPACE/NAME` of a pod, `node/NAME` or an address; traffic is `80/TCP`,
- * `ICMP` or `ICMP error`.
+ * Returns the verdict on a flow in words: ends are `NAMESPACE/NAME` of a pod, `node/NAME` or an address; traffic is
+ * `80/TCP`, `ICMP` or `ICMP error`.
  */
 export function ask(
   index: PolicyIndex,
@@ -25,7 +25,7 @@ export function ask(
   return evaluatePolicy(index, flowOf(source, destination, traffic, rest));
 }
 
-/** Which of these flows are allowed, in the order they have. */
+/** Returns which of these flows are allowed, in their order. */
 export function allowed(
   index: PolicyIndex,
   pairs: readonly (readonly [string, string])[],

@@ -1,7 +1,7 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Flow, FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Flow, FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
 
-/** Objects as a file has them: what {@link secondReading} reads, with no gate before it. */
+/** Objects as they stand in a file, which {@link secondReading} reads without the gate. */
 export interface RawCluster {
   readonly namespaces: readonly RawNamespace[];
   readonly nodes: readonly RawNode[];
@@ -133,7 +133,7 @@ export interface RawFlow {
   readonly isThroughService: boolean;
 }
 
-/** The manifests of a cluster, to be read through the gate. */
+/** Returns the manifests of a cluster, to be read through the gate. */
 export function manifestsOf(cluster: RawCluster): readonly object[] {
   const of = (apiVersion: string, kind: string, objects: readonly object[]): readonly object[] =>
     objects.map((one) => ({ apiVersion, kind, ...one }));
@@ -146,7 +146,7 @@ export function manifestsOf(cluster: RawCluster): readonly object[] {
   ];
 }
 
-/** A flow as the evaluator is asked about it. */
+/** Returns a flow in the form that the evaluator takes. */
 export function flowOf({ source, destination, protocol, port, isIpv6, isThroughService }: RawFlow): Flow {
   const ends = { source: endOf(source), destination: endOf(destination), isThroughService };
   const family = isIpv6 ? 6 : 4;

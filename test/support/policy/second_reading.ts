@@ -16,13 +16,14 @@ import type {
 } from "./raw_cluster.ts";
 
 export interface ReadingOptions {
-  /** Where a node's own DNS cache listens. */
+  /** The addresses where a node's own DNS cache listens. */
   readonly nodeLocalDNS?: readonly string[];
 }
 
 /**
- * What Kubernetes' documents say of a flow, read a second time: from the raw objects, with no index, no gate and no line
- * of the evaluator. Slow and simple on purpose; v1 policies do not hold between a pod and its own node.
+ * Evaluates a flow by a second implementation of Kubernetes' documents: from the raw objects, with no index and no
+ * gate, and without code of the evaluator. It is slow and simple on purpose; v1 policies do not apply between a pod and
+ * its own node.
  */
 export function secondReading(
   cluster: RawCluster,
@@ -37,8 +38,8 @@ export function secondReading(
 }
 
 /**
- * Whether policies in shadow would deny at one end what no NetworkPolicy denies there: the same reading of the cluster in
- * which nothing is in shadow and all that comes behind NetworkPolicies allows everything.
+ * Whether policies in shadow would deny at one end what no NetworkPolicy denies there: the same evaluation of a cluster
+ * in which no policy is in shadow and everything that comes after NetworkPolicies allows everything.
  */
 export function secondReadingOfShadow(
   cluster: RawCluster,
@@ -76,7 +77,7 @@ function withoutAnnotations({ metadata: { name, namespace }, spec }: RawNetworkP
 }
 
 interface Who {
-  /** A pod with an address of its own. */
+  /** The pod, when it has an address of its own. */
   readonly pod?: RawPod;
   readonly node?: string;
   readonly address?: string | undefined;
@@ -208,7 +209,7 @@ interface Subject extends Ends {
   readonly pod: RawPod;
 }
 
-/** The action of the first rule of a tier that fits: by priority, then name. */
+/** Returns the action of the first rule of a tier that matches: by priority, then name. */
 function verdictOfTier(cluster: RawCluster, flow: RawFlow, tier: string, ends: Subject): string | undefined {
   const { type, pod } = ends;
   const policies = cluster.clusterNetworkPolicies
@@ -227,7 +228,10 @@ function byPrecedence(a: RawClusterPolicy, b: RawClusterPolicy): number {
   return a.spec.priority - b.spec.priority || (a.metadata.name < b.metadata.name ? -1 : 1);
 }
 
-/** Undefined where the rule does not fit. Domain names nobody here can read: then it fails closed. */
+/**
+ * Returns the action of a rule; undefined where it does not match. Domain names cannot be resolved here, so a rule with
+ * one fails closed.
+ */
 function actionFor(
   cluster: RawCluster,
   flow: RawFlow,
@@ -290,7 +294,10 @@ function expressionHolds({ operator, values = [] }: RawExpression, value: string
   }
 }
 
-/** Node's list takes ::/0 for IPv4, too: only prefixes of the address's family go in. */
+/**
+ * Whether prefixes contain an address. Only prefixes of its family are tested, since Node's list matches ::/0 for IPv4
+ * as well.
+ */
 function has(cidrs: readonly string[], address: string | undefined): boolean {
   if (address === undefined) return false;
   const family = isIPv6(address) ? "ipv6" : "ipv4";

@@ -1,4 +1,4 @@
-/** Two nodes; on node1 the pod that policies of the tests select, elsewhere whom they may name. */
+/** Objects of two nodes: on node1 the pod that policies of the tests select, elsewhere the peers that they may name. */
 export const SHOP = `
 apiVersion: v1
 kind: Namespace
@@ -43,7 +43,10 @@ spec:
 status: { phase: Running, podIPs: [ { ip: 10.244.2.7 } ] }
 `;
 
-/** A NetworkPolicy of the namespace "shop" for the pod "web", from the fields of its spec in YAML flow or block style. */
+/**
+ * Returns a NetworkPolicy of the namespace "shop" for the pod "web", from the fields of its spec in YAML flow or block
+ * style.
+ */
 export function webPolicy(spec: string, name = "policy", annotations = "{}"): string {
   return `---
 apiVersion: networking.k8s.io/v1
@@ -55,7 +58,7 @@ spec:
 `;
 }
 
-/** A ClusterNetworkPolicy for all pods. */
+/** Returns a ClusterNetworkPolicy for all pods. */
 export function clusterPolicy(spec: string, name = "cluster"): string {
   return `---
 apiVersion: policy.networking.k8s.io/v1alpha2
@@ -67,7 +70,7 @@ spec:
 `;
 }
 
-/** Every kind of rule and set that policies become. */
+/** Policies that compile to every kind of rule and set. */
 export const EVERYTHING =
   webPolicy(`
 policyTypes: [Ingress, Egress]

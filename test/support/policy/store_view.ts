@@ -1,8 +1,8 @@
-import type { ClusterStore } from "../../../policyd/cluster/store.ts";
-import type { ClusterView } from "../../../policyd/policy/drop_log/cluster_view.ts";
-import { addressOwners } from "../../../policyd/policy/evaluate/address_owner.ts";
+import type { ClusterStore } from "../../../policyd/objects/store.ts";
+import type { ClusterView } from "../../../policyd/policies/drop_log/cluster_view.ts";
+import { addressOwners } from "../../../policyd/semantics/policies/address_owner.ts";
 
-/** A cluster's objects as the drop log asks for them. */
+/** Returns a cluster's objects in the form that the drop log reads. */
 export function storeView(store: ClusterStore): ClusterView {
   const owners = addressOwners(store);
   return {

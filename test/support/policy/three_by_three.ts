@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
 
 /** Upstream's model: pods a, b and c in each of the namespaces x, y and z, which serve 80 and 81 in every protocol. */
 export const NAMESPACES = ["x", "y", "z"] as const;
@@ -7,10 +7,10 @@ export const KEYS: readonly string[] = NAMESPACES.flatMap((namespace) => PODS.ma
 
 const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
-/** Changes to the labels the model has: by `namespace` or `namespace/pod`. */
+/** Changes of the model's labels, by `namespace` or `namespace/pod`. */
 export type LabelChanges = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** The manifests of namespaces, nodes and pods; all pods of a namespace are on one node. */
+/** Returns the manifests of namespaces, nodes and pods; all pods of a namespace are on one node. */
 export function threeByThree(changes: LabelChanges = {}): readonly object[] {
   return NAMESPACES.flatMap((namespace, row) => [
     {
@@ -37,7 +37,7 @@ export function threeByThree(changes: LabelChanges = {}): readonly object[] {
   ]);
 }
 
-/** A pod's IPv4 address. */
+/** Returns a pod's IPv4 address. */
 export function addressOf(key: string): string {
   const [namespace, pod] = key.split("/");
   return `10.244.${NAMESPACES.findIndex((one) => one === namespace) + 1}.${PODS.findIndex((one) => one === pod) + 1}`;

@@ -1,10 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { JudgedFlow } from "../../../policyd/policy/compile/judge.ts";
-import { judgeProfile } from "../../../policyd/policy/compile/judge.ts";
-import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
-import type { Direction } from "../../../policyd/policy/compile/profile.ts";
-import type { Flow } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { JudgedFlow } from "../../../policyd/policies/compile/profile_verdict.ts";
+import { judgeProfile } from "../../../policyd/policies/compile/profile_verdict.ts";
+import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
+import type { Direction } from "../../../policyd/policies/compile/profile.ts";
+import type { Flow } from "../../../policyd/semantics/policies/flow.ts";
 import type { CompiledCluster, CompiledNode, Owner } from "./compiled_cluster.ts";
 import type { PolicedPacket } from "./policed_node.ts";
 import { echoProtocol, PolicedNode } from "./policed_node.ts";
@@ -17,10 +17,10 @@ export interface AddressedFlow {
   readonly port: number;
 }
 
-/** What became of a packet. */
+/** The outcome for a packet. */
 export interface Fate {
   readonly isPassed: boolean;
-  /** Where policies in shadow would have dropped it. */
+  /** The directions in which policies in shadow would have dropped it. */
   readonly wouldDrop: ReadonlySet<Direction>;
 }
 
@@ -29,7 +29,7 @@ interface WalkedNode {
   readonly policed: PolicedNode;
 }
 
-/** What the tables of all nodes of a cluster do with flows, and what the profiles say of them. */
+/** The verdicts of all nodes' tables in a cluster, and of the profiles, on flows. */
 export class PolicedCluster {
   readonly #cluster: CompiledCluster;
   readonly #options: PolicyOptions;
@@ -54,9 +54,10 @@ export class PolicedCluster {
   }
 
   /**
-   * Sends a packet past nodes where one of its ends has no verdict in the direction that it is asked for.
+   * Sends a packet through nodes on which one of its ends has no verdict in the direction that is evaluated.
    *
-   * @returns whether it passes; undefined where the end is not a pod, or is not asked: by its own node, or about an error
+   * @returns whether it passes; undefined where the end is not a pod, or is not evaluated: for its own node, or for an
+   * error
    */
   passesWithout(direction: Direction, flow: AddressedFlow): boolean | undefined {
     const [own, other] = direction === "egress" ? [flow.source, flow.destination] : [flow.destination, flow.source];
@@ -68,7 +69,7 @@ export class PolicedCluster {
     return policed.without(direction, own).send(packetOf(flow)).verdict === "accept";
   }
 
-  /** What the profile of an end says; undefined where there is no pod, or no profile is asked. */
+  /** Returns the verdict of an end's profile; undefined where there is no pod, or no profile is evaluated. */
   judges(direction: Direction, { source, destination, protocol, port }: AddressedFlow): boolean | undefined {
     const [own, other] = direction === "egress" ? [source, destination] : [destination, source];
     const owner = this.#cluster.owners.get(own);

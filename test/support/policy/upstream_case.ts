@@ -1,7 +1,7 @@
-import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
 import type { LabelChanges } from "./three_by_three.ts";
 
-/** One of the tests of kubernetes/test/e2e/network/netpol: what it puts into the cluster, step by step, and the truth table. */
+/** One of the tests of kubernetes/test/e2e/network/netpol: its objects, step by step, and the truth table. */
 export interface UpstreamCase {
   /** Its number in the order of that file. */
   readonly number: number;
@@ -10,16 +10,16 @@ export interface UpstreamCase {
 }
 
 export interface UpstreamStep {
-  /** All policies there are at this step. */
+  /** All policies that exist at this step. */
   readonly policies: readonly object[];
   readonly labels?: LabelChanges;
   readonly protocol: Protocol;
   readonly port: number;
-  /** Which pairs of different pods are cut, as `namespace/pod`; all others pass. */
+  /** Whether a pair of different pods, as `namespace/pod`, is denied; all others pass. */
   readonly isDenied: (from: string, to: string) => boolean;
 }
 
-/** A step over TCP port 80, the usual one. */
+/** Returns a step over TCP port 80, the usual one. */
 export function over80(
   policies: readonly object[],
   isDenied: UpstreamStep["isDenied"],

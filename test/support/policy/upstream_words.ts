@@ -1,6 +1,6 @@
 import { labelled, networkPolicy as policy } from "./manifest.ts";
 
-/** What the cases put together: x/a is mostly the pod that matters. */
+/** The parts of the cases' policies: most of them are about x/a. */
 export const A = labelled({ pod: "a" });
 export const B = labelled({ pod: "b" });
 export const inNamespace = (namespace: string): object => ({ namespaceSelector: labelled({ ns: namespace }) });
@@ -8,7 +8,7 @@ export const toA = (to: string): boolean => to === "x/a";
 export const fromA = (from: string): boolean => from === "x/a";
 export const never = (): boolean => false;
 
-/** Ingress of x/a by these rules. */
+/** Returns a policy for ingress of x/a with these rules. */
 export const ingressOfA = (...ingress: readonly object[]): object => policy("x", { podSelector: A, ingress });
 export const ingressOfX = (...ingress: readonly object[]): object => policy("x", { podSelector: {}, ingress });
 export const egressOfA = (...egress: readonly object[]): object =>

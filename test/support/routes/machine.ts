@@ -3,14 +3,14 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import { MAIN_TABLE } from "../../../kernel/route/route.ts";
-import { judge } from "../../../policyd/cluster/gate.ts";
-import type { Node } from "../../../policyd/cluster/model.ts";
+import { judge } from "../../../policyd/objects/gate/gate.ts";
+import type { Node } from "../../../policyd/objects/model.ts";
 import type { KernelState } from "../../../policyd/routes/kernel_state.ts";
 
 export const UPLINK = 2;
 const BRIDGE = 3;
 
-/** A Node as the gate makes it. */
+/** Returns a Node as the gate makes it. */
 export function node(name: string, addresses: readonly string[], podCIDRs: readonly string[]): Node {
   const verdict = judge({
     apiVersion: "v1",
@@ -23,7 +23,7 @@ export function node(name: string, addresses: readonly string[], podCIDRs: reado
   return verdict.object;
 }
 
-/** A route of the main table that is not ours, by a gateway or to the link itself. */
+/** Returns a route of the main table that is not ours, by a gateway or to the link itself. */
 export function foreignRoute(destination: string, outputInterface: number, gateway?: string): Route {
   const cidr = parseCidr(destination);
   return {
@@ -40,7 +40,10 @@ export function foreignRoute(destination: string, outputInterface: number, gatew
   };
 }
 
-/** A node with an uplink that has 192.0.2.1/24 and 2001:db8::1/64, a bridge, and a default route of IPv4 alone. */
+/**
+ * Returns the kernel state of a node with an uplink that has 192.0.2.1/24 and 2001:db8::1/64, a bridge, and a default
+ * route only for IPv4.
+ */
 export function machine(changes: Partial<KernelState> = {}): KernelState {
   const at = (index: number, address: Cidr): KernelState["addresses"][number] => ({
     index,

@@ -23,7 +23,7 @@ const PORT = 8080;
 const BULK_PORT = 8090;
 const BULK_BYTES = 60_000;
 
-/** A node with its daemon and its one pod. */
+/** A node with its daemon and its only pod. */
 export interface RoutedNode {
   readonly name: string;
   readonly wired: WiredNode;
@@ -33,7 +33,7 @@ export interface RoutedNode {
   readonly podAddresses: Readonly<Record<Family, Address>>;
 }
 
-/** How a lab differs from the usual one. */
+/** Differences of a lab from the usual one. */
 export interface RouteLabOptions {
   /** The families in which Nodes have an InternalIP; pods have both. */
   readonly nodeFamilies?: readonly Family[];
@@ -42,10 +42,10 @@ export interface RouteLabOptions {
 }
 
 /**
- * Three nodes, of which node1 and node2 are on one network and node3 is behind a router, each with a daemon and a pod.
+ * Three nodes, each with a daemon and a pod: node1 and node2 are on one network and node3 is behind a router.
  *
- * The router is one that knows no pods: it has no route to them and drops what carries their addresses, as the networks
- * of clouds do. Nodes have a default route of IPv4 alone.
+ * The router does not know pods: it has no route to them and drops packets with their addresses, as the networks of
+ * clouds do. Nodes have a default route only for IPv4.
  */
 export class RouteLab implements Disposable {
   readonly lab: Lab;
@@ -59,7 +59,7 @@ export class RouteLab implements Disposable {
     this.#options = options;
     this.lab = createLab(name);
     this.router = this.lab.router();
-    // What node1 and node2 send each other is not the router's business.
+    // Packets between node1 and node2 do not pass the router's IP layer.
     setBridgeNetfilter(this.router, false);
     this.router.exec("ip", ["link", "add", "lan", "type", "bridge"]);
     for (const text of ["192.0.2.254/24", "2001:db8:2::254/64"]) {
@@ -72,7 +72,7 @@ export class RouteLab implements Disposable {
     this.#poller = new Poller(this.lab.calls);
   }
 
-  /** Starts all daemons with the Nodes of all, and attaches the pods. */
+  /** Starts all daemons with all Node objects, and attaches the pods. */
   async start(): Promise<readonly DaemonProcess[]> {
     this.put("nodes.json", this.nodeList());
     const daemons = await Promise.all(
@@ -90,7 +90,7 @@ export class RouteLab implements Disposable {
     return daemons;
   }
 
-  /** The Node objects, without those left out and with other members for some. */
+  /** Returns the Node objects, without those left out and with other members for some. */
   nodeList(changes: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>> = {}): string {
     const families = this.#options.nodeFamilies ?? FAMILIES;
     const items = this.nodes.flatMap(({ name, addresses, wired }) =>
@@ -113,7 +113,10 @@ export class RouteLab implements Disposable {
     for (const { policyd } of this.nodes) policyd.put(file, text);
   }
 
-  /** Every pod to every other pod, by which address it is seen, once all of them get through. */
+  /**
+   * Probes from every pod to every other pod until all get through, and returns the results with the source addresses
+   * that were seen.
+   */
   async untilPodsReachPods(): Promise<readonly ProbeResult[]> {
     return this.untilReached(
       this.nodes.flatMap((from) =>
@@ -136,7 +139,7 @@ export class RouteLab implements Disposable {
     }
   }
 
-  /** Much goes from one pod to another and back, in packets as large as may be. */
+  /** Sends much data from one pod to another and back, in packets as large as possible. */
   async exchange(from: RoutedNode, to: RoutedNode): Promise<void> {
     for (const family of FAMILIES) {
       const there = { address: to.podAddresses[family], port: BULK_PORT };
@@ -145,7 +148,7 @@ export class RouteLab implements Disposable {
     }
   }
 
-  /** What the nodes have, for a failure. */
+  /** Describes the state of the nodes, for a failure. */
   describe(): string {
     return this.nodes.map(({ name, wired }) => `${name}:\n${ours(wired.node)}`).join("\n");
   }
@@ -154,7 +157,7 @@ export class RouteLab implements Disposable {
     const name = `node${number}`;
     const node = this.lab.node(name);
     enableForwarding(node);
-    // Strict, as some distributions have it: packets out of the tunnel would be dropped by it.
+    // The filter is strict, as in some distributions: packets out of the tunnel would be dropped by it.
     node.writeSysctl("net/ipv4/conf/all/rp_filter", "1");
     const isFar = number === 3;
     const network = isFar ? "198.51.100" : "192.0.2";
@@ -207,12 +210,12 @@ export class RouteLab implements Disposable {
   }
 }
 
-/** A probe by TCP. */
+/** Returns a probe by TCP. */
 export function flow(from: LabNamespace, to: Address): Flow {
   return { protocol: "tcp", from, to: { address: to, port: PORT } };
 }
 
-/** A Node as the API has it. */
+/** Returns a Node as the API has it. */
 export function nodeObject(
   name: string,
   addresses: readonly Address[],
@@ -223,14 +226,14 @@ export function nodeObject(
   return { apiVersion: "v1", kind: "Node", metadata: { name }, spec: { podCIDRs }, status, ...changes };
 }
 
-/** Everything of a node that is ours, as iproute2 prints it. */
+/** Returns all of our state on a node, as iproute2 prints it. */
 export function ours(node: LabNamespace): string {
   const lines = FAMILIES.flatMap((family) => [
     node.exec("ip", [`-${family}`, "route", "show", "table", "all", "proto", "107"]),
     node.exec("ip", [`-${family}`, "rule", "show", "pref", "107"]),
   ]);
   const text = [...lines, ...deviceLines(node)].join("\n");
-  // Lines come in the kernel's order, which is not ours.
+  // The kernel prints the lines in its own order.
   return text
     .split("\n")
     .map((line) => line.trim())
@@ -239,7 +242,7 @@ export function ours(node: LabNamespace): string {
     .join("\n");
 }
 
-/** What the tunnel's device has; nothing where it is away or goes meanwhile. */
+/** Returns the lines of the tunnel's device; none where it does not exist or is deleted meanwhile. */
 function deviceLines(node: LabNamespace): readonly string[] {
   try {
     return [
@@ -249,13 +252,13 @@ function deviceLines(node: LabNamespace): readonly string[] {
       node.exec("ip", ["-brief", "address", "show", TUNNEL.name]),
     ];
   } catch (error) {
-    // By the time of a look it may be back.
+    // The device may exist again when it is looked up.
     if (error instanceof Error && /Cannot find device|does not exist/.test(error.message)) return [];
     throw error;
   }
 }
 
-/** Waits for something to hold. @throws AssertionError with what is there instead */
+/** Waits until `holds` is true. @throws AssertionError with the text of `otherwise` */
 export async function until(holds: () => boolean, otherwise: () => string): Promise<void> {
   for (let left = 500; !holds(); left--) {
     if (left === 0) assert.fail(otherwise());

@@ -3,33 +3,33 @@ import { addressFromValue } from "../../../kernel/ip/address.ts";
 import { rangeOf, unitedRanges } from "../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
-import { judgeNodes } from "../../../policyd/cluster/judged_nodes.ts";
-import type { Service } from "../../../policyd/cluster/model.ts";
-import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { isSameElement } from "../../../policyd/dataplane/claim.ts";
-import { marks } from "../../../policyd/node/marks.ts";
-import { INET_TABLE, joined } from "../../../policyd/node/table_part.ts";
+import { judgeNodes } from "../../../policyd/objects/nodes/judged_nodes.ts";
+import type { Service } from "../../../policyd/objects/model.ts";
+import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { marks } from "../../../policyd/node/tables/marks.ts";
+import { INET_TABLE, joined } from "../../../policyd/node/tables/table_part.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
-import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import { usedTimeout } from "../../../policyd/services/affinity/kept_timeouts.ts";
 import { chainsOf, claimsOf } from "./timeout_rules.ts";
 import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_classes.ts";
-import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
-import { FrontendHolders } from "../../../policyd/services/compile/arbitration.ts";
-import { compileService } from "../../../policyd/services/compile/compile_service.ts";
-import { jenkinsHash, scaled } from "../../../policyd/services/compile/jenkins_hash.ts";
+import { sourceHooks } from "../../../policyd/services/rules/check_part.ts";
+import { FrontendHolders } from "../../../policyd/services/elements/arbitration.ts";
+import { compileService } from "../../../policyd/services/elements/compile_service.ts";
+import { jenkinsHash, scaled } from "../../../policyd/services/rules/jenkins_hash.ts";
 import {
   localPodElements,
   nodePortElements,
   podRangeElement,
   protectedElements,
-} from "../../../policyd/services/compile/node_elements.ts";
-import { ServiceIndex } from "../../../policyd/services/compile/service_index.ts";
-import { services } from "../../../policyd/services/compile/services_part.ts";
-import { socketBytes } from "../../../policyd/services/compile/socket_address.ts";
-import type { Packet, SocketAddress } from "../../../policyd/services/evaluate/packet.ts";
-import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+} from "../../../policyd/services/elements/node_elements.ts";
+import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
+import { services } from "../../../policyd/services/rules/services_part.ts";
+import { socketBytes } from "../../../policyd/services/elements/socket_address.ts";
+import type { Packet, SocketAddress } from "../../../policyd/semantics/services/packet.ts";
+import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import { surroundingsOf, walkedOutcome } from "../evaluate/agreement.ts";
 import { FlowTable } from "../nftables/interpreter/flow_table.ts";
 import { Ruleset } from "../nftables/interpreter/ruleset.ts";

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
-import { judge } from "../../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { INET_TABLE, joined } from "../../../policyd/node/table_part.ts";
-import type { CompiledService } from "../../../policyd/services/compile/compile_service.ts";
-import { compileService } from "../../../policyd/services/compile/compile_service.ts";
-import type { CompileContext, ServiceRules } from "../../../policyd/services/compile/context.ts";
-import { ServiceIndex } from "../../../policyd/services/compile/service_index.ts";
-import { services } from "../../../policyd/services/compile/services_part.ts";
-import { readObjects } from "../../../policyd/source/documents.ts";
+import { judge } from "../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { INET_TABLE, joined } from "../../../policyd/node/tables/table_part.ts";
+import type { CompiledService } from "../../../policyd/services/elements/compile_service.ts";
+import { compileService } from "../../../policyd/services/elements/compile_service.ts";
+import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
+import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
+import { services } from "../../../policyd/services/rules/services_part.ts";
+import { readObjects } from "../../../policyd/objects/directory/documents.ts";
 
 export const SERVICE_RULES: ServiceRules = { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true };
 

@@ -1,5 +1,5 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
 import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_classes.ts";
 
 /** The chains of timeouts that have some. */

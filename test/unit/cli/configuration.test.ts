@@ -41,7 +41,7 @@ const FILES = {
   "egress.yaml": [OBJECTS, SERVICE, policy("egress: [{ to: [{ podSelector: {} }] }]")].join("---\n"),
 };
 
-/** A command line with and without a configuration of these fields. */
+/** Runs a command line without and with a configuration of these fields. */
 async function both(fields: string, args: string): Promise<readonly [Outcome, Outcome]> {
   const policyd = `apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n${fields}\n`;
   const files = memoryFiles({ ...FILES, "policyd.yaml": policyd });
@@ -49,7 +49,7 @@ async function both(fields: string, args: string): Promise<readonly [Outcome, Ou
   return [await runCli(words, files), await runCli([...words, "--config", "policyd.yaml"], files)];
 }
 
-describe("cli: what nodes do by their configuration", () => {
+describe("cli: the nodes' configuration", () => {
   it("CLI-13: POL-07: policy explain and matrix say what a pod may send to its own node", async () => {
     const ask = "policy explain -f closed.yaml --from shop/web --port 22 --to";
     for (const end of ["node/n1", "shop/agent", "192.0.2.1"]) {
@@ -63,7 +63,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.match(closed.out, /^shop\/agent,shop\/web,all,all\r$/m);
   });
 
-  it("CLI-13: POL-72: port 53 of the nodes' own DNS stays open, and nothing beside it", async () => {
+  it("CLI-13: POL-72: only port 53 of the nodes' own DNS stays open", async () => {
     const ask = "policy explain -f closed.yaml --from shop/web --to 169.254.20.10";
     const fields = "nodeLocalDNS: [169.254.20.10]";
     for (const [port, code] of [
@@ -79,7 +79,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.match(everything.out, /^shop\/web to 169\.254\.20\.10: 53\/TCP, 53\/UDP$/m);
   });
 
-  it("CLI-13: POL-72: a pod at such an address is not taken for one like the others", async () => {
+  it("CLI-13: POL-72: a pod at an address of the nodes' own DNS is not grouped with pods of the same labels", async () => {
     const [before, after] = await both("nodeLocalDNS: [10.244.1.9]", "policy matrix -f pods.yaml --by pod -o csv");
     assert.match(before.out, /^shop\/web,shop\/dns-cache,none,none\r$/m);
     const dns = '"53/TCP,53/UDP"';
@@ -88,7 +88,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.match(after.out, /^shop\/dns-cache,shop\/web,none,none\r$/m);
   });
 
-  it("CLI-13: policy diff and dry-run tell the nodes' own DNS from the rest of the outside", async () => {
+  it("CLI-13: policy diff and dry-run distinguish the nodes' own DNS from the rest of the outside", async () => {
     const fields = "nodeLocalDNS: [169.254.20.10]";
     const [before, after] = await both(fields, "policy diff open.yaml closed.yaml -o csv");
     const toDns = /^removed,shop\/web,outside 169\.254\.20\.10\/32,"(.*)",,1,1,/m;
@@ -101,7 +101,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.deepEqual([warned.code, quiet.code], [1, 1]);
   });
 
-  it("CLI-13: policy lint goes by it", async () => {
+  it("CLI-13: policy lint takes nodeLocalDNS and refuseExternalIPs into account", async () => {
     const fields = "nodeLocalDNS: [169.254.20.10]\nrefuseExternalIPs: true";
     const [before, after] = await both(fields, "policy lint -f egress.yaml");
     assert.match(before.out, /dns-forgotten/);
@@ -109,7 +109,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.doesNotMatch(after.out, /dns-forgotten|external-ips/);
   });
 
-  it("CLI-13: service explain and policy explain serve what the nodes serve", async () => {
+  it("CLI-13: service explain and policy explain know which addresses of Services the nodes serve", async () => {
     const fields = "nodePortAddresses: [primary]\nrefuseExternalIPs: true";
     const ask = "service explain -f web.yaml --from 203.0.113.7 --node n1 --to";
     const [all, primary] = await both(fields, `${ask} 198.18.0.1:30080`);
@@ -126,7 +126,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.match(nodePort.out, /NodePort 192\.0\.2\.1:30080/);
   });
 
-  it("CLI-13: what another program does with policies or Services is not answered", async () => {
+  it("CLI-13: a command gives no answer about policies or Services that the nodes leave to another program", async () => {
     for (const args of [
       "policy explain -f closed.yaml --from shop/web --to node/n1",
       "policy matrix -f closed.yaml",
@@ -145,7 +145,7 @@ describe("cli: what nodes do by their configuration", () => {
     assert.match(explained.out.replaceAll(/\s+/g, " "), /Note: by --config another program serves Services/);
   });
 
-  it("CLI-13: a configuration that cannot be read is an error, and standard input is read once", async () => {
+  it("CLI-13: an invalid configuration is an error, and standard input is read only once", async () => {
     const [, bad] = await both("policePodToOwnNodes: true", "policy matrix -f closed.yaml");
     assert.deepEqual([bad.code, bad.out], [3, ""]);
     assert.match(bad.err, /policePodToOwnNodes: unknown field; did you mean policePodToOwnNode\?/);

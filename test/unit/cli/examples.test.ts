@@ -6,7 +6,7 @@ import { runCli } from "../../support/cli.ts";
 const TERMINAL = { columns: 110, hasColour: false };
 const PROMPT = "$ drawbridge ";
 
-/** Blocks of `console`: each command after a prompt, and below it what it prints. */
+/** Returns each command in the `console` blocks of a file, and the output below it. */
 function examplesIn(file: string): readonly { readonly command: string; readonly expected: string }[] {
   const blocks = [...readFileSync(file, "utf8").matchAll(/^```console\n(.*?)^```$/gms)].map(([, block = ""]) => block);
   return blocks.flatMap((block) =>

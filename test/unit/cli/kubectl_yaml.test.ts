@@ -12,7 +12,7 @@ const DOCUMENTS = 2000;
 const PROJECT = path.resolve(import.meta.dirname, "../../..");
 const FOLDERS = ["manifests", "test/fixtures", "test/cluster/expectations", "test/unit"];
 
-/** The refusals of texts that kubectl reads: docs/cli.md lists them. */
+/** Matches our refusals of texts that kubectl reads, which docs/cli.md lists. */
 const LISTED_REFUSALS = [
   /: a key stands twice in one object$/,
   /: a sign that has no place here; /,
@@ -23,7 +23,7 @@ const LISTED_REFUSALS = [
   /: more than 64 levels/,
 ];
 
-/** kubectl's refusals of texts that are read here: docs/cli.md lists them. */
+/** Matches kubectl's refusals of texts that we read, which docs/cli.md lists. */
 const LISTED_KUBECTL_REFUSALS = [
   /did not find expected whitespace or line break$/,
   /did not find expected ',' or '[}\]]'$/,
@@ -35,7 +35,7 @@ const LISTED_KUBECTL_REFUSALS = [
   /^json: offset \d+: invalid character '\.'/,
 ];
 
-/** Documents that are not objects are refused later, by both. */
+/** Returns objects, or "refused" where a document is not an object, which both refuse later. */
 function objectsOrRefusal(values: readonly unknown[]): unknown {
   return values.every((value) => typeof value === "object" && value !== null && !Array.isArray(value))
     ? values
@@ -54,7 +54,7 @@ function ours(text: string): { readonly outcome: unknown; readonly refusal: stri
   }
 }
 
-/** The difference that is not listed; undefined where there is none. */
+/** Returns a difference that docs/cli.md does not list, or undefined. */
 function difference(text: string, { objects, error = "" }: Decoded): string | undefined {
   const mine = ours(text);
   const theirs = error === "" ? objectsOrRefusal(JSON.parse(JSON.stringify(objects ?? [])) as unknown[]) : "refused";
@@ -166,7 +166,7 @@ const file = fc
     minLength: 1,
     maxLength: 3,
   })
-  // Keys given twice differ, and would hide what else does.
+  // The keys are unique, since repeated keys are a known difference that would hide others.
   .map((parts) =>
     parts
       .map(([before, text], i) => `${before}${text.replace(/^x:/, `x${i}:`).replace(/^top:/m, `top${i}:`)}`)

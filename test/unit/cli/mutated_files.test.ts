@@ -40,10 +40,10 @@ function run(command: CommandName, name: string, content: string | Uint8Array): 
   return runCli([...COMMANDS[command], "-f", name], oneFile(name, content));
 }
 
-describe("cli: files with something wrong", function () {
+describe("cli: invalid files", function () {
   this.timeout(1_800_000);
 
-  it(`CLI-09: ${FILES} mutated files are an answer or an error with file and line, never a bug`, async () => {
+  it(`CLI-09: ${FILES} mutated files give an answer or an error with file and line, never a bug`, async () => {
     const seen = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(
@@ -87,7 +87,7 @@ describe("cli: files with something wrong", function () {
     assert.ok(count > 150, String(count));
   });
 
-  it("CLI-10: so are values no policy may have, and a policy of no known kind or version in its place", async () => {
+  it("CLI-10: an invalid value in a policy, or a policy of unknown kind or version, is an error", async () => {
     const changes: readonly (readonly [from: string, to: string])[] = [
       ["protocol: TCP, port: sql", "protocol: tcp, port: sql"],
       ["port: 9000, endPort: 9010", "port: 9010, endPort: 9000"],
@@ -114,7 +114,7 @@ describe("cli: files with something wrong", function () {
     }
   });
 
-  it("CLI-09: aliases that would fill the memory, and ten thousand brackets", async () => {
+  it("CLI-09: aliases that would fill the memory, and ten thousand brackets, are handled like any invalid file", async () => {
     for (const text of [
       ALIAS_BOMB,
       `${YAML}\n---\n${ALIAS_BOMB}`,
@@ -133,7 +133,7 @@ function memberOf(value: unknown, step: string | number): unknown {
   return new Map(Object.entries<unknown>({ ...(typeof value === "object" ? value : {}) })).get(String(step));
 }
 
-/** Lines about the objects as a whole (READ-13 to READ-15), and then one about the question. */
+/** Matches notes about all objects (READ-13 to READ-15) followed by an error about the question. */
 const ONLY_MISSING =
   /^(?:[^\n]*(?:nothing was read on|no pods and no workloads|none of the pods that were read|contradict each other)[^\n]*\n)*drawbridge: /;
 
@@ -144,9 +144,9 @@ function checkOutcome(command: CommandName, name: string, text: string, { code, 
     JSON.parse(out);
     return;
   }
-  // One of the ends may be what the change took away.
+  // The change may have removed one of the ends.
   if (command === "explain" && ONLY_MISSING.test(err)) return;
-  // A change may leave nothing that looks like a manifest.
+  // The change may leave nothing that looks like a manifest.
   if (err.startsWith(`drawbridge: no manifest in what was given; expected one: ${name} (`)) return;
   const [, file, line] = /^(?:drawbridge: )?([\w.]+):(\d+): /.exec(err) ?? [];
   assert.equal(file, name, err);

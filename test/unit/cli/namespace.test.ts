@@ -19,8 +19,8 @@ const closed: RawObject = {
 };
 const text = (...objects: readonly RawObject[]): string => objects.map((one) => `${JSON.stringify(one)}\n`).join("");
 
-describe("cli: the namespace of what names none", () => {
-  it("CLI-32: -n is the namespace of objects in files that name none; others keep theirs; without it that is default", async () => {
+describe("cli: the default namespace", () => {
+  it("CLI-32: -n sets the namespace of objects that name none; others keep theirs, and without -n it is default", async () => {
     const files = memoryFiles({ "a.yaml": text(pod("web", ""), pod("db", "shop"), closed) });
     const lines = async (...args: readonly string[]): Promise<readonly string[]> => {
       const { out } = await runCli(["policy", "matrix", "-f", "a.yaml", "--by", "pod", "-o", "csv", ...args], files);
@@ -40,7 +40,7 @@ describe("cli: the namespace of what names none", () => {
     assert.ok(closes(inShop, "shop/db", "shop/web") && closes(inShop, "shop/web", "shop/db"), inShop.join("\n"));
   });
 
-  it("CLI-32: an end without a namespace is in that of -n, a workload and a Service by kind and name too", () => {
+  it("CLI-32: an end without a namespace is in that of -n, also a workload or a Service by kind and name", () => {
     assert.deepEqual(parseEndName("web-0", "shop"), { type: "pod", key: "shop/web-0" });
     assert.deepEqual(parseEndName("web-0"), { type: "pod", key: "default/web-0" });
     assert.deepEqual(parseEndName("deploy/web", "shop"), {
@@ -56,7 +56,7 @@ describe("cli: the namespace of what names none", () => {
       assert.equal(parseEndName(wrong, "shop"), undefined, wrong);
   });
 
-  it("CLI-32: where a cluster is read, it is the namespace of the kubeconfig's context, unless -n says another", async () => {
+  it("CLI-32: the default namespace for a cluster is that of the kubeconfig's context, unless -n overrides it", async () => {
     const cluster = new FakeCluster([pod("web", "shop"), pod("db", "shop"), pod("web", "other"), pod("db", "other")]);
     cluster.namespace = "shop";
     const explain = ["policy", "explain", "--cluster", "--from", "web", "--to", "db", "-o", "json"];
@@ -67,7 +67,7 @@ describe("cli: the namespace of what names none", () => {
     assert.deepEqual([await nameIn(), await nameIn("-n", "other")], ["shop/web", "other/web"]);
   });
 
-  it("CLI-32: an object that dry-run tries against a cluster goes where kubectl apply would put it", async () => {
+  it("CLI-32: dry-run puts an object without a namespace where kubectl apply would put it", async () => {
     const cluster = new FakeCluster([pod("web", "shop"), pod("db", "shop"), pod("web", "other")]);
     cluster.namespace = "shop";
     const files = memoryFiles({ "change.yaml": text(closed) });
@@ -81,7 +81,7 @@ describe("cli: the namespace of what names none", () => {
     assert.deepEqual(await selected("-n", "other"), ["NetworkPolicy other/closed", "other/web"]);
   });
 
-  it("CLI-32: a text that cannot name a namespace is an error of the command line", async () => {
+  it("CLI-32: an invalid namespace name is an error of the command line", async () => {
     for (const name of ["Shop", "a/b", "-x", "a".repeat(64), ""]) {
       const { code, err } = await runCli(["policy", "matrix", "-f", "a.yaml", `--namespace=${name}`], memoryFiles({}));
       assert.deepEqual([code, /expected the name of a namespace, such as shop/.test(err)], [2, true], name);

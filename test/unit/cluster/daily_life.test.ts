@@ -86,7 +86,7 @@ describe("test/cluster/daily_life", () => {
   });
 
   it("changes the source of the tables' versions for the build with another schema, or says that it cannot", () => {
-    const source = readFileSync(path.join(PROJECT, "policyd/dataplane/schema.ts"), "utf8");
+    const source = readFileSync(path.join(PROJECT, "policyd/ruleset/schema.ts"), "utf8");
     assert.match(anotherSchema(source), /another_build/);
     assert.throws(() => anotherSchema("export const nothing = 1;"), /has no line/);
   });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { words } from "../../../kernel/iptables/words.ts";
+import { words } from "../../../kernel/iptables/line_words.ts";
 import { parseSaveText, ruleNumber } from "../../../kernel/iptables/save_text.ts";
 import { cutsOf } from "../../../kernel/nftables/foreign/packet_walk.ts";
 import type { SamplePacket } from "../../../kernel/nftables/foreign/sample_packet.ts";

@@ -5,7 +5,7 @@ import { addressFromBytes, addressPlus, formatAddress } from "../../../kernel/ip
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
-import { specialClass } from "../../../policyd/services/evaluate/address_class.ts";
+import { specialClass } from "../../../policyd/semantics/services/address_class.ts";
 
 const PREFIXES: readonly (readonly [string, readonly Cidr[]])[] = [
   ["loopback", bothFamilies(LOOPBACK)],

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Aftermath } from "../../../policyd/node/aftermath.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Aftermath } from "../../../policyd/node/late_flow_deletion.ts";
 
 const [A, B] = [parseAddress("10.244.1.2"), parseAddress("fd00:244:1::3")];
 
@@ -36,12 +36,12 @@ function setUp() {
 }
 
 describe("policyd/node: the aftermath of a pod", () => {
-  it("POD-20: flows are forgotten once more half a second to a second later, of all pods that went meanwhile at once", async () => {
+  it("POD-20: flows of pods that went are forgotten again half a second to a second later, for all of them together", async () => {
     const { aftermath, pass } = setUp();
     aftermath.add([A]);
     assert.deepEqual(await pass(400), []);
     aftermath.add([B]);
-    assert.deepEqual(await pass(500), [], "the second may be too young");
+    assert.deepEqual(await pass(500), [], "the second pod went too recently");
     assert.deepEqual(await pass(100), ["10.244.1.2 fd00:244:1::3"]);
     assert.deepEqual(await pass(5000), [], "once");
     aftermath.add([A]);
@@ -50,7 +50,7 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.deepEqual([await pass(500), await pass(500)], [["10.244.1.2"], ["fd00:244:1::3"]]);
   });
 
-  it("POD-20: whose address is another's by then keeps its flows, and there may be some of the first", async () => {
+  it("POD-20: an address that another pod has by then keeps its flows, some of which may be the first pod's", async () => {
     const { aftermath, pass } = setUp();
     aftermath.add([A]);
     assert.equal(aftermath.end([A, B]), "unknown");
@@ -61,7 +61,7 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.deepEqual(await pass(1000), ["fd00:244:1::3"]);
   });
 
-  it("POD-20: an address that went twice, before and after a turn, is another's in both by then", async () => {
+  it("POD-20: an address that went twice, before and after a turn, is not forgotten if another pod has it by then", async () => {
     const { aftermath, pass } = setUp();
     aftermath.add([A]);
     await pass(500);
@@ -70,7 +70,7 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.deepEqual(await pass(2000), []);
   });
 
-  it("POD-20: who gets an address whose flows are being forgotten waits for that", async () => {
+  it("POD-20: a pod that gets an address whose flows are being forgotten waits for the end of that", async () => {
     const { aftermath, pass, answerBy } = setUp();
     const { promise, resolve } = Promise.withResolvers<void>();
     answerBy(() => promise);
@@ -86,7 +86,7 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.deepEqual(outcomes, ["none"]);
   });
 
-  it("POD-20: where the kernel refuses it is tried again, and until then nobody is told that there is nothing", async () => {
+  it("POD-20: a refusal of the kernel is retried, and until then the address counts as having flows", async () => {
     const { aftermath, pass, answerBy } = setUp();
     answerBy(() => Promise.reject(new DrawbridgeError("ERR_NETLINK", "busy")));
     aftermath.add([A]);
@@ -98,7 +98,7 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.equal(aftermath.end([A]), "none");
   });
 
-  it("POD-20: while the rules of a pod that went are still in force it is too early", async () => {
+  it("POD-20: flows are not forgotten while the rules of a pod that went are still in force", async () => {
     const { aftermath, pass, keepRules } = setUp();
     keepRules(true);
     aftermath.add([A]);
@@ -107,7 +107,7 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.deepEqual(await pass(1000), ["10.244.1.2"]);
   });
 
-  it("nothing is begun behind the end of the daemon, not even again", async () => {
+  it("after stop, nothing is forgotten or retried", async () => {
     const { aftermath, pass, answerBy } = setUp();
     const { promise, reject } = Promise.withResolvers<void>();
     answerBy(() => promise);

@@ -24,7 +24,7 @@ const RECORD: AttachmentRecord = {
   portMappings: [],
 };
 
-describe("what an attachment contributes to the node's sets", () => {
+describe("the elements of an attachment in the node's sets", () => {
   const asking: AttachmentRecord = {
     ...RECORD,
     portMappings: [{ hostPort: 80, containerPort: 8080, protocol: "udp" }],
@@ -37,7 +37,7 @@ describe("what an attachment contributes to the node's sets", () => {
   };
   const guarding = attachmentElements(RECORD);
 
-  it("POD-07 B11 B12: its ports and its masquerade by its record; macspoofchk adds nothing to what the guard does", () => {
+  it("POD-07 B11 B12: host ports and masquerade come from the record, and macspoofchk adds nothing to the guard", () => {
     const found = attachmentElements(asking).slice(guarding.length);
     assert.deepEqual(attachmentElements(asking).slice(0, guarding.length), guarding);
     for (const { table, element } of found) {
@@ -61,7 +61,7 @@ describe("what an attachment contributes to the node's sets", () => {
     );
   });
 
-  it("no rules of a pod that the plugin keeps them for by itself", () => {
+  it("a pod whose rules the plugin keeps has only the guard's elements", () => {
     const { policyd, ...alone } = asking;
     assert.ok(policyd !== undefined);
     assert.deepEqual(attachmentElements(alone), guarding);
@@ -75,7 +75,7 @@ describe("what an attachment contributes to the node's sets", () => {
       return [[set, ...element.key]];
     });
 
-  it("GUARD-01: each of its addresses, the link-local one of its MAC, and its MAC alone", () => {
+  it("GUARD-01: a pod's guard elements are its addresses, the link-local address of its MAC, and its MAC", () => {
     const [port, mac] = [RECORD.hostInterface, RECORD.mac];
     assert.deepEqual(inTable("bridge"), [
       ["pod4", port, mac, parseAddress("10.244.1.7")],
@@ -86,7 +86,7 @@ describe("what an attachment contributes to the node's sets", () => {
     ]);
   });
 
-  it("ENDS-01 ENDS-04: each pair of its addresses of one family is one pod's, and its link-local address is its own", () => {
+  it("ENDS-01 ENDS-04: each pair of a pod's addresses in one family is an element, and so is its link-local address", () => {
     const [first, v6, second, linkLocal] = ["10.244.1.7", "fd00:244:1::7", "10.245.1.7", "fe80::858:aff:fef4:107"].map(
       (text) => parseAddress(text),
     );
@@ -102,7 +102,7 @@ describe("what an attachment contributes to the node's sets", () => {
     ]);
   });
 
-  it("is named after the container where no pod is known, in characters nft can read back", () => {
+  it("the comment of an element is the container ID without a known pod, in characters that nft can read back", () => {
     const { pod, ...withoutPod } = RECORD;
     assert.ok(pod !== undefined);
     assert.equal(attachmentElements(withoutPod)[0]?.element.comment, "c1");
@@ -115,7 +115,7 @@ describe("what an attachment contributes to the node's sets", () => {
     );
   });
 
-  it("has the link-local address that follows from the MAC: fe80::/64, the universal bit turned, ff:fe between", () => {
+  it("the link-local address follows from the MAC: fe80::/64, the universal bit inverted, ff:fe in the middle", () => {
     // The examples of RFC 4291 appendix A and RFC 2464 section 4.
     assert.equal(formatAddress(linkLocalAddress(parseMac("34-56-78-9A-BC-DE"))), "fe80::3656:78ff:fe9a:bcde");
     fc.assert(

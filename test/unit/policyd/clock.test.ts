@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { FakeClock, realClock } from "../../../policyd/clock.ts";
+import { FakeClock, realClock } from "../../../policyd/lib/clock.ts";
 
-/** Does something while the machine's wall clock is set on by so many milliseconds, or back. */
+/** Runs an action while the machine's wall clock is this many milliseconds ahead, or behind if negative. */
 function withWallClock(milliseconds: number, action: () => void): void {
   const own = Object.getOwnPropertyDescriptor(Date, "now") ?? assert.fail();
   const time = Date.now() + milliseconds;
@@ -15,7 +15,7 @@ function withWallClock(milliseconds: number, action: () => void): void {
 }
 
 describe("policyd/clock", () => {
-  it("DAEMON-09: a wall clock that is set changes the time of day and not how much time has passed", () => {
+  it("DAEMON-09: setting the wall clock changes the time of day, and not the time that has passed", () => {
     for (const milliseconds of [7_200_000, -7_200_000]) {
       const [now, time] = [realClock.now(), realClock.time()];
       withWallClock(milliseconds, () => {
@@ -26,7 +26,7 @@ describe("policyd/clock", () => {
     }
   });
 
-  it("DAEMON-09: what is to come in more than 24 days does not come at once", async () => {
+  it("DAEMON-09: an action that is due in more than 24 days does not run at once", async () => {
     let isDone = false;
     const cancel = realClock.after(2 ** 31, () => {
       isDone = true;
@@ -36,7 +36,7 @@ describe("policyd/clock", () => {
     assert.ok(!isDone);
   });
 
-  it("DAEMON-09: what waits by a fake clock does not notice that its wall clock is set", () => {
+  it("DAEMON-09: setting a fake clock's wall clock does not affect its timers", () => {
     const clock = new FakeClock();
     const [now, time] = [clock.now(), clock.time()];
     let isDone = false;

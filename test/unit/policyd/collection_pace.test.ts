@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import process from "node:process";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
-import { v8CollectionPace } from "../../../policyd/collection_pace.ts";
+import { v8CollectionPace } from "../../../policyd/lib/collection_pace.ts";
 import { LiveNode, set } from "../../support/policy/live/live_node.ts";
 import { objectOf } from "../../support/policy/live/objects.ts";
 import { TickingClock } from "../../support/policy/live/ticking_clock.ts";
@@ -15,8 +15,8 @@ function pods(count: number): readonly ReturnType<typeof set>[] {
   );
 }
 
-describe("policyd: the pace of collections", () => {
-  it("DP-18: hurries while a change takes several slices, and rests for all that are small", () => {
+describe("policyd: the pace of garbage collections", () => {
+  it("DP-18: collections hurry while a change takes several slices, and rest after small changes", () => {
     const flags: string[] = [];
     const clock = new TickingClock(0.1);
     const node = new LiveNode({
@@ -32,12 +32,12 @@ describe("policyd: the pace of collections", () => {
     assert.deepEqual(
       flags.slice(1),
       ["--incremental-marking-hard-trigger=0 --heap-growing-percent=10"],
-      "as it was started",
+      "the flags of the start are set again",
     );
     node.stop();
   });
 
-  it("DP-18: rests as the engine does where it was started without a word about it", () => {
+  it("DP-18: collections rest by the engine's defaults if it was started without flags for them", () => {
     const flags: string[] = [];
     const pace = v8CollectionPace((text) => flags.push(text), []);
     pace.hurry();
@@ -45,7 +45,7 @@ describe("policyd: the pace of collections", () => {
     assert.deepEqual(flags.slice(1), ["--incremental-marking-hard-trigger=0 --heap-growing-percent=0"]);
   });
 
-  it("DP-18: the engine has the flags", () => {
+  it("DP-18: the engine knows the flags", () => {
     const flags: string[] = [];
     v8CollectionPace((text) => flags.push(text)).hurry();
     const known = execFileSync(process.execPath, ["--v8-options"], { encoding: "utf8" });

@@ -20,14 +20,14 @@ function valuesFor(changes: Partial<typeof DEFAULTS>, processors: number): Reado
 }
 
 describe("policyd/node: settings of connection tracking", () => {
-  it("SYSCTL-01: are kube-proxy's: room by the number of processors, at least so much; 0 leaves one alone", () => {
+  it("SYSCTL-01: settings equal kube-proxy's: room by processors with a minimum, and 0 leaves a setting unchanged", () => {
     assert.deepEqual(valuesFor({}, 2), { [MAX]: 131_072, [ESTABLISHED]: 86_400, [CLOSE_WAIT]: 3600 });
     assert.equal(valuesFor({}, 64)[MAX], 2_097_152);
     assert.equal(valuesFor({ conntrackMin: 0 }, 1)[MAX], 32_768);
     assert.deepEqual(valuesFor({ conntrackMaxPerCore: 0, conntrackEstablishedTimeout: 0 }, 8), { [CLOSE_WAIT]: 3600 });
   });
 
-  it("SYSCTL-01: are raised and never lowered", () => {
+  it("SYSCTL-01: settings are raised and never lowered", () => {
     const present = new Map([
       [MAX, "262144"],
       [ESTABLISHED, "432000"],
@@ -42,13 +42,13 @@ describe("policyd/node: settings of connection tracking", () => {
     );
   });
 
-  it("SYSCTL-01: a table of any number of connections (0) stays one; a timeout of 0 is raised", () => {
+  it("SYSCTL-01: an unbounded table (0) stays unbounded, and a timeout of 0 is raised", () => {
     const present = new Map([MAX, ESTABLISHED, CLOSE_WAIT].map((key) => [key, "0"]));
     raiseSettings(conntrackSettings(DEFAULTS, 2), fakeSysctl(present), recordingLogger());
     assert.deepEqual([...present.values()], ["0", "86400", "3600"]);
   });
 
-  it("SYSCTL-01: what cannot be read or written is told, and the others are raised all the same", () => {
+  it("SYSCTL-01: a setting that cannot be read or written is reported, and the others are raised", () => {
     const present = new Map([
       [MAX, "65536"],
       [CLOSE_WAIT, "60"],

@@ -4,24 +4,24 @@ import { frame } from "../../../cni/attachment/message_frame.ts";
 import { replyToJson } from "../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { judge } from "../../../policyd/cluster/gate.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { judge } from "../../../policyd/objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
-import type { ClusterObject, Kind } from "../../../policyd/cluster/model.ts";
+import type { ClusterObject, Kind } from "../../../policyd/objects/model.ts";
 import type { Dataplane } from "../../../policyd/dataplane.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/source/object_source.ts";
+import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 import { manifest } from "./cluster/objects.ts";
 
-/** A source that tells what the test says. */
+/** A source that reports what the test says. */
 class ScriptedSource implements ObjectSource {
   sink: ObjectSink | undefined;
   found: readonly string[] = [];
   #objects: readonly ClusterObject[] = [];
 
-  /** Tells a change. */
+  /** Reports a change. */
   tell(change: ObjectChange): void {
     const others = this.#objects.filter(({ kind, key }) => kind !== change.kind || key !== change.key);
     this.#objects = change.type === "set" ? [...others, change.object] : others;
@@ -49,13 +49,13 @@ class ScriptedSource implements ObjectSource {
   }
 }
 
-/** A dataplane that notes what it is asked for. */
+/** A dataplane that records its calls. */
 class NotingDataplane implements Dataplane {
   readonly asked: string[] = [];
   failure: DrawbridgeError | undefined;
-  /** What it does meanwhile. */
+  /** An action during `unregister`. */
   leave: () => void = () => {};
-  /** What a registration waits for. */
+  /** The promise that a registration waits for. */
   obstacle: Promise<void> | undefined;
 
   apply(changes: readonly { readonly key: string }[]): void {
@@ -120,7 +120,7 @@ describe("policyd/daemon", () => {
     daemon.start();
   });
 
-  it("passes objects on, and tells how it is", () => {
+  it("the daemon passes objects on to its dataplanes and reports its status", () => {
     const verdict = judge(manifest("Pod"));
     assert.ok(verdict.type === "accepted");
     const { kind, key } = verdict.object;
@@ -142,25 +142,28 @@ describe("policyd/daemon", () => {
     assert.equal(problems.length, 20);
     assert.ok(problems.every((problem) => problem.length < 420 && !problem.includes("\n")));
     source.found = Array.from({ length: 30 }, () => "\u202e".repeat(1000));
-    assert.ok(frame(replyToJson({ type: "status", status: daemon.status() })).length > 0, "it fits into a message");
+    assert.ok(
+      frame(replyToJson({ type: "status", status: daemon.status() })).length > 0,
+      "the status fits into a message",
+    );
     source.tell({ type: "delete", kind, key });
     assert.equal(daemon.status().objects["Pod"], 0);
     assert.deepEqual(dataplane.asked, ["apply default/web", "synced", "apply default/web"]);
   });
 
-  it("answers a registration when the dataplane has done it, and keeps the attachment until it is removed", async () => {
+  it("a registration is answered when the dataplane has done it, and the attachment stays until it is removed", async () => {
     await daemon.register(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
     dataplane.failure = new DrawbridgeError("ERR_NETLINK", "busy");
     await assert.rejects(daemon.register(attachmentRecord({ containerId: "c2" })), /busy/);
     await assert.rejects(daemon.unregister(attachmentRecord()), /busy/);
-    assert.equal(daemon.status().attachments, 2, "what is not removed is still there");
+    assert.equal(daemon.status().attachments, 2, "an attachment that was not removed stays");
     dataplane.failure = undefined;
     await daemon.unregister(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
   });
 
-  it("tells of an attachment that a dataplane has removed, and keeps one that comes meanwhile", async () => {
+  it("an attachment that a dataplane has removed is logged, and one that comes meanwhile stays", async () => {
     const [record, next] = [attachmentRecord(), attachmentRecord()];
     await daemon.register(record);
     dataplane.leave = () => void attachments.remove(record);
@@ -172,25 +175,25 @@ describe("policyd/daemon", () => {
     assert.equal(attachments.get(record), next);
   });
 
-  it("REG-05: says what a registration waits for before its client stops waiting, and goes on with it", async () => {
+  it("REG-05: a registration says what it waits for before its client's timeout, and goes on afterwards", async () => {
     let arrive = (): void => {};
     dataplane.obstacle = new Promise((resolve) => (arrive = resolve));
     const refusals: unknown[] = [];
     void daemon.register(attachmentRecord(), 1000).catch((error: unknown) => refusals.push(error));
     clock.pass(700);
     await turn();
-    assert.deepEqual(refusals, [], "it still waits");
+    assert.deepEqual(refusals, [], "the registration still waits");
     clock.pass(100);
     await turn();
     assert.match(String(refusals), /within 1000 ms: no Pod object$/);
     arrive();
-    assert.equal(daemon.status().attachments, 1, "as its record says");
+    assert.equal(daemon.status().attachments, 1, "the attachment stays, since its record exists");
     dataplane.obstacle = undefined;
     await daemon.register(attachmentRecord({ containerId: "c2" }), 1000);
     assert.equal(clock.pending, 0);
   });
 
-  it("EVENT-07: tells in an Event what of an object of the API server is not used, with its uid where it is known", () => {
+  it("EVENT-07: a problem of an API object gives an Event, with the object's uid if it is known", () => {
     const verdict = judge({ ...manifest("Pod"), metadata: { name: "a", uid: "u-1" } });
     assert.ok(verdict.type === "accepted");
     const { kind, key } = verdict.object;
@@ -204,7 +207,7 @@ describe("policyd/daemon", () => {
     ]);
   });
 
-  it("API-24: a problem of the API server is logged as that and counts for no object", () => {
+  it("API-24: a problem of the API server is logged as such and counts for no object", () => {
     source.sink?.sourceProblem("https://10.96.0.1: services: 429");
     assert.deepEqual(logger.lines.at(-1), {
       level: "warn",
@@ -215,7 +218,7 @@ describe("policyd/daemon", () => {
     assert.deepEqual(events.notices, []);
   });
 
-  it("stops its source and its dataplane, and logs problems as they come", async () => {
+  it("problems are logged as they come, and stopping the daemon stops its source and dataplane", async () => {
     source.sink?.problem("a.yaml: nonsense");
     assert.deepEqual(logger.lines.at(-1), {
       level: "warn",

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { tableKey } from "../../../policyd/dataplane/claim.ts";
-import { DesiredElements } from "../../../policyd/dataplane/desired_elements.ts";
-import { elementOf } from "../../../policyd/dataplane/kept_element.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { tableKey } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { DesiredElements } from "../../../policyd/ruleset/desired/desired_elements.ts";
+import { elementOf } from "../../../policyd/ruleset/desired/packed_element.ts";
 
 const table = { family: "inet", name: "drawbridge" } as const;
 const MANY = 20_000;
@@ -19,7 +19,7 @@ function valueOf(desired: DesiredElements, key: number): unknown {
 }
 
 describe("policyd/dataplane/desired_elements", () => {
-  it("DP-04: of all who want a key the first by name has it, whoever comes and goes", () => {
+  it("DP-04: of all owners that claim a key the first by name has it, whoever comes and goes", () => {
     const step = fc.record({
       owner: fc.constantFrom("a", "b", "c", "d", "e"),
       claims: fc.uniqueArray(fc.tuple(fc.nat(2), fc.nat(9)), { selector: ([key]) => key }),
@@ -50,7 +50,7 @@ describe("policyd/dataplane/desired_elements", () => {
     );
   });
 
-  it("DP-03: what wants a key that thousands want costs what it would alone", () => {
+  it("DP-03: a claim for a key that thousands claim costs no more than any other", () => {
     const desired = new DesiredElements();
     for (let i = 0; i < MANY; i++) desired.replace(`Service ${(i * 7919) % MANY}`, [claimOf(443, i)]);
     assert.deepEqual(valueOf(desired, 443), [0]);

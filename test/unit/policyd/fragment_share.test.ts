@@ -3,17 +3,17 @@ import { formatRule } from "../../../kernel/nftables/text/rule_text.ts";
 import { fakeSysctl } from "../../../kernel/sysctl.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { affordableFragmentMemory, fragmentSettings, raiseSettings } from "../../../policyd/node/conntrack_settings.ts";
-import { fragmentRates, fragmentShare, REASSEMBLY_SECONDS } from "../../../policyd/node/fragment_share.ts";
+import { fragmentRates, fragmentShare, REASSEMBLY_SECONDS } from "../../../policyd/node/tables/fragment_share.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const FRAGMENT_BYTES = 5 * 1024;
 const LARGE_FRAGMENT_BYTES = 20 * 1024;
 
-describe("policyd/node: pods' shares of the memory for fragments", () => {
-  it("SHARE-01: pods' shares and the pool together leave a quarter of the memory to the node at any time", () => {
+describe("policyd/node: pods' shares of the fragment memory", () => {
+  it("SHARE-01: pods' shares and the pool together always leave a quarter of the memory to the node", () => {
     for (const mebibytes of [256, 512, 1024, 2047]) {
       const { share, pool, most, largePool } = fragmentRates(mebibytes);
-      // Those at once, and those of the seconds until the first are gone.
+      // The fragments of a burst, and those of the seconds until the first ones have expired.
       const kept = (rate: number): number => rate * (1 + REASSEMBLY_SECONDS);
       const inAll = (256 * kept(share) + kept(pool)) * FRAGMENT_BYTES + kept(largePool) * LARGE_FRAGMENT_BYTES;
       assert.ok(inAll <= 0.751 * mebibytes * MEBIBYTE, `${inAll / MEBIBYTE} of ${mebibytes}`);
@@ -21,7 +21,7 @@ describe("policyd/node: pods' shares of the memory for fragments", () => {
     }
   });
 
-  it("SHARE-01: fragments are counted by their source before they are put together, large ones four times", () => {
+  it("SHARE-01: fragments are counted by source before they are reassembled, and large ones count four times", () => {
     const part = fragmentShare("cni0", 512);
     const rulesOf = (name: string): readonly string[] =>
       (part.chains.find((chain) => chain.name === name)?.rules ?? []).map((rule) => formatRule(rule, "inet"));
@@ -43,7 +43,7 @@ describe("policyd/node: pods' shares of the memory for fragments", () => {
     ]);
   });
 
-  it("SHARE-01: the kernel gets the room and forgets in time; what somebody has set further in that direction stays", () => {
+  it("SHARE-01: the kernel gets more memory and shorter timeouts, and settings that are further in that direction stay", () => {
     const present = new Map([
       ["net/ipv4/ipfrag_high_thresh", "4194304"],
       ["net/netfilter/nf_conntrack_frag6_high_thresh", String(2 ** 30)],
@@ -55,7 +55,7 @@ describe("policyd/node: pods' shares of the memory for fragments", () => {
     assert.deepEqual(fragmentSettings(0), []);
   });
 
-  it("SHARE-01: a machine gives a thirty-second of its memory at most, but what the kernel takes by itself", () => {
+  it("SHARE-01: a machine gives at most a thirty-second of its memory, or the kernel's own default", () => {
     assert.equal(affordableFragmentMemory(512, 64 * 1024 * MEBIBYTE), 512);
     assert.equal(affordableFragmentMemory(512, 4 * 1024 * MEBIBYTE), 128);
     assert.equal(affordableFragmentMemory(512, 64 * MEBIBYTE), 4);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import type { BatchHistory, BatchPeriod, Haste } from "../../../policyd/dataplane/gathering.ts";
-import { gatheringWait, gatheringWindow, NO_BATCHES, withBatch } from "../../../policyd/dataplane/gathering.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import type { BatchHistory, BatchPeriod, Haste } from "../../../policyd/ruleset/batch_window.ts";
+import { gatheringWait, gatheringWindow, NO_BATCHES, withBatch } from "../../../policyd/ruleset/batch_window.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";
 import { randomFrom } from "../../support/random.ts";
@@ -11,13 +11,13 @@ import { randomFrom } from "../../support/random.ts";
 const SYNC_PERIOD = 3_600_000;
 const ELEMENTS_OF_CLAIM = 4;
 
-/** A ruleset whose batches take time, and what it did. */
+/** A ruleset whose batches take time, with a record of its batches. */
 class TimedRuleset {
   readonly clock = new FakeClock();
   readonly ruleset: Ruleset;
-  /** Milliseconds that a batch takes which adds this number of claims. */
+  /** The milliseconds that a batch with this number of claims takes. */
   costOf: (claims: number) => number = () => 0;
-  /** How long each claim waited until its batch began. */
+  /** The milliseconds that each claim waited until its batch began. */
   readonly waits: number[] = [];
   /** The number of claims of each batch. */
   readonly batches: number[] = [];
@@ -49,7 +49,7 @@ class TimedRuleset {
     this.ruleset.claim(`claim ${this.#claims}`, sampleClaims(this.#claims++, 9), haste);
   }
 
-  /** Claims at these times from now on, whatever else happens, and lets some more time pass. */
+  /** Claims at these times from now on, whatever else happens, and lets further time pass. */
   claimAt(times: readonly number[], further = 5000): void {
     for (const time of times) this.clock.after(time, () => this.claim());
     this.clock.pass(Math.max(...times) + further);
@@ -74,11 +74,11 @@ describe("policyd/gathering", () => {
     assert.deepEqual([timed.batches, timed.waits], [[1], [0]]);
   });
 
-  it("SYNC-07: before the first batch nothing waits, whatever the period", () => {
+  it("SYNC-07: no change waits before the first batch, for any period", () => {
     for (const period of ["adaptive", 0, 1000] as const) assert.equal(gatheringWait(NO_BATCHES, period, 5), 0);
   });
 
-  it("SYNC-02 SYNC-07: a burst of 1,000 changes in one turn is one batch, and over some milliseconds two", () => {
+  it("SYNC-02 SYNC-07: 1,000 changes in one turn are one batch, and over some milliseconds two", () => {
     const oneTurn = new TimedRuleset();
     for (let i = 0; i < 1000; i++) oneTurn.claim();
     oneTurn.clock.pass(0);
@@ -90,7 +90,7 @@ describe("policyd/gathering", () => {
     assert.ok(Math.max(...spread.waits) <= 10);
   });
 
-  it("SYNC-07: a second burst right after a large one is gathered for no longer than 10 ms", () => {
+  it("SYNC-07: a second burst right after a large one is gathered for at most 10 ms", () => {
     const timed = new TimedRuleset();
     timed.costOf = (claims) => 0.01 * claims;
     timed.claimAt([...every(0, 500), ...every(0.01, 500).map((time) => 8 + time)]);
@@ -98,7 +98,7 @@ describe("policyd/gathering", () => {
     assert.ok(Math.max(...timed.waits) <= 10, `${Math.max(...timed.waits)}`);
   });
 
-  it("SYNC-07: at 100 changes a second each one is a batch and waits for next to nothing", () => {
+  it("SYNC-07: at 100 changes a second each change is a batch and waits at most 1 ms", () => {
     const timed = new TimedRuleset();
     timed.costOf = () => 0.3;
     timed.claimAt(every(10, 1000));
@@ -119,24 +119,24 @@ describe("policyd/gathering", () => {
       const rate = 1 + 30 * random();
       const times = Array.from({ length: 500 }, () => (time += -Math.log(1 - random()) * rate));
       timed.claimAt(times);
-      // A change that comes during a batch waits for its end as well.
+      // A change that comes during a batch waits for the end of the batch as well.
       const longest = Math.max(...timed.waits);
       assert.ok(longest <= 10 + 1e-6, `seed ${seed}, round ${round}: ${longest} ms`);
     }
   });
 
-  it("SYNC-08: in overload the window grows with the batches, and half of the time is left", () => {
+  it("SYNC-08: in overload the window grows with the batches, and half of the time is left for others", () => {
     const timed = new TimedRuleset();
     timed.costOf = (claims) => 30 + 0.02 * claims;
     timed.claimAt(every(1, 5000));
-    // Without a wait there would be one every 30 ms, 160 of them, and nothing else would ever run.
+    // Without a wait there would be a batch every 30 ms, 160 of them, and nothing else would ever run.
     assert.ok(timed.batches.length < 90, `${timed.batches.length} batches`);
     const busy = timed.batches.reduce((sum, claims) => sum + timed.costOf(claims), 0);
     assert.ok(busy < 2750, `${busy} ms of 5 s`);
     assert.ok(Math.max(...timed.waits) <= 70, `${Math.max(...timed.waits)}`);
   });
 
-  it("SYNC-08: after the overload the window is short again as soon as one batch is quick", () => {
+  it("SYNC-08: after an overload the window is short again after one quick batch", () => {
     const timed = new TimedRuleset();
     timed.costOf = () => 200;
     timed.claimAt(every(10, 300));
@@ -146,7 +146,7 @@ describe("policyd/gathering", () => {
     assert.ok(Math.max(...timed.waits.slice(-198)) <= 10);
   });
 
-  it("SYNC-08: however long batches take, no change waits for more than a second", () => {
+  it("SYNC-08: no change waits for more than a second, however long batches take", () => {
     assert.equal(gatheringWindow(history(0, 5000, 7000)), 1000);
     const timed = new TimedRuleset();
     timed.costOf = () => 4000;
@@ -157,7 +157,7 @@ describe("policyd/gathering", () => {
     );
   });
 
-  it("SYNC-08: a single slow batch, as a pause of the machine makes one, is not an overload", () => {
+  it("SYNC-08: a single slow batch, such as by a pause of the machine, is not an overload", () => {
     assert.equal(gatheringWindow(history(0, 300, 0.2)), 10);
     assert.equal(gatheringWindow(history(0, 0.2, 300)), 2);
     assert.equal(gatheringWindow(history(0, 300, 300)), 300);
@@ -173,7 +173,7 @@ describe("policyd/gathering", () => {
     }
   });
 
-  it("DAEMON-09 SYNC-07: a clock that jumps forward makes no long window, and one that goes back no long wait", () => {
+  it("DAEMON-09 SYNC-07: a clock that jumps forward gives no long window, and one that jumps back no long wait", () => {
     const jumped = withBatch(withBatch(NO_BATCHES, 1000, 1001), 2000, 3_602_000);
     assert.ok(gatheringWindow(jumped) <= 10);
     const back = withBatch(NO_BATCHES, 5000, 1000);
@@ -187,10 +187,10 @@ describe("policyd/gathering", () => {
     assert.ok(Math.max(...timed.waits) <= 10);
   });
 
-  it("SYNC-01: a period that is configured holds, and with 0 each turn is a batch", () => {
+  it("SYNC-01: a configured period is kept, and with 0 each turn is a batch", () => {
     const slow = new TimedRuleset(500);
     slow.claimAt(every(10, 100));
-    assert.equal(slow.batches.length, 3, "at once, after 500 ms and after 1 s");
+    assert.equal(slow.batches.length, 3, "batches at once, after 500 ms and after 1 s");
     const eager = new TimedRuleset(0);
     eager.costOf = () => 5;
     eager.claimAt(every(10, 100));
@@ -198,7 +198,7 @@ describe("policyd/gathering", () => {
     assert.equal(Math.max(...eager.waits), 0);
   });
 
-  it("SYNC-07: an urgent change waits for no window and takes the waiting changes along", () => {
+  it("SYNC-07: an urgent change waits for no window, and takes the waiting changes along", () => {
     const timed = new TimedRuleset();
     timed.costOf = () => 200;
     timed.claimAt([0, 500, 1000]);
@@ -206,13 +206,13 @@ describe("policyd/gathering", () => {
       timed.claim();
       timed.clock.pass(0);
     }
-    assert.equal(timed.batches.length, 4, "the second and third wait");
+    assert.equal(timed.batches.length, 4, "the second and third change wait");
     timed.claim("urgent");
     timed.clock.pass(0);
     assert.deepEqual([timed.batches.length, timed.batches.at(-1), timed.waits.at(-1)], [5, 3, 0]);
   });
 
-  it("SYNC-09: a change whose companion is expected waits for it for 2 ms and is in its batch", () => {
+  it("SYNC-09: a change whose companion is expected waits for it for 2 ms, and both are in one batch", () => {
     const together = new TimedRuleset();
     together.claim("with its companion");
     together.clock.pass(1);

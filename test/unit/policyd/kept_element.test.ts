@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
-import { isSameElement } from "../../../policyd/dataplane/claim.ts";
-import { elementOf, isKept, isSameKept, kept } from "../../../policyd/dataplane/kept_element.ts";
+import { isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { elementOf, isKept, isSameKept, kept } from "../../../policyd/ruleset/desired/packed_element.ts";
 
 const scalar = fc.oneof(fc.nat(), fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }), fc.string({ maxLength: 5 }));
 const field: fc.Arbitrary<KeyField> = fc.oneof(
@@ -33,12 +33,12 @@ const element: fc.Arbitrary<Element> = fc
     ...(comment === undefined ? {} : { comment }),
   }));
 
-describe("policyd/dataplane: elements as they are kept", () => {
-  it("what was kept is the element again", () => {
+describe("policyd/dataplane: compact elements", () => {
+  it("an element that is kept and restored is unchanged", () => {
     fc.assert(fc.property(element, (one) => assert.deepEqual(elementOf(keyText(one.key), kept(one)), one)));
   });
 
-  it("two of one key are the same where their elements are", () => {
+  it("two kept elements of one key are the same if and only if their elements are", () => {
     const values: readonly Element["data"][] = [undefined, [1], [1n], ["1"], [1, 2], ["1|2"], { kind: "drop" }];
     const elements = values.flatMap((value) =>
       [undefined, "", "a|b"].map((comment): Element => ({
@@ -56,12 +56,12 @@ describe("policyd/dataplane: elements as they are kept", () => {
     }
   });
 
-  it("a range of one value, as somebody claims it, is the value that the kernel tells", () => {
+  it("a claimed range of one value is the same as the single value that the kernel reports", () => {
     assert.ok(isSameKept(kept({ key: [{ first: 5, last: 5 }] }), kept({ key: [5] })));
     assert.ok(!isSameKept(kept({ key: [{ first: 5, last: 5 }], comment: "a" }), kept({ key: [5] })));
   });
 
-  it("nearly all are texts, and those without data one text for a whole set", () => {
+  it("most elements are kept as texts, and those without data as one text for a whole set", () => {
     assert.equal(kept({ key: [1, "tcp", 80n] }), "isb");
     assert.equal(kept({ key: [1, "tcp"], data: [2, 80] }), "is|ii|2|80");
     assert.equal(kept({ key: [1], comment: "default/web" }), "i#default/web");

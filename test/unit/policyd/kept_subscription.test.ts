@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { FakeKernelEvents } from "../../../kernel/events/fake_events.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { KeptSubscription } from "../../../policyd/kept_subscription.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { KeptSubscription } from "../../../policyd/lib/renewed_subscription.ts";
 
-describe("policyd kept subscription", () => {
+describe("policyd: a kept subscription", () => {
   let events: FakeKernelEvents;
   let clock: FakeClock;
   let told: string[];
@@ -29,7 +29,7 @@ describe("policyd kept subscription", () => {
     await turn();
   }
 
-  it("says once why it is refused, however often it is, and that it is open after all", async () => {
+  it("a refusal is reported once, however often it is repeated, and so is its end", async () => {
     events.refuseNext("nftables", new Error("no memory"));
     await kept.start(events);
     events.refuseNext("nftables", new Error("no memory at all"));
@@ -44,7 +44,7 @@ describe("policyd kept subscription", () => {
     assert.deepEqual(told, ["refused: no memory", "open after all", "messages", "overrun"]);
   });
 
-  it("says again why, when it has ended anew", async () => {
+  it("a reason is reported again for each end of the subscription", async () => {
     await kept.start(events);
     for (const reason of ["one", "other"]) {
       events.fail("nftables", new Error(reason));
@@ -53,7 +53,7 @@ describe("policyd kept subscription", () => {
     assert.deepEqual(told, ["open", "refused: one", "open after all", "refused: other", "open after all"]);
   });
 
-  it("is closed again where it opens behind its stop, and says nothing", async () => {
+  it("a subscription that opens after its stop is closed again and reports nothing", async () => {
     const started = kept.start(events);
     kept.stop();
     await started;
@@ -61,7 +61,7 @@ describe("policyd kept subscription", () => {
     assert.deepEqual(told, []);
   });
 
-  it("is not tried again behind its stop", async () => {
+  it("a refused subscription is not retried after its stop", async () => {
     events.refuseNext("nftables", new Error("no memory"));
     await kept.start(events);
     kept.stop();

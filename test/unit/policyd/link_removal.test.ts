@@ -13,16 +13,13 @@ import { attachmentRecord } from "../../support/attachment_record.ts";
 
 const BRIDGE_INDEX = 7;
 
-/** A request that ends when it is told to. */
+/** A request that ends when the test says so. */
 interface Running {
   readonly operation: string;
   readonly end: (error?: DrawbridgeError) => void;
 }
 
-/**
- * A writer whose removals, and questions about links that are being removed, end when they are told to, with a bridge
- * `drawbridge0`.
- */
+/** A writer with a bridge `drawbridge0`, whose removals and questions about links end when the test says so. */
 function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter & {
   readonly removals: Running[];
   readonly questions: Running[];
@@ -55,7 +52,9 @@ function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter
   };
 }
 
-/** A request by a name is a link's description but for its index: the second field of struct ifinfomsg. */
+/**
+ * The description of a link, which is the request by its name with an index in the second field of struct ifinfomsg.
+ */
 function bridgeMessage(): ReceivedMessage {
   const body = getLink({ name: "drawbridge0" }).body.slice();
   new DataView(body.buffer).setInt32(4, BRIDGE_INDEX, littleEndian);
@@ -66,14 +65,14 @@ function linkOf(hostInterface: string): RemovedLink {
   return attachmentRecord({ hostInterface });
 }
 
-/** Until what was asked for in this turn of the event loop is under way. */
+/** Waits until the requests of this turn of the event loop are under way. */
 async function turns(): Promise<void> {
   await setImmediate();
   await setImmediate();
 }
 
 describe("policyd/attachments link removal", () => {
-  it("removes what comes during one removal together after it, each settled when its own is gone (DEL-01)", async () => {
+  it("links that come during a removal are removed together after it, and each settles when it is gone (DEL-01)", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const settled: string[] = [];
@@ -89,18 +88,18 @@ describe("policyd/attachments link removal", () => {
     assert.deepEqual(settled, ["dbv1", "dbv2"]);
     assert.equal(writer.removals.length, 2);
     assert.equal(writer.batches.find(([first]) => first?.endsWith("dbv3"))?.length, 97);
-    assert.notEqual(writer.removals[0]?.operation, writer.removals[1]?.operation, "a group of its own each time");
+    assert.notEqual(writer.removals[0]?.operation, writer.removals[1]?.operation, "each removal has a separate group");
     writer.removals[1]?.end();
     await Promise.all(all);
   });
 
-  it("takes a link that is not there for removed, and does not remove an empty group (DEL-01)", async () => {
+  it("a link that does not exist counts as removed, and an empty group is not removed (DEL-01)", async () => {
     const writer = slowWriter({ dbv1: Errno.ENODEV });
     await new LinkRemoval(writer).remove(linkOf("dbv1"));
     assert.equal(writer.removals.length, 0);
   });
 
-  it("leaves nobody waiting when the kernel does not answer (DEL-01)", async () => {
+  it("all callers get an error when the kernel does not answer (DEL-01)", async () => {
     const writer = slowWriter();
     const silent = new DrawbridgeError("ERR_NETLINK", "netlink: no answer from the kernel");
     const removal = new LinkRemoval({
@@ -112,7 +111,7 @@ describe("policyd/attachments link removal", () => {
     await Promise.all(["dbv1", "dbv2"].map((name) => assert.rejects(removal.remove(linkOf(name)), silent)));
   });
 
-  it("tells each one when the kernel refuses, and goes on (DEL-01)", async () => {
+  it("each caller gets the kernel's refusal, and the next removal begins (DEL-01)", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const refused = assert.rejects(removal.remove(linkOf("dbv1")), { errnoName: "EBUSY" });
@@ -125,7 +124,7 @@ describe("policyd/attachments link removal", () => {
     await next;
   });
 
-  it("DEL-02: forgets the neighbours of the pods' addresses behind the removal, before anybody is told", async () => {
+  it("DEL-02: neighbours of the pods' addresses are forgotten after the removal, before any caller is answered", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     let isGone = false;
@@ -141,7 +140,7 @@ describe("policyd/attachments link removal", () => {
     ]);
   });
 
-  it("DEL-02: neighbours that are not there, or have gone with their bridge, are forgotten; a refusal is told", async () => {
+  it("DEL-02: missing neighbours and those that went with their bridge count as forgotten, and a refusal is reported", async () => {
     for (const [refusals, error] of [
       [{ "delete neighbour 10.": Errno.ENOENT }, undefined],
       [{ "delete neighbour": Errno.ENODEV }, undefined],
@@ -157,7 +156,7 @@ describe("policyd/attachments link removal", () => {
     }
   });
 
-  it("DEL-03: tells each one when the links are gone, and begins the next removal when the kernel has answered", async () => {
+  it("DEL-03: callers are answered when the links are gone, and the next removal begins when the kernel has answered", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const settled: string[] = [];
@@ -170,19 +169,19 @@ describe("policyd/attachments link removal", () => {
     );
     writer.questions[0]?.end();
     await turns();
-    assert.deepEqual(settled, [], "a link that is there is not gone");
+    assert.deepEqual(settled, [], "a link that still exists is not gone");
     writer.questions[1]?.end(new NetlinkError("change", Errno.ENODEV));
     await Promise.all(first);
     const second = remove("dbv3");
     await turns();
-    assert.deepEqual([writer.removals.length, settled.length], [1, 2], "the kernel is still at the first removal");
+    assert.deepEqual([writer.removals.length, settled.length], [1, 2], "the kernel still runs the first removal");
     writer.removals[0]?.end();
     await turns();
     writer.removals[1]?.end();
     await second;
   });
 
-  it("DEL-03: where no question tells, the removal's own answer does", async () => {
+  it("DEL-03: where no question is answered, the removal's own answer decides", async () => {
     const unanswered = new DrawbridgeError("ERR_NETLINK", "netlink: no answer from the kernel");
     for (const [answers, refusal] of [
       [[undefined, undefined, undefined], undefined],
@@ -204,7 +203,7 @@ describe("policyd/attachments link removal", () => {
     }
   });
 
-  it("DEL-03: a removal that fails behind the links' end is nobody's any more, and the next one begins", async () => {
+  it("DEL-03: a removal that fails after its links are gone is nobody's error, and the next one begins", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const first = removal.remove(linkOf("dbv1"));

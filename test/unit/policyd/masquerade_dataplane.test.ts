@@ -3,15 +3,15 @@ import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
-import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";
-import type { Node } from "../../../policyd/cluster/model.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { MasqueradeDataplane } from "../../../policyd/node/masquerade_dataplane.ts";
+import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
+import type { Node } from "../../../policyd/objects/model.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { MasqueradeDataplane } from "../../../policyd/node/masquerade/masquerade_dataplane.ts";
 import { node } from "../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1"], ["10.244.1.0/24"]);
 
-describe("policyd/node: where pods keep their address", () => {
+describe("policyd/node: networks towards which pods keep their address", () => {
   let claimed: Map<string, readonly Claim[]>;
   let dataplane: MasqueradeDataplane;
 
@@ -32,21 +32,21 @@ describe("policyd/node: where pods keep their address", () => {
       .map(({ element }) => keyText(element.key))
       .toSorted();
 
-  it("D1: a Node with everything for its pods, or another's addresses, does not switch masquerade off (POD-19)", () => {
+  it("D1: a Node with an impossible pod CIDR or foreign addresses does not switch masquerade off (POD-19)", () => {
     apply(OWN, node("b", ["192.0.2.2"], ["10.244.2.0/24"]));
     const before = keptIn(4);
     assert.equal(before.length, 4, before.join());
     apply(node("c", ["10.244.2.7"], ["0.0.0.0/0"]), node("d", ["224.0.0.9"], ["10.244.1.0/25"]));
     assert.deepEqual(keptIn(4), before);
     apply(node("b", ["192.0.2.2"], ["10.244.4.0/24"]));
-    assert.notDeepEqual(keptIn(4), before, "a Node that is believed counts");
+    assert.notDeepEqual(keptIn(4), before, "a valid Node changes the networks");
   });
 
-  it("POD-19: nothing is hidden in a family of which no pod network is known, as soon and as long as none is", () => {
+  it("POD-19: no pod is masqueraded in a family while no pod network of that family is known", () => {
     const everything = [keyText([rangeOf(parseCidr("::/0"))])];
     assert.deepEqual(keptIn(6), everything);
     apply(OWN, node("b", ["192.0.2.2", "2001:db8::2"], ["fd00:244:2::/64"]));
-    assert.equal(keptIn(6).length, 4, "the node's address and its pods, link-local ones and multicast");
+    assert.equal(keptIn(6).length, 4, "the node's address and pods, link-local and multicast");
     apply(node("b", ["192.0.2.2", "2001:db8::2"], []));
     assert.deepEqual(keptIn(6), everything);
     dataplane.apply([{ type: "delete", kind: "Node", key: "b" }]);

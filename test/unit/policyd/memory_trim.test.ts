@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { keepMemoryTrimmed } from "../../../policyd/memory_trim.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { keepMemoryTrimmed } from "../../../policyd/lib/memory_trim.ts";
 
 describe("policyd memory", () => {
-  it("is given back again and again, until it stops", () => {
+  it("free memory is returned every half minute until stop", () => {
     const clock = new FakeClock();
     let times = 0;
     const stop = keepMemoryTrimmed({ trimMemory: () => ++times > 0 }, clock);
@@ -20,7 +20,7 @@ describe("policyd memory", () => {
     assert.equal(clock.pending, 0);
   });
 
-  it("is given back by the C library", () => {
+  it("free memory is returned by the C library", () => {
     assert.equal(typeof nodeSyscalls().trimMemory(), "boolean");
   });
 });

@@ -5,7 +5,7 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { heldDaemon, podRecord } from "../../support/node/held_daemon.ts";
 
 describe("policyd/node dataplane", () => {
-  it("R6: a port that is taken is refused for good, and nothing is kept of who wanted it", async () => {
+  it("R6: a registration for a taken port is refused for good and leaves no record", async () => {
     const { daemon, attachments, published } = heldDaemon();
     daemon.synced();
     await daemon.register(podRecord("a"));
@@ -18,7 +18,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
   });
 
-  it("API-20: what needs no objects is begun before they come, once, and ends before the first batch", async () => {
+  it("API-20: work that needs no objects begins once before they come, and ends before the first batch", async () => {
     const { daemon, begun, policies, published } = heldDaemon([podRecord("a")], { isFollowed: true });
     daemon.start();
     assert.deepEqual(begun, ["events", "preparation"]);
@@ -31,7 +31,7 @@ describe("policyd/node dataplane", () => {
     await daemon.stop();
   });
 
-  it("R6: of those that came before the first sync the first has it", async () => {
+  it("R6: of registrations for one port before the first sync the first gets it", async () => {
     const { daemon, published, commentsIn } = heldDaemon([podRecord("z")]);
     const asked = [podRecord("a"), podRecord("b", { portMappings: [] })].map((record) => daemon.register(record));
     const outcomes = Promise.allSettled(asked);
@@ -41,15 +41,15 @@ describe("policyd/node dataplane", () => {
       ["rejected", "fulfilled"],
     );
     assert.deepEqual(published(), ["n/z"]);
-    assert.ok(!commentsIn("podmac").includes("n/a"), "no trace of the one that was refused");
+    assert.ok(!commentsIn("podmac").includes("n/a"), "the refused pod has no elements");
   });
 
-  it("REG-01: what was unregistered while it waited for the first sync is not put in force", async () => {
+  it("REG-01: a pod that is unregistered while it waits for the first sync is not put in force", async () => {
     const { daemon, commentsIn, published } = heldDaemon();
     const registered = daemon.register(podRecord("a"));
     await Promise.all([
       assert.rejects(registered, { code: "ERR_UNAVAILABLE" }),
-      // What an earlier daemon has left in force is the plugin's to take back.
+      // The plugin has to remove what an earlier daemon left in force.
       assert
         .rejects(daemon.unregister(podRecord("a")), {
           message: /its rules stay: nothing is written before all objects/,
@@ -60,7 +60,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual([published(), commentsIn("podmac")], [[], []]);
   });
 
-  it("API-18: what is unregistered before the first sync waits no longer, however long there is none", async () => {
+  it("API-18: a pod that is unregistered before the first sync does not wait for the sync", async () => {
     const { daemon } = heldDaemon();
     let isSettled = false;
     const settle = (): void => {
@@ -71,10 +71,10 @@ describe("policyd/node dataplane", () => {
     assert.ok(!isSettled);
     await assert.rejects(daemon.unregister(podRecord("a")), { message: /its rules stay/ });
     await turn();
-    assert.ok(isSettled, "it would be kept for as long as the API server is away");
+    assert.ok(isSettled, "otherwise the registration would wait while the API server is away");
   });
 
-  it("REG-01: what was unregistered while it waited for the first sync takes nothing from the next", async () => {
+  it("REG-01: a pod that is unregistered while it waits for the first sync takes no address from the next pod", async () => {
     const { daemon, attachments, commentsIn } = heldDaemon();
     const [next, other] = [podRecord("b", { addresses: podRecord("a").addresses }), podRecord("a")];
     const refused = assert.rejects(daemon.register(other), { code: "ERR_UNAVAILABLE" });
@@ -86,12 +86,12 @@ describe("policyd/node dataplane", () => {
   });
 
   for (const { place, what, earlier } of [
-    { place: "the rules of who had its address", what: "rules", earlier: ["old"] },
-    { place: "the flows of who had its address", what: "flows of old", earlier: ["old"] },
+    { place: "the rules of the pod that had its address", what: "rules", earlier: ["old"] },
+    { place: "the flows of the pod that had its address", what: "flows of old", earlier: ["old"] },
     { place: "its own rules", what: "rules", earlier: [] },
     { place: "its policies", what: "policies", earlier: [] },
   ]) {
-    it(`REG-01: what is unregistered while it waits for ${place} is refused, and nothing of it comes back`, async () => {
+    it(`REG-01: a pod that is unregistered while it waits for ${place} is refused and leaves no rules`, async () => {
       const records = earlier.map((name) => podRecord(name, { addresses: podRecord("a").addresses }));
       const { daemon, clock, attachments, journal, hold, published, commentsIn, policies } = heldDaemon(records, {
         isFollowed: true,
@@ -109,7 +109,7 @@ describe("policyd/node dataplane", () => {
       await turn();
       const unregistered = daemon.unregister(podRecord("a"));
       while (!journal.some((line) => line.startsWith("forget a"))) await turn();
-      assert.equal(outcome, "none", "it waits where it is held up");
+      assert.equal(outcome, "none", "the registration waits");
       goOn();
       await registered;
       assert.match(outcome, /removed before its rules were in force/);
@@ -121,7 +121,7 @@ describe("policyd/node dataplane", () => {
     });
   }
 
-  it("REG-01 POD-20: who asks again while a pod goes waits until nothing is left of it", async () => {
+  it("REG-01 POD-20: a second unregistration of a pod waits until nothing of the pod is left", async () => {
     const { daemon, journal, hold } = heldDaemon();
     daemon.synced();
     await daemon.register(podRecord("a"));
@@ -137,9 +137,9 @@ describe("policyd/node dataplane", () => {
   });
 
   for (const { title, unlinked: gone, stays } of [
-    { title: "that one's whose link is there", unlinked: ["a"], stays: "b" },
-    { title: "the first's where both links are there", unlinked: [], stays: "a" },
-    { title: "the first's where no link is there", unlinked: ["a", "b"], stays: "a" },
+    { title: "that of the pod with a link", unlinked: ["a"], stays: "b" },
+    { title: "the first pod's if both links exist", unlinked: [], stays: "a" },
+    { title: "the first pod's if neither link exists", unlinked: ["a", "b"], stays: "a" },
   ]) {
     it(`POL-09 REG-03: at the start the address of two records is ${title}`, async () => {
       const addresses = [...podRecord("a").addresses, parseCidr("fd00::1/128")];
@@ -161,7 +161,7 @@ describe("policyd/node dataplane", () => {
     });
   }
 
-  it("REG-01: a pod whose DEL found no daemon and ended after the records were read is none at the start", async () => {
+  it("REG-01: a pod whose DEL found no daemon and ended after the records were read does not exist at the start", async () => {
     const { daemon, attachments, absent, journal, published, commentsIn, policies } = heldDaemon(
       [podRecord("a"), podRecord("b", { portMappings: [] })],
       { isFollowed: true },
@@ -174,7 +174,7 @@ describe("policyd/node dataplane", () => {
     assert.ok(!journal.includes("attached a"), journal.join());
   });
 
-  it("POD-20: who has the address of a pod whose DEL never came does not get its flows", async () => {
+  it("POD-20: a pod that gets the address of a pod whose DEL never came does not get its flows", async () => {
     const { daemon, journal, attachments } = heldDaemon([podRecord("a")]);
     daemon.synced();
     await daemon.register(podRecord("b", { addresses: podRecord("a").addresses }));
@@ -185,7 +185,7 @@ describe("policyd/node dataplane", () => {
     );
   });
 
-  it("POL-85 POD-20: its follower is told which pods that come and go have no flows", async () => {
+  it("POL-85 POD-20: the follower learns which pods that come and go have no flows", async () => {
     const plain = (name: string, addressed = name): AttachmentRecord =>
       podRecord(name, { addresses: podRecord(addressed).addresses, portMappings: [] });
     const { daemon, clock, flowsTold, policies } = heldDaemon([plain("a")], { isFollowed: true });
@@ -194,7 +194,7 @@ describe("policyd/node dataplane", () => {
     policies.inForce();
     daemon.synced();
     await turn();
-    assert.deepEqual(told(), ["attached a: unknown"], "at the start");
+    assert.deepEqual(told(), ["attached a: unknown"], "a pod that exists at the start");
     for (const [when, milliseconds, flows, before] of [
       ["at first", 0, "none", []],
       ["a moment after another had its address", 999, "unknown", []],
@@ -207,10 +207,10 @@ describe("policyd/node dataplane", () => {
       assert.deepEqual(told(), [...before, `attached b: ${flows}`, "detached b: none"], when);
     }
     await daemon.register(plain("c", "a"));
-    assert.deepEqual(told(), ["detached a: unknown", "attached c: unknown"], "for one whose DEL never came");
+    assert.deepEqual(told(), ["detached a: unknown", "attached c: unknown"], "a pod whose DEL never came");
   });
 
-  it("R2: flows are forgotten when the rules that made them have changed: after it came, and after it went", async () => {
+  it("R2: flows are forgotten when the rules that made them have changed, after a pod came and after it went", async () => {
     const { daemon, journal } = heldDaemon();
     daemon.synced();
     await daemon.register(podRecord("a"));
@@ -218,7 +218,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual(journal, ["forget of a, 1 published", "link", "forget a, 0 published"]);
   });
 
-  it("POD-20: a pod is forgotten even where the kernel does not answer about its flows, and the plugin told", async () => {
+  it("POD-20: a pod whose flows the kernel does not delete is forgotten, and the plugin gets an error", async () => {
     const { daemon, attachments, logger } = heldDaemon();
     daemon.synced();
     await daemon.register(podRecord("silent"));
@@ -238,7 +238,7 @@ describe("policyd/node dataplane", () => {
       const { daemon, published, commentsIn, logger } = heldDaemon([podRecord("a"), podRecord("b")]);
       daemon.synced();
       await turn();
-      // Their ranges overlap: the kernel would refuse the batch that has both.
+      // Their ranges overlap, so the kernel would refuse a batch with both.
       assert.deepEqual([published(), commentsIn("exceptions4"), commentsIn("podmac").length], [["n/a"], ["n/a"], 2]);
       assert.match(logger.lines.map(({ message }) => message).join(), /host ports and masquerade are not in force/);
       const [gone, stays] = order;
@@ -247,7 +247,7 @@ describe("policyd/node dataplane", () => {
     });
   }
 
-  it("R7: one that is gone without a DEL holds its port no longer than until the next wants it", async () => {
+  it("R7: a pod that went without a DEL loses its port when the next pod wants it", async () => {
     const { daemon, attachments, absent, published } = heldDaemon([podRecord("a")]);
     daemon.synced();
     await assert.rejects(daemon.register(podRecord("b")), { code: "ERR_HOST_PORT_TAKEN" });
@@ -256,7 +256,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
   });
 
-  it("POL-09: nothing is written before policies are worked out, and ADD waits until they are in force", async () => {
+  it("POL-09: nothing is written before policies are compiled, and ADD waits until they are in force", async () => {
     const { daemon, commentsIn, policies } = heldDaemon([podRecord("z")], { isFollowed: true });
     let isRegistered = false;
     const registered = daemon.register(podRecord("a", { portMappings: [] })).then(() => (isRegistered = true));
@@ -270,7 +270,7 @@ describe("policyd/node dataplane", () => {
     await registered;
   });
 
-  it("POL-09 R6: policies are told of pods that are there, and of none that is refused", async () => {
+  it("POL-09 R6: policies learn of existing pods, and of no pod that is refused", async () => {
     const { daemon, journal, policies } = heldDaemon([podRecord("z")], { isFollowed: true });
     policies.prepared();
     policies.inForce();
@@ -279,7 +279,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual(journal, ["attached z"]);
   });
 
-  it("POL-09 POD-20: a pod's link goes before its policies, and they before its flows are forgotten", async () => {
+  it("POL-09 POD-20: a pod's link goes before its policies, and these before its flows are forgotten", async () => {
     const { daemon, journal, policies } = heldDaemon([], { isFollowed: true });
     policies.prepared();
     policies.inForce();
@@ -290,7 +290,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual(journal, order);
   });
 
-  it("GUARD-01: who has lost its address to another goes around the bridge no more before the other's rules are there", async () => {
+  it("GUARD-01: a pod that lost its address to another stops bypassing the bridge before the other's rules are written", async () => {
     const { daemon, journal, commentsIn } = heldDaemon([podRecord("a")]);
     daemon.synced();
     await turn();
@@ -300,7 +300,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual(commentsIn("podmac"), ["n/b"]);
   });
 
-  it("GUARD-01: nobody gets an address while the former pod still goes around the bridge with it", async () => {
+  it("GUARD-01: no pod gets an address while the former pod still bypasses the bridge with it", async () => {
     const { daemon, commentsIn } = heldDaemon([podRecord("stubborn")]);
     daemon.synced();
     await turn();
@@ -309,7 +309,7 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual(commentsIn("podmac"), ["n/stubborn"]);
   });
 
-  it("POL-28: the policies of a pod whose DEL never came go when another has its address", async () => {
+  it("POL-28: the policies of a pod whose DEL never came go when another pod has its address", async () => {
     const { daemon, journal, policies } = heldDaemon([podRecord("a")], { isFollowed: true });
     policies.prepared();
     policies.inForce();

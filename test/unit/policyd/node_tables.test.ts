@@ -4,14 +4,14 @@ import { hostInterfaceName } from "../../../cni/names.ts";
 import { ipTable } from "../../../cni/node_rules/node_tables.ts";
 import { requestsOf, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
-import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
-import { HOST_INTERFACE_PREFIX } from "../../../policyd/node/configuration.ts";
-import { hostPortHooks } from "../../../policyd/node/host_ports.ts";
-import { podMasqueradeHooks } from "../../../policyd/node/pod_masquerade.ts";
-import { INET_TABLE } from "../../../policyd/node/table_part.ts";
-import { nodeTables } from "../../../policyd/node/tables.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
-import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
+import type { NodeConfiguration } from "../../../policyd/node/tables/configuration.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../policyd/node/tables/configuration.ts";
+import { hostPortHooks } from "../../../policyd/node/tables/host_ports.ts";
+import { podMasqueradeHooks } from "../../../policyd/node/masquerade/pod_masquerade.ts";
+import { INET_TABLE } from "../../../policyd/node/tables/table_part.ts";
+import { nodeTables } from "../../../policyd/node/tables/tables.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
+import { sourceHooks } from "../../../policyd/services/rules/check_part.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
 
 const DEFAULTS: NodeConfiguration = {
@@ -20,7 +20,7 @@ const DEFAULTS: NodeConfiguration = {
   tableOwner: false,
 };
 
-/** Hooks of the inet table that builds had which may still be in force when this one starts. */
+/** Hooks of earlier builds' inet table that may still be in force when this build starts. */
 const EARLIER_HOOKS: ReadonlyMap<string, string> = new Map([
   ["drop_port_packets", "filter prerouting -300"],
   ["drop_redirects", "filter postrouting -300"],
@@ -47,7 +47,7 @@ const EARLIER_HOOKS: ReadonlyMap<string, string> = new Map([
   ["unserved_output", "filter output -10"],
 ]);
 
-/** The chain of this name, in nft's own words. */
+/** The lines of the chain of this name, as nft prints them. */
 function chainText(name: string, configuration = DEFAULTS): readonly string[] {
   const text = nodeTables(configuration)
     .map((table) => formatTable(table, new Map()))
@@ -55,7 +55,7 @@ function chainText(name: string, configuration = DEFAULTS): readonly string[] {
   return linesOf(text, name);
 }
 
-/** The same of a chain that is there only while something needs it. */
+/** The same for a chain that exists only while something needs it. */
 function hookText(name: string): readonly string[] {
   const chains = [...hostPortHooks, ...podMasqueradeHooks];
   return linesOf(formatTable({ ...INET_TABLE, sets: [], chains }, new Map()), name);
@@ -70,7 +70,7 @@ function linesOf(text: string, name: string): readonly string[] {
 }
 
 describe("the tables of a node", () => {
-  it("GUARD-01: a frame of a pod's port is judged before the bridge learns from it", () => {
+  it("GUARD-01: a frame from a pod's port is checked before the bridge learns from it", () => {
     assert.deepEqual(chainText("prerouting"), [
       "type filter hook prerouting priority -300; policy accept;",
       'iifname != "dbv*" accept',
@@ -84,7 +84,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("GUARD-02: only a translated packet goes from port to port", () => {
+  it("GUARD-02: only a translated packet passes from port to port", () => {
     assert.deepEqual(chainText("forward"), [
       "type filter hook forward priority -200; policy accept;",
       'iifname != "dbv*" accept',
@@ -100,7 +100,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("ENDS-01 ENDS-03 ENDS-06: a related packet is judged by both ends of its connection, and a pod's errors of no connection are dropped", () => {
+  it("ENDS-01 ENDS-03 ENDS-06: related packets are checked by both ends, and errors about no own connection are dropped", () => {
     const [own, others] = ["goto own_errors", 'counter drop comment "error about a connection of others"'];
     assert.deepEqual(chainText("related"), [
       `ct state related ip saddr . ct original ip saddr @ends4 ${own}`,
@@ -129,7 +129,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("ENDS-05: of IGMP only reports of a pod pass, and of multicast listener discovery no query", () => {
+  it("ENDS-05: of IGMP only a pod's reports pass, and of multicast listener discovery no query", () => {
     assert.deepEqual(chainText("multicast"), [
       "meta protocol ip igmp type { membership-report-v1, membership-report-v2, leave-group, membership-report-v3 } return",
       'meta l4proto igmp counter drop comment "multicast query of a pod"',
@@ -166,7 +166,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("POD-07 B11: host ports and masquerade are the plugin's own rules, at the places of NAT", () => {
+  it("POD-07 B11: host ports and masquerade have the plugin's rules, at the places of NAT", () => {
     const golden = readFileSync(new URL("../cni/node_tables.nft", import.meta.url), "utf8");
     const pluginChain = (name: string): readonly string[] => linesOf(golden, name);
     const chains = ["published_on_links", "published", "from_localhost", "hide_localhost", "show_localhost"];
@@ -183,7 +183,7 @@ describe("the tables of a node", () => {
     assert.deepEqual(rulesOf("published_output"), pluginChain("output").slice(1));
     const sources = pluginChain("postrouting").slice(1);
     assert.deepEqual(rulesOf("published_postrouting"), sources.slice(0, 4));
-    // Before the two rules of each family one that gives a pod a port of its own share.
+    // Each family has one rule more before its two rules, which gives a pod a port of its own share.
     const withShares = (["ip", "ip6"] as const).flatMap((ip, i) => {
       const [ported = "", other = ""] = sources.slice(4 + 2 * i);
       const share = `meta priority set ${ip} saddr map @pod_ports${ip === "ip" ? 4 : 6} meta priority vmap @port_shares`;
@@ -194,7 +194,7 @@ describe("the tables of a node", () => {
     for (const { name } of ipTable.sets) assert.ok(names.includes(name), name);
   });
 
-  it("follow the configuration: bridge, prefix and bits, the highest among them", () => {
+  it("the tables follow the configured bridge, prefix and mark bits, including the highest bit", () => {
     const other = {
       ...DEFAULTS,
       bridge: "br-pods.1",
@@ -226,7 +226,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("GUARD-09: keep the tunnel's port to nodes, where there may be a tunnel", () => {
+  it("GUARD-09: the tables keep the tunnel's port to nodes, where there may be a tunnel", () => {
     const tunnelled = { ...DEFAULTS, encapsulation: "auto" } as const;
     assert.deepEqual(chainText("tunnel_to_node", { ...DEFAULTS, encapsulation: "never" }), []);
     assert.deepEqual(chainText("filter_input", tunnelled), [
@@ -251,7 +251,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("POD-19: ask again for a network in which pods are seen before they hide one, once all networks are filled in", () => {
+  it("POD-19: masquerade looks a network up again once all networks are filled in, before it hides a pod", () => {
     assert.deepEqual(chainText("masquerade_cluster4", { ...DEFAULTS, masquerade: true }), [
       "ip daddr @leaving_pods4 accept",
       "ip daddr @kept_networks4 accept",
@@ -269,7 +269,7 @@ describe("the tables of a node", () => {
     assert.match(ofOthers ?? "", /^meta mark & 0x10000000 == 0x10000000 masquerade fully-random$/);
   });
 
-  it("DP-07: no chain has the name of a chain that an earlier build had at another hook, so an upgrade keeps the table", () => {
+  it("DP-07: no chain has the name of an earlier build's chain at another hook, so that an upgrade keeps the table", () => {
     const parts = { encapsulation: "auto", services: SERVICE_RULES, masquerade: true } as const;
     const chains = nodeTables({ ...DEFAULTS, ...parts }).flatMap((table) =>
       table.name === INET_TABLE.name && table.family === INET_TABLE.family ? table.chains : [],
@@ -280,7 +280,7 @@ describe("the tables of a node", () => {
     }
   });
 
-  it("have no name twice, with Services too", () => {
+  it("the tables with Services have no set or chain name twice", () => {
     for (const { sets, chains } of nodeTables({ ...DEFAULTS, encapsulation: "auto", services: SERVICE_RULES })) {
       for (const objects of [sets, chains]) {
         const names = objects.map(({ name }) => name);
@@ -292,12 +292,12 @@ describe("the tables of a node", () => {
     }
   });
 
-  it("are owned where the configuration says so", () => {
+  it("the tables are owned where the configuration says so", () => {
     assert.ok(nodeTables(DEFAULTS).every(({ isOwned }) => isOwned === undefined));
     assert.ok(nodeTables({ ...DEFAULTS, tableOwner: true }).every(({ isOwned }) => isOwned === true));
   });
 
-  it("have no two chains or sets of one name", () => {
+  it("the default tables have no set or chain name twice", () => {
     for (const { sets, chains } of nodeTables(DEFAULTS)) {
       for (const objects of [sets, chains]) {
         const names = objects.map(({ name }) => name);
@@ -306,14 +306,14 @@ describe("the tables of a node", () => {
     }
   });
 
-  it("refuse a bridge whose name nft could not read back", () => {
+  it("a bridge whose name nft could not read back is refused", () => {
     const tables = nodeTables({ ...DEFAULTS, bridge: 'br"0' });
     assert.throws(() => requestsOf(tables.flatMap((table) => tableChanges(table, new Map()))), {
       code: "ERR_NFTABLES_VALUE",
     });
   });
 
-  it("know pods' ports by the prefix the plugin names them with", () => {
+  it("the tables know pods' ports by the prefix of the plugin's names", () => {
     assert.ok(hostInterfaceName(() => "0123456789abcdef", "c1", "eth0").startsWith(HOST_INTERFACE_PREFIX));
   });
 });

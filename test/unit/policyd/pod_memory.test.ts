@@ -4,7 +4,7 @@ import { flowQuestions, isFlowOf } from "../../../kernel/conntrack/flows_of_addr
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import { PodMemory } from "../../../policyd/node/pod_memory.ts";
+import { PodMemory } from "../../../policyd/node/address_cleanup.ts";
 import { udpEntry } from "../../support/services/udp_entry.ts";
 
 function addresses(...texts: readonly string[]): readonly Address[] {
@@ -25,8 +25,8 @@ function setUp() {
   };
 }
 
-describe("policyd/node memory of pods", () => {
-  it("POD-20: what goes in one turn of the event loop is forgotten at once, and who asked waits for it", async () => {
+describe("policyd/node: the memory of pods", () => {
+  it("POD-20: addresses of one turn of the event loop are forgotten together, and each caller waits for it", async () => {
     const { journal, memory } = setUp();
     const asked = [memory.forget(addresses("10.244.1.2", "fd00::2")), memory.forget(addresses("10.244.1.3"))];
     assert.deepEqual(journal, []);
@@ -39,7 +39,7 @@ describe("policyd/node memory of pods", () => {
     assert.equal(journal.length, 4);
   });
 
-  it("POD-20: all who wait are told of a refusal, and the next try is one of its own", async () => {
+  it("POD-20: all waiting callers get a refusal, and the next attempt is independent of it", async () => {
     const { state, memory } = setUp();
     state.refusal = new DrawbridgeError("ERR_NETLINK", "no answer");
     const outcomes = await Promise.allSettled([
@@ -54,7 +54,7 @@ describe("policyd/node memory of pods", () => {
     await memory.forget(addresses("10.244.1.2"));
   });
 
-  it("POD-20: a pod's flows are those it began and those it answers, in front of NAT or behind it", () => {
+  it("POD-20: a pod's flows are those it began and those it answers, by addresses before or after NAT", () => {
     const pod = new Set(addresses("10.244.1.2"));
     const [address] = pod;
     assert.ok(isFlowOf(udpEntry(["10.96.0.1", 53], ["10.244.9.9", 53], address), pod));
@@ -63,7 +63,7 @@ describe("policyd/node memory of pods", () => {
     assert.ok(!isFlowOf(udpEntry(["10.96.0.1", 53], ["10.244.1.3", 53]), pod));
   });
 
-  it("asks the kernel for the flows of few IPv4 addresses alone, else for all there are by one list", () => {
+  it("only for few IPv4 addresses their flows are requested, otherwise all flows in one list", () => {
     const [v4, v6] = [addresses("10.244.1.2"), addresses("fd00::2")];
     const [source] = v4;
     assert.deepEqual(flowQuestions(new Set(v4)), [{ original: { source } }, { reply: { source } }]);

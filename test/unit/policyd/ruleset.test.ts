@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { sampleAddress, sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";
 
@@ -44,7 +44,7 @@ function content(kernel: FakeNftables, tables: readonly Table[]): readonly unkno
 }
 
 describe("policyd/ruleset", () => {
-  it("writes all tables with what was claimed before the start in one batch (DP-01)", () => {
+  it("the first batch has all tables with everything that was claimed before the start (DP-01)", () => {
     const { kernel, ruleset, tables } = setUp();
     ruleset.claim("a", sampleClaims(1, 9));
     assert.equal(kernel.commits.length, 0);
@@ -64,7 +64,7 @@ describe("policyd/ruleset", () => {
     });
   });
 
-  it("commits an isolated change at once and a burst as one batch after minSyncPeriod (DP-02)", () => {
+  it("an isolated change is committed at once, and a burst as one batch after minSyncPeriod (DP-02)", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
     clock.pass(MIN_SYNC_PERIOD);
@@ -80,14 +80,14 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 3);
     ruleset.claim("urgent", sampleClaims(500, 9), "urgent");
     clock.pass(0);
-    assert.equal(kernel.commits.length, 4, "what is urgent does not wait");
+    assert.equal(kernel.commits.length, 4, "an urgent claim does not wait");
     ruleset.claim("urgent", sampleClaims(501, 9), "urgent");
     ruleset.claim("patient", sampleClaims(502, 9));
     clock.pass(0);
-    assert.equal(kernel.commits.length, 5, "and what is not urgent does not hold it up");
+    assert.equal(kernel.commits.length, 5, "a claim that is not urgent does not delay it");
   });
 
-  it("DAEMON-09: a clock that is set hastens and delays no batch", () => {
+  it("DAEMON-09: setting the clock neither hastens nor delays a batch", () => {
     for (const milliseconds of [7_200_000, -7_200_000]) {
       const { kernel, clock, ruleset } = setUp();
       ruleset.start();
@@ -101,7 +101,7 @@ describe("policyd/ruleset", () => {
     }
   });
 
-  it("touches the changed elements alone, whatever the size of the rest (DP-03)", () => {
+  it("a batch touches only the changed elements, whatever the number of others (DP-03)", () => {
     const { kernel, ruleset } = setUp();
     for (let i = 0; i < 2000; i++) ruleset.claim(`s${i}`, sampleClaims(i, 1));
     ruleset.start();
@@ -114,10 +114,10 @@ describe("policyd/ruleset", () => {
     const before = kernel.commits.length;
     ruleset.claim("s9", sampleClaims(9, 1));
     ruleset.flush();
-    assert.equal(kernel.commits.length, before, "a claim that changes nothing is no batch");
+    assert.equal(kernel.commits.length, before, "a claim that changes nothing causes no batch");
   });
 
-  it("gives a key that two want to the first by name until it lets go (DP-04)", () => {
+  it("a key that two owners claim belongs to the first by name until it lets go (DP-04)", () => {
     const { kernel, ruleset, tables } = setUp();
     ruleset.claim("b", sampleClaims(1, 2));
     ruleset.claim("a", sampleClaims(1, 3));
@@ -135,7 +135,7 @@ describe("policyd/ruleset", () => {
     assert.equal(data(), undefined);
   });
 
-  it("forgets nothing that is pending when a batch fails, and reads the kernel before it tries again (DP-05)", () => {
+  it("a failed batch loses no pending change, and the kernel is read before the retry (DP-05)", () => {
     const kernel = new FakeNftables();
     const { ruleset, clock, logger, tables } = setUp(kernel);
     ruleset.start();
@@ -157,7 +157,7 @@ describe("policyd/ruleset", () => {
     assert.ok(logger.lines.some(({ level, fields }) => level === "error" && fields["error"] === "refused"));
   });
 
-  it("needs no second change when only the answer of a batch was lost (DP-05)", () => {
+  it("a batch whose answer was lost is not written again (DP-05)", () => {
     const kernel = new FakeNftables();
     const { ruleset, clock } = setUp(kernel);
     ruleset.start();
@@ -175,7 +175,7 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, before);
   });
 
-  it("adopts tables that are in order, writes their rules anew and leaves their elements (DP-06)", () => {
+  it("correct tables are adopted, with their rules written again and their elements unchanged (DP-06)", () => {
     const first = setUp();
     for (let i = 0; i < 50; i++) first.ruleset.claim(`s${i}`, sampleClaims(i, 1));
     first.ruleset.start();
@@ -195,7 +195,7 @@ describe("policyd/ruleset", () => {
     assert.equal(second.ruleset.status().replacements, 0);
   });
 
-  it("swaps a table of another version in one batch and keeps what rules had written, up and down (DP-07)", () => {
+  it("a table of another version is replaced in one batch and keeps what rules have written, up and down (DP-07)", () => {
     const kernel = new FakeNftables();
     const affinity = { key: [sampleAddress(77)], timeout: 600_000 };
     for (const revision of [0, 1, 0]) {
@@ -215,7 +215,7 @@ describe("policyd/ruleset", () => {
     }
   });
 
-  it("looks for strangers' changes only when the ruleset's generation is not its own (DP-08)", () => {
+  it("the kernel is read for foreign changes only when the ruleset's generation is not our own (DP-08)", () => {
     const { kernel, clock, ruleset, tables } = setUp();
     ruleset.claim("a", sampleClaims(1, 1));
     ruleset.start();
@@ -242,7 +242,7 @@ describe("policyd/ruleset", () => {
     assert.equal(ruleset.status().repairs, 1);
   });
 
-  it("SYNC-05: a chain that somebody deleted, and nobody told of, is back with its rules after syncPeriod", () => {
+  it("SYNC-05: a chain that was deleted without a notification is back with its rules after syncPeriod", () => {
     const { kernel, clock, ruleset, tables } = setUp();
     ruleset.claim("a", sampleClaims(1, 1));
     ruleset.start();
@@ -261,7 +261,7 @@ describe("policyd/ruleset", () => {
     assert.ok(ruleset.status().repairs > 0);
   });
 
-  it("does not take its own pending changes for a stranger's (DP-08)", () => {
+  it("pending changes of our own do not count as foreign changes (DP-08)", () => {
     const { ruleset } = setUp();
     ruleset.start();
     ruleset.claim("a", sampleClaims(1, 1));
@@ -270,7 +270,7 @@ describe("policyd/ruleset", () => {
     assert.equal(ruleset.status().isSynced, true);
   });
 
-  it("tells when the kernel has all, and since when it lacks something", () => {
+  it("followers learn when the kernel has all rules, and the status since when it lacks some", () => {
     const { kernel, clock, ruleset } = setUp();
     const told: boolean[] = [];
     ruleset.follow(({ isWhole }) => told.push(isWhole));
@@ -294,7 +294,7 @@ describe("policyd/ruleset", () => {
     assert.deepEqual(told.slice(2), [false]);
   });
 
-  it("POD-20: deletes of what rules have written only what is meant, though some of it ends meanwhile", () => {
+  it("POD-20: only the selected elements that rules have written are deleted, even if some expire meanwhile", () => {
     const { kernel, ruleset, tables } = setUp();
     ruleset.start();
     const [inet] = tables;
@@ -305,7 +305,7 @@ describe("policyd/ruleset", () => {
     const list = kernel.elements.bind(kernel);
     let lists = 0;
     kernel.elements = (reference, definition) => {
-      // The first list has one that is not there any more when it is deleted.
+      // The first list has an element that no longer exists when it is deleted.
       const found = list(reference, definition);
       return lists++ === 0 ? [...found, { key: [9] }] : found;
     };

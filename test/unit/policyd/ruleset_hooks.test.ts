@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import { goTo, rule } from "../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { profileObjects, profileTable } from "../../support/dataplane/provided.ts";
 import { touchedChains } from "../../support/dataplane/touched.ts";
@@ -31,7 +31,7 @@ describe("policyd/ruleset with hooks that come and go", () => {
     assert.equal(kernel.table(profileTable())?.chains.get("hooked")?.attributes.hook?.priority, 0);
     const known = kernel.commits.length;
     ruleset.verify();
-    assert.equal(kernel.commits.length, known, "it is as it should be");
+    assert.equal(kernel.commits.length, known, "the chain is correct");
     ruleset.provide("hook", { ...objects, sets: [], chains: [] });
     ruleset.flush();
     assert.deepEqual(chains(), atFirst);

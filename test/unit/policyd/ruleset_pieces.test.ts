@@ -3,10 +3,10 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { FaultyNftables } from "../../support/dataplane/faulty_nftables.ts";
@@ -15,12 +15,12 @@ import { TickingClock } from "../../support/policy/live/ticking_clock.ts";
 import { randomFrom } from "../../support/random.ts";
 
 const SYNC_PERIOD = 30_000;
-/** Several times what is read in a turn of the event loop. */
+/** Several times the number that is read in a turn of the event loop. */
 const MANY = 5000;
 const STEPS = 1500;
 
 const targets: SetDefinition = { name: "targets", key: ["ipv4_addr"], data: ["inet_service"] };
-/** Comes and goes. */
+/** A set that comes and goes. */
 const loose: SetDefinition = { name: "loose", key: ["ipv4_addr"], data: ["inet_service"] };
 const table: Table = withVersion({ family: "inet", name: "drawbridge", sets: [targets], chains: [] });
 
@@ -44,7 +44,7 @@ function changeOf(kind: "add elements" | "delete elements", elements: readonly E
 
 const LONGEST_PAUSE = 60;
 
-/** Does something in each turn of the event loop while the ruleset does what is due. */
+/** Runs an action in each turn of the event loop while the ruleset does its work. */
 function inTurns(clock: FakeClock, turns: number, action: (turn: number) => void, pause = () => 0): void {
   let turn = 0;
   const next = (): void => {
@@ -55,7 +55,7 @@ function inTurns(clock: FakeClock, turns: number, action: (turn: number) => void
   clock.pass(LONGEST_PAUSE * turns);
 }
 
-/** A kernel that counts the lists of elements, those that have not ended, and the pieces it has told. */
+/** A kernel that counts the lists of elements, the unfinished ones, and the pieces that it has returned. */
 function counting(): {
   readonly kernel: FakeNftables;
   readonly seen: { lists: number; open: number; pieces: number };
@@ -78,8 +78,8 @@ function counting(): {
   return { kernel, seen };
 }
 
-describe("policyd/ruleset that reads a large set", () => {
-  it("DP-16: other things are done between its pieces", () => {
+describe("policyd/ruleset: reading a large set", () => {
+  it("DP-16: other work is done between the pieces of a set", () => {
     const { kernel, seen } = counting();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(0, MANY));
@@ -97,7 +97,7 @@ describe("policyd/ruleset that reads a large set", () => {
     assert.ok(Math.max(...told) <= all / 3, told.join(" "));
   });
 
-  it("DP-16 DP-08: what is committed while it is read stands, and is not taken for a stranger's", () => {
+  it("DP-16 DP-08: a change that is committed while the set is read stays, and does not count as foreign", () => {
     const kernel = new FakeNftables();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("first", claims(0, 100));
@@ -105,7 +105,7 @@ describe("policyd/ruleset that reads a large set", () => {
     ruleset.start();
     ruleset.verify();
     inTurns(clock, 60, (turn) => {
-      // What is told first has been told by then, what comes new is told last.
+      // The first elements have been read by then, and new ones are read last.
       ruleset.claim("first", claims(turn % 7, 100, targets, 80 + (turn % 2)));
       ruleset.claim("last", turn % 3 === 0 ? [] : claims(MANY, MANY + turn));
       if (turn % 10 === 0) ruleset.verify();
@@ -117,7 +117,7 @@ describe("policyd/ruleset that reads a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY - (59 % 7));
   });
 
-  it("DP-16: what a piece has that was taken out behind its making is not believed to be there", () => {
+  it("DP-16: an element that was removed after its piece was made does not count as present", () => {
     const kernel = new FakeNftables();
     const clock = new TickingClock(0);
     const options = { kernel, clock, logger: recordingLogger(), tables: [table] };
@@ -143,7 +143,7 @@ describe("policyd/ruleset that reads a large set", () => {
     ruleset.stop();
   });
 
-  it("DP-16 DP-09: what a stranger has added is found though elements before it go while the set is read", () => {
+  it("DP-16 DP-09: foreign elements are found although elements before them go while the set is read", () => {
     const kernel = new FakeNftables();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("going", claims(0, 600));
@@ -153,7 +153,7 @@ describe("policyd/ruleset that reads a large set", () => {
     ruleset.claim("more", claims(1250, MANY));
     ruleset.flush();
     ruleset.verify();
-    // The list stands before them now, and goes on behind as many as it has told.
+    // The list is before these elements now, and continues after as many as it has returned.
     ruleset.claim("going", []);
     ruleset.flush();
     clock.pass(0);
@@ -161,7 +161,7 @@ describe("policyd/ruleset that reads a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY - 600);
   });
 
-  it("DP-16 DP-09: strangers' changes are found and counted in a set that changes whenever it is read", () => {
+  it("DP-16 DP-09: foreign changes are found and counted in a set that changes during every read", () => {
     const kernel = new FakeNftables();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(100, MANY));
@@ -178,7 +178,7 @@ describe("policyd/ruleset that reads a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY - 100 + 1);
   });
 
-  it("DP-16: it is not read again for what only comes meanwhile", () => {
+  it("DP-16: elements that only come during a read do not cause another read", () => {
     const { kernel, seen } = counting();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(0, MANY));
@@ -191,7 +191,7 @@ describe("policyd/ruleset that reads a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY + 3);
   });
 
-  it("DP-16 DP-12: it goes and comes back while it is read", () => {
+  it("DP-16 DP-12: a set that goes and comes back while it is read ends up as desired", () => {
     for (const stays of [false, true]) {
       const { kernel, seen } = counting();
       const { clock, ruleset } = setUp(kernel);
@@ -219,7 +219,7 @@ describe("policyd/ruleset that reads a large set", () => {
     }
   });
 
-  it("DP-16 DP-05: a batch that fails while it is read ends the list, and loses nothing", () => {
+  it("DP-16 DP-05: a batch that fails during a read ends the list and loses no change", () => {
     const { kernel, seen } = counting();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(0, MANY));
@@ -242,7 +242,7 @@ describe("policyd/ruleset that reads a large set", () => {
     assert.equal(seen.open, 0);
   });
 
-  it(`DP-16 DP-11: after ${STEPS} random changes by us and by others the kernel and our account are as desired`, function () {
+  it(`DP-16 DP-11: after ${STEPS} random changes of ours and others, kernel and mirror are as desired`, function () {
     this.timeout(120_000);
     const seed = Date.now() >>> 0;
     console.log(`      seed ${seed}`);
@@ -269,7 +269,7 @@ describe("policyd/ruleset that reads a large set", () => {
         kernel.commit(kinds[below(kinds.length)] ?? []);
         harms++;
       } catch {
-        // What it is about is not there, or is there already.
+        // The element does not exist, or exists already.
       }
     };
     const step = (): void => {
@@ -287,7 +287,7 @@ describe("policyd/ruleset that reads a large set", () => {
       } else if (kind < 0.65) harm();
       if (kind > 0.6 && kind < 0.7) ruleset.verify();
     };
-    // Most steps are a turn apart; now and then what failed is tried again.
+    // Most steps are one turn apart; after a few of them there is time for a retry.
     inTurns(clock, STEPS, step, () => (random() < 0.05 ? LONGEST_PAUSE : 0));
     faulty.setRates({ commit: 0, read: 0 });
     clock.pass(10_000);
@@ -302,7 +302,7 @@ describe("policyd/ruleset that reads a large set", () => {
     fresh.start();
     fresh.flush();
     assert.equal(contentOf(kernel, table), contentOf(other, table));
-    // What it believes to be there and is not could not be deleted; what it does not know of would stay.
+    // An element that is missing could not be deleted, and an unknown one would stay.
     for (const owner of wanted.keys()) ruleset.claim(owner, []);
     ruleset.flush();
     assert.deepEqual([ruleset.status().failures, kernel.elements(table, targets).length], [failures, 0]);

@@ -3,9 +3,9 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { counter, drop, goTo, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { namesVersion } from "../../../policyd/dataplane/schema.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { namesVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import {
@@ -36,7 +36,7 @@ function setUp(kernel = new FakeNftables(), tables: readonly Table[] = [profileT
 const PROFILES = [1, 2, 3];
 const SETS = PROFILES.flatMap(profileSets);
 
-/** A ruleset in force with some profiles, each of which judges a pod. */
+/** A ruleset in force with some profiles, each of which is the verdict of a pod. */
 function started(kernel?: FakeNftables): Bench {
   const bench = setUp(kernel);
   for (const number of PROFILES) {
@@ -56,8 +56,8 @@ function names(kernel: FakeNftables): readonly string[] {
 
 const STATIC_NAMES = ["decide", "dropped", "forward", "known", "verdicts"];
 
-describe("policyd/ruleset with objects that come and go", () => {
-  it("DP-12: has sets and chains a batch before the elements that name them, and maps a batch longer than these", () => {
+describe("policyd/ruleset: objects that come and go", () => {
+  it("DP-12: sets and chains come a batch before the elements that name them, and go a batch after", () => {
     const { kernel, ruleset } = setUp();
     ruleset.start();
     const before = kernel.commits.length;
@@ -68,7 +68,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     const [coming, naming, ...none] = kernel.commits.slice(before);
     assert.deepEqual([touchedChains(coming, "add rule"), none], [["second1", "first1"], []]);
     assert.deepEqual(touchedSets(naming, "add elements").sort(), ["known", "parts1", "verdicts"]);
-    // In any order, as long as it is before the commit.
+    // The order does not matter before the commit.
     ruleset.provide("profile 1", { table: profileTable(), sets: [], chains: [] });
     ruleset.claim("pod", []);
     ruleset.claim("profile 1", []);
@@ -84,7 +84,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     );
   });
 
-  it("DP-12: a pod goes from one profile to another in one batch, behind the one with the other's chains", () => {
+  it("DP-12: a pod moves from one profile to another in one batch, after the batch with the new profile's chains", () => {
     const { kernel, ruleset } = started();
     const before = kernel.commits.length;
     withdrawProfile(ruleset, 1);
@@ -102,7 +102,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.ok(names(kernel).includes("first7") && !names(kernel).includes("first1"));
   });
 
-  it("DP-12: objects of several owners are one, which stays until the last lets go", () => {
+  it("DP-12: an object of several owners exists once, until the last owner lets go", () => {
     const { kernel, ruleset } = setUp();
     ruleset.start();
     for (const owner of ["a", "b"]) ruleset.provide(owner, profileObjects(1));
@@ -110,18 +110,18 @@ describe("policyd/ruleset with objects that come and go", () => {
     const before = kernel.commits.length;
     ruleset.provide("a", { ...profileObjects(1), chains: [], sets: [] });
     ruleset.flush();
-    assert.equal(kernel.commits.length, before, "nothing to do");
+    assert.equal(kernel.commits.length, before, "the object stays");
     ruleset.provide("b", { ...profileObjects(1), chains: [] });
     ruleset.flush();
     assert.deepEqual(names(kernel), [...STATIC_NAMES, "members0", "parts1", "ports1"].sort());
-    // What goes and comes back before a commit has never been away.
+    // An object that goes and comes back before a commit stays in the kernel.
     ruleset.provide("b", { ...profileObjects(1), chains: [], sets: [] });
     ruleset.provide("c", { ...profileObjects(1), chains: [] });
     ruleset.flush();
     assert.equal(kernel.commits.length, before + 1);
   });
 
-  it("DP-12: refuses what cannot be meant, and stays as it was", () => {
+  it("DP-12: contradictory objects are refused, and the ruleset stays unchanged", () => {
     const { kernel, ruleset } = started();
     const { table, sets, chains } = profileObjects(1);
     const [set] = sets;
@@ -153,7 +153,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.equal(names(kernel).includes("first2"), false);
   });
 
-  it("DP-12: refuses objects of a second table to an owner until it has let go of the first", () => {
+  it("DP-12: an owner's objects in a second table are refused until it has let go of the first", () => {
     const tables = [profileTable(), ...sampleTables()];
     const { ruleset } = setUp(new FakeNftables(), tables);
     const [, other] = tables;
@@ -165,7 +165,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     ruleset.provide("a", objects);
   });
 
-  it("DP-12: commits nothing while a set that goes has claims, and all of it when they are gone", () => {
+  it("DP-12: nothing is committed while a set that goes has claims, and everything when they are gone", () => {
     const { kernel, clock, ruleset } = started();
     ruleset.provide("profile 2", { table: profileTable(), sets: [], chains: [] });
     ruleset.claim("pod 2", []);
@@ -179,7 +179,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.equal(names(kernel).includes("ports2"), false);
   });
 
-  it("DP-03: a claim in a provided set costs what it changes", () => {
+  it("DP-03: a claim in a provided set writes only its change", () => {
     const { kernel, ruleset } = started();
     ruleset.claim("more", [{ table: profileTable(), set: "ports1", element: { key: [sampleAddress(9), 9] } }]);
     ruleset.flush();
@@ -189,7 +189,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     );
   });
 
-  it("DP-14: a new daemon adopts what is still wanted, takes away what is not and brings what is missing", () => {
+  it("DP-14: a new daemon adopts wanted objects, removes unwanted ones and adds missing ones", () => {
     const first = started();
     first.ruleset.stop();
     const { kernel, ruleset } = setUp(first.kernel);
@@ -202,10 +202,10 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.equal(ruleset.status().lastError, undefined);
     const batches = kernel.commits.slice(before);
-    assert.equal(batches.length, 3, "what comes, what puts it in force, what goes");
+    assert.equal(batches.length, 3, "a batch of new objects, one that puts them in force, one of removals");
     const changes = batches.flat();
     const written = changes.flatMap((change) => (change.kind === "add rule" ? [change.chain] : []));
-    assert.ok(written.includes("first2") && written.includes("forward"), "rules are written anew");
+    assert.ok(written.includes("first2") && written.includes("forward"), "rules are written again");
     assert.deepEqual(changes.flatMap((change) => (change.kind === "add set" ? [change.set.name] : [])).sort(), [
       "parts4",
       "ports4",
@@ -221,7 +221,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.equal(contentOf(kernel, profileTable(), sets), contentOf(fresh.kernel, profileTable(), sets));
   });
 
-  it("DP-07: a table of another version is swapped in one batch with what is provided", () => {
+  it("DP-07: a table of another version is replaced in one batch with the provided objects", () => {
     const { kernel } = started();
     const tables = [profileTable({ revision: 1 })];
     const { ruleset } = setUp(kernel, tables);
@@ -275,7 +275,7 @@ describe("policyd/ruleset with objects that come and go", () => {
       { kind: "add rule", table, chain: "foreign", rule: rule(goTo("first1")) },
     ],
   };
-  it("DP-17: reads back a batch's rules in the turn after it, or before the next one, a repair's at once; never a stranger's", () => {
+  it("DP-17: our rules are read back in the next turn or before the next batch, a repair's at once, and foreign ones never", () => {
     const kernel = new FakeNftables();
     const read: string[] = [];
     const rulesOf = kernel.rulesOf.bind(kernel);
@@ -292,7 +292,11 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.deepEqual(read.splice(0), ["second4", "first4"]);
     kernel.commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
     ruleset.verify();
-    assert.equal(ruleset.status().repairs, 1, "they are known, though elements that lead to them came in between");
+    assert.equal(
+      ruleset.status().repairs,
+      1,
+      "the rules are known, although elements that lead to them came in between",
+    );
     read.length = 0;
     provideProfile(ruleset, 5);
     ruleset.flush();
@@ -306,18 +310,18 @@ describe("policyd/ruleset with objects that come and go", () => {
     ruleset.verify();
     assert.equal(contentOf(kernel, table, SETS), whole);
     assert.equal(kernel.rulesOf(table, "second6").length, kernel.rulesOf(table, "second5").length);
-    assert.equal(ruleset.status().repairs, repairs, "whose they were nobody can tell");
+    assert.equal(ruleset.status().repairs, repairs, "the owner of the rules is unknown");
     kernel.commit([{ kind: "add rule", table, chain: "second6", rule: rule(counter, drop) }]);
     ruleset.verify();
-    assert.equal(ruleset.status().repairs, repairs + 1, "what a repair has written is known with it");
+    assert.equal(ruleset.status().repairs, repairs + 1, "the rules of a repair are known at once");
   });
 
-  it("DP-17: a rule that somebody adds right behind a batch is not taken for the batch's", () => {
+  it("DP-17: a foreign rule that is added immediately after a batch does not count as the batch's", () => {
     const { kernel, clock, ruleset } = started();
     const commit = kernel.commit.bind(kernel);
     kernel.commit = (changes) => {
       commit(changes);
-      // Who waited for the kernel comes before we ask what it has.
+      // Another program that waited for the kernel commits before we read the rules.
       kernel.commit = commit;
       commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
     };
@@ -331,7 +335,7 @@ describe("policyd/ruleset with objects that come and go", () => {
   });
 
   for (const [what, changes] of Object.entries(harms)) {
-    it(`DP-09: puts right what others do to provided objects: ${what}`, () => {
+    it(`DP-09: a foreign change of provided objects is repaired: ${what}`, () => {
       const { kernel, ruleset } = started();
       const whole = contentOf(kernel, table, SETS);
       assert.equal(ruleset.status().repairs, 0);
@@ -343,11 +347,15 @@ describe("policyd/ruleset with objects that come and go", () => {
       assert.equal(ruleset.status().replacements, what === "table" ? 2 : 1);
       const { repairs, commits } = ruleset.status();
       ruleset.verify();
-      assert.deepEqual([ruleset.status().repairs, ruleset.status().commits], [repairs, commits], "once is enough");
+      assert.deepEqual(
+        [ruleset.status().repairs, ruleset.status().commits],
+        [repairs, commits],
+        "one repair is enough",
+      );
     });
   }
 
-  it("DP-05: loses nothing when a batch with objects is refused, or its answer is lost", () => {
+  it("DP-05: a batch with objects that is refused, or whose answer is lost, loses nothing", () => {
     for (const isLost of [false, true]) {
       const { kernel, clock, ruleset } = started();
       const commit = kernel.commit.bind(kernel);
@@ -373,7 +381,7 @@ describe("policyd/ruleset with objects that come and go", () => {
     }
   });
 
-  it("leaves the other tables' claims and objects alone", () => {
+  it("changes of one table do not touch other tables' claims and objects", () => {
     const tables = [...sampleTables(), profileTable()];
     const { kernel, ruleset } = setUp(new FakeNftables(), tables);
     ruleset.claim("a", sampleClaims(1, 1));

@@ -6,8 +6,8 @@ import { randomFrom } from "../../support/random.ts";
 const STEPS = 1000;
 const COMPARISONS = 50;
 
-describe("policyd/ruleset: what objects that come and go add up to", () => {
-  it(`DP-11: after ${STEPS} random changes on a kernel that fails it has what a fresh build has`, function () {
+describe("policyd/ruleset: incremental changes of objects", () => {
+  it(`DP-11: after ${STEPS} random changes a failing kernel has the same state as after a fresh build`, function () {
     this.timeout(120_000);
     const seed = Date.now() >>> 0;
     console.log(`      seed ${seed}`);

@@ -3,10 +3,10 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { goTo, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { namesVersion, withVersion } from "../../../policyd/dataplane/schema.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { namesVersion, withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { podClaims, profileTable } from "../../support/dataplane/provided.ts";
 import { touchedSets } from "../../support/dataplane/touched.ts";
@@ -20,7 +20,7 @@ interface Bench {
   readonly ruleset: Ruleset;
 }
 
-/** A ruleset that has been started, with claims of before. */
+/** A started ruleset with earlier claims. */
 function begin(of: Table, kernel = new FakeNftables(), claims: readonly Claim[] = []): Bench {
   const clock = new FakeClock();
   const options = { kernel, clock, logger: recordingLogger(), tables: [of], minSyncPeriod: 0, syncPeriod: 60_000 };
@@ -31,7 +31,7 @@ function begin(of: Table, kernel = new FakeNftables(), claims: readonly Claim[] 
   return { kernel, clock, ruleset };
 }
 
-/** Has a pod judged by so many ranges of each set. */
+/** Gives a pod a verdict by this number of ranges in each set. */
 function provideJudge(ruleset: Ruleset, sets: readonly SetDefinition[], each: number): void {
   const rules = sets.map(({ name }) => rule(inSet("ip saddr", name), goTo("dropped")));
   ruleset.provide("profile 0", { table, sets, chains: [{ name: "first0", rules }] });
@@ -43,13 +43,13 @@ function provideJudge(ruleset: Ruleset, sets: readonly SetDefinition[], each: nu
   ruleset.claim("pod 0", podClaims(0, 0));
 }
 
-/** The sets that get elements, batch by batch. */
+/** The sets that get elements, for each batch. */
 function filled(batches: readonly (readonly Change[])[]): string[][] {
   return batches.map((batch) => touchedSets(batch, "add elements"));
 }
 
-describe("policyd/ruleset with sets of ranges", () => {
-  it("DP-15: a new set of ranges is there, with its elements, a batch before the rules that name it", () => {
+describe("policyd/ruleset: sets of ranges", () => {
+  it("DP-15: a new set of ranges exists with its elements a batch before the rules that name it", () => {
     const { kernel, clock, ruleset } = begin(table);
     const judge = { name: "first0", rules: [rule(inSet("ip saddr", ranges.name), goTo("dropped"))] };
     ruleset.provide("profile 0", { table, sets: [ranges], chains: [judge] });
@@ -62,10 +62,10 @@ describe("policyd/ruleset with sets of ranges", () => {
     assert.deepEqual(batches, [["ranges"], ["known", "verdicts"]]);
     claimRange(19);
     clock.pass(0);
-    assert.equal(kernel.commits.length, 4, "a change of a set that is there is one batch");
+    assert.equal(kernel.commits.length, 4, "a change of an existing set is one batch");
   });
 
-  it("DP-15: ranges of a set that only a new version has are there before what is in force asks them", () => {
+  it("DP-15: ranges of a set that only a new version has are written before the rules that use them", () => {
     const { kernel, ruleset: first } = begin(table);
     first.stop();
     const before = kernel.commits.length;
@@ -83,7 +83,7 @@ describe("policyd/ruleset with sets of ranges", () => {
     assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], []]);
   });
 
-  it("DP-15 DP-09: ranges that somebody took away, more than a batch takes, are back before what is judged by them", () => {
+  it("DP-15 DP-09: removed ranges that are more than a batch are restored before the rules that use them", () => {
     const { kernel, clock, ruleset } = begin(table);
     provideJudge(ruleset, [ranges], 800);
     clock.pass(0);
@@ -102,7 +102,7 @@ describe("policyd/ruleset with sets of ranges", () => {
     [1, 800],
     [30, 1],
   ] as const) {
-    it(`DP-15: ${sets} of ${each} ranges, more than one batch takes, are there before what is judged by them`, () => {
+    it(`DP-15: ${sets} sets of ${each} ranges, more than one batch, are filled before the verdicts that use them`, () => {
       const { kernel, clock, ruleset } = begin(table);
       const many = Array.from({ length: sets }, (_, number) => ({ ...ranges, name: `ranges${number}` }));
       provideJudge(ruleset, many, each);

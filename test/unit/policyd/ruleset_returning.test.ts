@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import {
@@ -15,14 +15,14 @@ import { sampleAddress } from "../../support/dataplane/sample.ts";
 import { TickingClock } from "../../support/policy/live/ticking_clock.ts";
 
 const table = profileTable();
-/** Several times what is written, read or taken away in one turn of the event loop. */
+/** Several times the number that is written, read or removed in one turn of the event loop. */
 const PROFILES = 250;
-/** As many, in one set. */
+/** A similar number in one set. */
 const MANY_ELEMENTS = 3000;
-/** The set they are in. */
+/** The set with these elements. */
 const LARGE = "ports0";
 const [BEFORE, AFTER] = [1, 2];
-/** From one turn that is tried to the next. */
+/** The number of turns from one tested turn to the next. */
 const STRIDE = 10;
 
 interface Node {
@@ -41,7 +41,7 @@ function setUp(kernel = new FakeNftables()): Node {
   };
 }
 
-/** All profiles with other elements for each value, one of which has very many. */
+/** Provides all profiles with different elements for each value, one profile with very many. */
 function provide(ruleset: Ruleset, value: number): void {
   provideJudged(ruleset, [0, PROFILES], value);
   const many = Array.from({ length: MANY_ELEMENTS }, (_, index): Claim => ({
@@ -57,7 +57,7 @@ function withdraw(ruleset: Ruleset): void {
   withdrawJudged(ruleset, [0, PROFILES]);
 }
 
-/** A kernel with what a daemon left that has ended. */
+/** A kernel with the tables of a daemon that has ended. */
 function leftBehind(): FakeNftables {
   const { kernel, ruleset } = setUp();
   provide(ruleset, BEFORE);
@@ -67,7 +67,7 @@ function leftBehind(): FakeNftables {
   return kernel;
 }
 
-/** @returns in how many turns of the event loop the ruleset is done */
+/** @returns the number of turns of the event loop until the ruleset is synced */
 function inTurns({ clock, ruleset }: Node, action: (turn: number) => void = () => {}): number {
   let turns = 0;
   const next = (): void => {
@@ -83,7 +83,7 @@ function content(kernel: FakeNftables): string {
   return contentOf(kernel, table, Array.from({ length: PROFILES }, (_, number) => profileSets(number)).flat());
 }
 
-describe("policyd/ruleset whose sets come back with other elements", () => {
+describe("policyd/ruleset: sets that come back with other elements", () => {
   const expected = ((): string => {
     const { kernel, ruleset } = setUp();
     provide(ruleset, AFTER);
@@ -92,7 +92,7 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     return content(kernel);
   })();
 
-  /** Has something happen in the turns that a node needs, on a node of its own for each of them or for every nth. */
+  /** Tests a change in each turn that a node needs, with a separate node for every `step`th turn. */
   function inEachTurn(begin: () => Node, happens: (ruleset: Ruleset, turnsSince: number) => void, step = 1): void {
     const turns = inTurns(begin());
     assert.ok(turns > 3, `${turns} turns`);
@@ -105,7 +105,7 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     }
   }
 
-  it("DP-11 DP-13: while they go in slices", () => {
+  it("DP-11 DP-13: sets that come back while they are removed in slices have the new elements", () => {
     const going = (): Node => {
       const node = setUp();
       provide(node.ruleset, BEFORE);
@@ -119,7 +119,7 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     });
   });
 
-  it("DP-11 DP-14: while a daemon that did not want them reads what another left behind, or takes it away", () => {
+  it("DP-11 DP-14: sets that come back while a new daemon reads or removes an earlier one's have the new elements", () => {
     const reading = (): Node => {
       const node = setUp(leftBehind());
       node.ruleset.start();
@@ -130,7 +130,7 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     });
   });
 
-  it("DP-11 DP-14: while a daemon reads them, which did not want them for a turn", () => {
+  it("DP-11 DP-14: sets that are unwanted for one turn while a daemon reads them have the new elements", () => {
     const reading = (): Node => {
       const node = setUp(leftBehind());
       provide(node.ruleset, BEFORE);
@@ -144,7 +144,7 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     inEachTurn(reading, happens, 3);
   });
 
-  it("DP-09: what a daemon had not read is nobody's harm", () => {
+  it("DP-09: sets that a daemon had not read do not count as repairs", () => {
     const { kernel, clock, ruleset } = setUp(leftBehind());
     const before = kernel.commits.length;
     ruleset.start();
@@ -156,7 +156,7 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     assert.equal(content(kernel), expected);
   });
 
-  it("DP-09: what somebody takes away in any turn in which a daemon reads is back when it has read", () => {
+  it("DP-09: elements that are removed in any turn of a daemon's read are back afterwards", () => {
     const [, known] = table.sets;
     assert.ok(known !== undefined);
     for (let first = 0; ; first += STRIDE) {

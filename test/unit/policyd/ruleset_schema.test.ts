@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { accept, rule } from "../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { namesVersion } from "../../../policyd/dataplane/schema.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { namesVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { podClaims, profileSets, profileTable, provideJudged } from "../../support/dataplane/provided.ts";
 import { sampleAddress, sampleTables } from "../../support/dataplane/sample.ts";
 
-/** Some times what one batch takes. */
+/** Several times what one batch takes. */
 const MANY = 60;
 const MANY_ELEMENTS = 5000;
 const table = profileTable();
@@ -21,7 +21,7 @@ function rulesetOf(kernel: FakeNftables, tables: readonly Table[] = [table], clo
   return new Ruleset(options);
 }
 
-/** What a kernel has when all profiles are there at once. */
+/** The kernel's content after all profiles were provided at once. */
 function whole(): string {
   const kernel = new FakeNftables();
   const ruleset = rulesetOf(kernel);
@@ -31,8 +31,8 @@ function whole(): string {
   return contentOf(kernel, table, SETS);
 }
 
-describe("policyd/ruleset whose schema comes with a great many objects", () => {
-  it("DP-13: a table that comes in slices has all of its schema's sets, whenever it was decided that it does", () => {
+describe("policyd/ruleset: a schema with a great many objects", () => {
+  it("DP-13: a table that is written in slices has all sets of its schema, whenever the slices are decided on", () => {
     const [other] = sampleTables();
     assert.ok(other !== undefined);
     const large = Array.from({ length: MANY_ELEMENTS }, (_, number) => ({
@@ -50,7 +50,7 @@ describe("policyd/ruleset whose schema comes with a great many objects", () => {
     const ruleset = rulesetOf(kernel, [table, other], clock);
     ruleset.claim("large", large);
     ruleset.claim("early", podClaims(MANY, MANY).slice(0, 1));
-    // Ours has been seen to be absent; the other one is still read.
+    // Our table is known to be missing, and the other one is still being read.
     clock.after(0, () => provideJudged(ruleset, [0, MANY]));
     ruleset.start();
     clock.pass(0);
@@ -60,7 +60,7 @@ describe("policyd/ruleset whose schema comes with a great many objects", () => {
     assert.equal(ruleset.status().failures, 0);
   });
 
-  it("DP-13 DP-09: a chain of the schema that somebody took away is there before the many that go to it", () => {
+  it("DP-13 DP-09: a deleted chain of the schema is restored before the many chains that lead to it", () => {
     const kernel = new FakeNftables();
     const first = rulesetOf(kernel);
     first.start();
@@ -76,7 +76,7 @@ describe("policyd/ruleset whose schema comes with a great many objects", () => {
   });
 
   for (const isNew of [true, false]) {
-    it(`DP-13 DP-09: what somebody puts into chains that have no rules yet goes, in ${isNew ? "a new table" : "one in force"}`, () => {
+    it(`DP-13 DP-09: foreign rules in chains that have no rules yet are removed, in ${isNew ? "a new table" : "one in force"}`, () => {
       const kernel = new FakeNftables();
       const clock = new FakeClock();
       const ruleset = rulesetOf(kernel, [table], clock);

@@ -3,8 +3,8 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { goTo, rule } from "../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { emptyTargets } from "../../support/dataplane/empty_targets.ts";
@@ -20,7 +20,7 @@ import {
 } from "../../support/dataplane/provided.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
 
-/** Some times what one batch takes. */
+/** Several times what one batch takes. */
 const MANY = 60;
 const MANY_ELEMENTS = 5000;
 const table = profileTable();
@@ -49,7 +49,7 @@ function setsOf(from: number, to: number): ReturnType<typeof profileSets> {
   return Array.from({ length: to - from }, (_, index) => profileSets(from + index)).flat();
 }
 
-/** What a batch does to the kernel, by the names of its steps' objects. */
+/** The names of the objects that a batch's changes of these kinds touch. */
 function touched(changes: readonly Change[], ...kinds: readonly Change["kind"][]): readonly string[] {
   return changes.flatMap((change) => {
     if (!kinds.includes(change.kind)) return [];
@@ -59,7 +59,7 @@ function touched(changes: readonly Change[], ...kinds: readonly Change["kind"][]
   });
 }
 
-/** What the kernel has to do for a batch, roughly: a set, a chain or a rule that comes is 1. */
+/** The kernel's approximate work for a batch: a new set, chain or rule counts as 1. */
 function work(changes: readonly Change[]): number {
   return changes.reduce((sum, change) => {
     if ("elements" in change) return sum + 1 + change.elements.length / 16;
@@ -67,8 +67,8 @@ function work(changes: readonly Change[]): number {
   }, 0);
 }
 
-describe("policyd/ruleset in slices", () => {
-  it("DP-13: a great many new objects come before the one batch that names them, with turns in between", () => {
+describe("policyd/ruleset: slices", () => {
+  it("DP-13: a great many new objects come in slices before the one batch that names them", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
     const told: number[] = [];
@@ -89,10 +89,10 @@ describe("policyd/ruleset in slices", () => {
       new Set(["verdicts", "known"]),
     );
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
-    assert.deepEqual(told, [5 * MANY], "those who follow are told once, of all of it");
+    assert.deepEqual(told, [5 * MANY], "followers learn of all changes at once");
   });
 
-  it("DP-13: other things are done between two slices", () => {
+  it("DP-13: other work is done between two slices", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
     provideJudged(ruleset, [0, MANY]);
@@ -103,10 +103,10 @@ describe("policyd/ruleset in slices", () => {
     };
     clock.after(0, turn);
     clock.pass(0);
-    assert.equal(new Set(turns).size, kernel.commits.length - 1, "a turn after each of them");
+    assert.equal(new Set(turns).size, kernel.commits.length - 1, "a turn after each slice");
   });
 
-  it("DP-13: flush commits all of it at once, also the rest of what is under way", () => {
+  it("DP-13: flush commits everything at once, also the rest of a change that is under way", () => {
     const { kernel, ruleset } = setUp();
     ruleset.start();
     provideJudged(ruleset, [0, MANY]);
@@ -120,9 +120,9 @@ describe("policyd/ruleset in slices", () => {
     assert.equal(contentOf(other.kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
   });
 
-  it("DP-13: who waits for all to be in force waits for the slices, and is told when they fail", async () => {
+  it("DP-13: inForce waits for all slices, and returns false when they fail", async () => {
     const { kernel, clock, ruleset } = setUp();
-    assert.equal(await ruleset.inForce(), false, "it has not begun");
+    assert.equal(await ruleset.inForce(), false, "the ruleset has not started");
     ruleset.start();
     provideJudged(ruleset, [0, 1]);
     const little = ruleset.inForce();
@@ -148,7 +148,7 @@ describe("policyd/ruleset in slices", () => {
     assert.equal(await again, false);
   });
 
-  it("DP-13: at the first start nothing is hooked in before all of it is there", () => {
+  it("DP-13: at the first start no hook exists before all other objects", () => {
     const { kernel, clock, ruleset } = setUp();
     provideJudged(ruleset, [0, MANY]);
     ruleset.start();
@@ -168,7 +168,7 @@ describe("policyd/ruleset in slices", () => {
     assert.equal(ruleset.status().replacements, 1);
   });
 
-  it("DP-13: a daemon that starts over an old table leaves what judges in force until the last but what has to go", () => {
+  it("DP-13: a daemon that starts over an old table leaves its rules in force until the new ones are written", () => {
     const first = setUp();
     provideJudged(first.ruleset, [0, MANY]);
     first.ruleset.start();
@@ -190,7 +190,7 @@ describe("policyd/ruleset in slices", () => {
     assert.equal(contentOf(kernel, table, setsOf(MANY, 2 * MANY)), wholeOf(MANY, 2 * MANY));
   });
 
-  it("DP-13: a chain in force that is written anew never goes to one that has no rules yet, whenever a daemon ends", () => {
+  it("DP-13: a chain in force that is written again never leads to a chain without rules, whenever a daemon ends", () => {
     for (let ending = 1; ending <= 8; ending++) {
       const first = setUp();
       for (let number = 0; number < MANY; number++) {
@@ -218,7 +218,7 @@ describe("policyd/ruleset in slices", () => {
       second.clock.pass(0);
       second.ruleset.stop();
       assert.ok(count >= ending, `${count} batches`);
-      // This one finds chains that are there and empty.
+      // The third daemon finds chains that are empty.
       const third = setUp(kernel);
       provideJudged(third.ruleset, [0, MANY]);
       third.ruleset.start();
@@ -229,13 +229,13 @@ describe("policyd/ruleset in slices", () => {
     }
   });
 
-  it("DP-13: however many wait for all to be in force, there is one slice a turn", async () => {
+  it("DP-13: there is one slice per turn, however many callers wait for all to be in force", async () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
     provideJudged(ruleset, [0, MANY]);
     const before = kernel.commits.length;
     const waiting = Array.from({ length: 2 * MANY }, () => ruleset.inForce());
-    assert.equal(kernel.commits.length, before + 1, "in the first turn");
+    assert.equal(kernel.commits.length, before + 1, "one slice in the first turn");
     clock.after(0, () => void waiting.push(ruleset.inForce()));
     clock.pass(0);
     assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]));
@@ -257,7 +257,7 @@ describe("policyd/ruleset in slices", () => {
     assert.deepEqual(new Set(await Promise.all(asking)), new Set([true]));
   });
 
-  it("DP-13: a great many objects go in slices behind the batch that names them no more", () => {
+  it("DP-13: a great many objects are removed in slices after the batch that stops naming them", () => {
     const { kernel, clock, ruleset } = setUp();
     provideJudged(ruleset, [0, 4 * MANY]);
     ruleset.start();
@@ -295,7 +295,7 @@ describe("policyd/ruleset in slices", () => {
     assert.equal(kernel.elements(table, ports).length, MANY_ELEMENTS + 1);
   });
 
-  it("DP-13: what changes while slices are under way is part of it", () => {
+  it("DP-13: changes that come while slices are under way are included", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
     provideJudged(ruleset, [0, MANY]);
@@ -316,7 +316,7 @@ describe("policyd/ruleset in slices", () => {
     assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [0, 0]);
   });
 
-  it("DP-13: objects that come back while they go in slices are there again", () => {
+  it("DP-13: objects that come back while they are removed in slices exist again", () => {
     const { kernel, clock, ruleset } = setUp();
     provideJudged(ruleset, [0, 3 * MANY]);
     ruleset.start();
@@ -337,7 +337,7 @@ describe("policyd/ruleset in slices", () => {
     assert.equal(ruleset.status().failures, 0);
   });
 
-  it("DP-13 DP-05: loses nothing when a slice fails", () => {
+  it("DP-13 DP-05: a slice that fails loses no change", () => {
     for (const failing of [1, 3, 5]) {
       const { kernel, clock, ruleset } = setUp();
       const commit = kernel.commit.bind(kernel);
@@ -355,7 +355,7 @@ describe("policyd/ruleset in slices", () => {
     }
   });
 
-  it("DP-13 DP-09: a large table is looked through bit by bit, and put right", () => {
+  it("DP-13 DP-09: a large table is checked in parts and repaired", () => {
     const { kernel, clock, ruleset } = setUp();
     provideJudged(ruleset, [0, 4 * MANY]);
     ruleset.start();

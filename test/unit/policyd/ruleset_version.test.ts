@@ -3,21 +3,21 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import type { SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { counter, drop, goTo, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { namesVersion, withVersion } from "../../../policyd/dataplane/schema.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { namesVersion, withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { podClaims, profileSets, profileTable, provideProfile } from "../../support/dataplane/provided.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
 
-/** Some times what one batch takes. */
+/** Several times what one batch takes. */
 const MANY = 60;
 const PROFILES = Array.from({ length: MANY }, (_, number) => number);
 const RANGES: SetDefinition = { name: "ranges", key: ["ipv4_addr"], isInterval: true };
 const WRITTEN: SetDefinition = { name: "written", key: ["ipv4_addr"], isDynamic: true, timeout: 600_000, size: 1000 };
 
-/** Its schema, with what rules write. */
+/** The first schema, with a set that rules write. */
 function first(): Table {
   const { sets, chains, family, name } = profileTable();
   return withVersion({
@@ -28,7 +28,7 @@ function first(): Table {
   });
 }
 
-/** Another schema: a set of ranges and a chain more, and every chain that was there asks them. */
+/** The second schema: an additional set of ranges and chain, and all earlier chains use them. */
 function second(): Table {
   const { sets, chains, family, name } = first();
   const asked = rule(inSet("ip saddr", RANGES.name), goTo("denied"));
@@ -58,7 +58,7 @@ function setUp(kernel: FakeNftables, table: Table): { readonly ruleset: Ruleset;
   return { ruleset, clock };
 }
 
-/** A daemon with this schema takes over. @returns its batches */
+/** Lets a daemon with this schema take over. @returns its batches */
 function takeOver(kernel: FakeNftables, table: Table): readonly (readonly Change[])[] {
   const before = kernel.commits.length;
   const { ruleset, clock } = setUp(kernel, table);
@@ -71,12 +71,12 @@ function takeOver(kernel: FakeNftables, table: Table): readonly (readonly Change
 
 const ALL_SETS = PROFILES.flatMap(profileSets);
 
-describe("policyd/ruleset and tables of another version", () => {
+describe("policyd/ruleset: tables of another version", () => {
   for (const [title, tables] of [
     ["up", [first(), second()]],
     ["down", [second(), first()]],
   ] as const) {
-    it(`DP-07: ${title}, what is in force changes in one batch, where it is, and ends as a fresh build`, () => {
+    it(`DP-07: ${title}, rules in force change in one batch without a new table, and the result equals a fresh build`, () => {
       const kernel = new FakeNftables();
       const [from, to] = tables;
       takeOver(kernel, from);
@@ -92,11 +92,11 @@ describe("policyd/ruleset and tables of another version", () => {
       const marking = batches.filter((batch) =>
         batch.some((change) => change.kind === "add chain" && namesVersion(change.chain)),
       );
-      assert.equal(flushing.length, 1, "rules that were there go in one batch");
-      assert.deepEqual(flushing, marking, "which says what version it is");
+      assert.equal(flushing.length, 1, "existing rules go in one batch");
+      assert.deepEqual(flushing, marking, "the same batch marks the version");
       const fresh = new FakeNftables();
       takeOver(fresh, to);
-      // What rules had written stays.
+      // Elements that rules have written stay.
       fresh.commit([write]);
       assert.equal(contentOf(kernel, to, ALL_SETS), contentOf(fresh, to, ALL_SETS));
     });
@@ -115,7 +115,7 @@ describe("policyd/ruleset and tables of another version", () => {
     assert.ok(filling >= 0 && filling < naming, `filled by batch ${filling}, in force by ${naming}`);
   });
 
-  it("DP-07: a table in which a set has another size or counts is replaced as a whole", () => {
+  it("DP-07: a table whose set has another size or counters is replaced as a whole", () => {
     for (const change of [{ size: 2000 }, { hasCounters: true }]) {
       const kernel = new FakeNftables();
       takeOver(kernel, first());

@@ -5,13 +5,13 @@ import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
-import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
-import { RulesetWatch } from "../../../policyd/dataplane/ruleset_watch.ts";
+import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { RulesetWatch } from "../../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";
 
-/** A notification has the form of the request it tells of. */
+/** The notifications of a change, which have the form of its request. */
 function told(change: Change): readonly ReceivedMessage[] {
   return requestsOf([change]).map(({ type, body }) => ({ type, flags: 0, sequence: 0, body }));
 }
@@ -44,18 +44,18 @@ describe("policyd/dataplane ruleset watch", () => {
     return change;
   }
 
-  it("does not ask to be told of the daemon's own commits (DP-08)", () => {
+  it("the subscription leaves out the daemon's own commits (DP-08)", () => {
     assert.deepEqual(events.sources, [{ kind: "nftables", exceptPortId: 77 }]);
   });
 
-  it("has a table put right that a notification is about (DP-09)", () => {
+  it("a notification about a table has that table repaired (DP-09)", () => {
     events.emit("nftables", told(harm()));
     clock.pass(20);
     assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
     assert.equal(ruleset.status().replacements, tables.length + 1);
   });
 
-  it("looks at no table that a notification is not about (DP-08)", () => {
+  it("a notification causes no read of other tables (DP-08)", () => {
     harm();
     assert.ok(inet !== undefined && bridge !== undefined);
     events.emit("nftables", told({ kind: "delete table", table: { family: "inet", name: "stranger" } }));
@@ -71,7 +71,7 @@ describe("policyd/dataplane ruleset watch", () => {
       () => events.emit("nftables", [{ type: 10 << 8, flags: 0, sequence: 0, body: Uint8Array.of(1) }]),
     ],
   ] as const) {
-    it(`looks at all tables when ${what} (DP-09)`, () => {
+    it(`all tables are read when ${what} (DP-09)`, () => {
       harm();
       tell();
       clock.pass(20);
@@ -80,7 +80,7 @@ describe("policyd/dataplane ruleset watch", () => {
   }
 
   for (const isAtStart of [false, true]) {
-    it(`is told again ${isAtStart ? "where the kernel refuses at first" : "when the kernel has ended it"}, and looks at all there is then (DP-09)`, async () => {
+    it(`the subscription is renewed ${isAtStart ? "where the kernel refuses at first" : "when the kernel has ended it"}, and all tables are read then (DP-09)`, async () => {
       if (isAtStart) {
         watch.stop();
         watch = new RulesetWatch({ ruleset, clock, logger: recordingLogger(), portId: 77 });
@@ -105,7 +105,7 @@ describe("policyd/dataplane ruleset watch", () => {
     });
   }
 
-  it("does nothing any more once it is stopped", () => {
+  it("a stopped watch does nothing", () => {
     const change = harm();
     events.emit("nftables", told(change));
     watch.stop();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { counter, rule } from "../../../kernel/nftables/model/statement.ts";
-import { prepareStaticRules } from "../../../policyd/dataplane/static_rules.ts";
+import { prepareStaticRules } from "../../../policyd/ruleset/desired/static_rules.ts";
 
 const CHAINS = 40;
 const RULES = 10;
@@ -14,7 +14,7 @@ const table = {
   })),
 } as const;
 
-/** What the kernel can be made to prepare, and a loop whose turns the test takes. */
+/** A kernel that records prepared chains, and an event loop whose turns the test takes. */
 function setUp(): {
   readonly prepared: string[];
   readonly turn: () => boolean;
@@ -39,7 +39,7 @@ function setUp(): {
 }
 
 describe("policyd/static rules", () => {
-  it("API-20: all are made in advance, some in each turn of the event loop, and none before the first", () => {
+  it("API-20: all chains are prepared in advance, some in each turn of the event loop, none before the first", () => {
     const { prepared, turn } = setUp();
     assert.deepEqual(prepared, []);
     let turns = 0;
@@ -54,7 +54,7 @@ describe("policyd/static rules", () => {
     assert.equal(turns, CHAINS / 5);
   });
 
-  it("API-20: who ends it waits for none of them", () => {
+  it("API-20: ending the preparation leaves the remaining chains unprepared", () => {
     const { prepared, turn, end } = setUp();
     assert.ok(turn());
     end();

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { keyTypes } from "../../../kernel/nftables/encode/element.ts";
 import { formatKey } from "../../../kernel/nftables/text/element_text.ts";
-import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { tunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
+import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { tunnelGuard } from "../../../policyd/node/tables/tunnel_guard.ts";
 import { openTunnelGuard } from "../../../policyd/node/tunnel_guard_dataplane.ts";
-import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import { readScenario } from "../../support/services/scenario.ts";
 
 const { sets } = tunnelGuard("drawbridge0");
 const typesOf = (name: string) => keyTypes(sets.find((set) => set.name === name)?.key ?? assert.fail(name));
 
 describe("policyd/node/tunnel_guard", () => {
-  /** What is claimed, by its owner, after each change of a Node's addresses. */
+  /** The claims of each owner, after each change of a Node's addresses. */
   function guard() {
     const claims = new Map<string, readonly string[]>();
     let count = 0;
@@ -35,7 +35,7 @@ describe("policyd/node/tunnel_guard", () => {
     return { dataplane, put, claims: () => [...claims.values()].flat().sort(), count: () => count };
   }
 
-  it("GUARD-09: the ends of the tunnel follow the Nodes; a heartbeat changes nothing", () => {
+  it("GUARD-09: the ends of the tunnel follow the Nodes, and a heartbeat changes nothing", () => {
     const { dataplane, put, claims, count } = guard();
     put("a", ["InternalIP", "192.0.2.1"], ["InternalIP", "2001:db8::1"], ["ExternalIP", "198.51.100.1"]);
     put("b", ["InternalIP", "192.0.2.2"]);
@@ -58,7 +58,7 @@ describe("policyd/node/tunnel_guard", () => {
     assert.deepEqual(claims(), []);
   });
 
-  it("GUARD-09: an address that no node can have lets nobody in", () => {
+  it("GUARD-09: an address that no node can have lets no sender in", () => {
     const { put, claims } = guard();
     put(
       "a",

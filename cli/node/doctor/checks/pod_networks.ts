@@ -3,7 +3,7 @@ import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
 import { bitsOf } from "../../../../kernel/ip/address.ts";
 import type { FoundRoute, Route } from "../../../../kernel/route/route.ts";
 import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
-import { doOverlap } from "../../../../policyd/cluster/node_claims.ts";
+import { doOverlap } from "../../../../policyd/objects/nodes/node_claims.ts";
 import { isOurs, TUNNEL } from "../../../../policyd/routes/names.ts";
 import { obstacleWords, ownObstacles, peerObstacles, RouteContainment } from "../../../../policyd/routes/obstacles.ts";
 import { seen } from "../diagnose.ts";

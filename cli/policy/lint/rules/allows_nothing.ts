@@ -1,6 +1,6 @@
-import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
-import type { Direction } from "../../../../policyd/policy/evaluate/flow.ts";
-import type { PortPattern } from "../../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { NetworkPolicy } from "../../../../policyd/objects/model.ts";
+import type { Direction } from "../../../../policyd/semantics/policies/flow.ts";
+import type { PortPattern } from "../../../../policyd/semantics/policies/indexed_policy.ts";
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
@@ -8,7 +8,7 @@ import { asInfo } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { suggestionText } from "../nearest_label.ts";
 import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
-import { peerText } from "../words.ts";
+import { peerText } from "../selector_text.ts";
 
 export const allowsNothing: LintRule = {
   id: "allows-nothing",

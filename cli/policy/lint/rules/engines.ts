@@ -1,5 +1,5 @@
 import { cidrContains, cidrFamily, formatCidr } from "../../../../kernel/ip/cidr.ts";
-import type { FieldPath } from "../../../../policyd/source/documents.ts";
+import type { FieldPath } from "../../../../policyd/objects/directory/documents.ts";
 import { cidrCovers } from "../coverage.ts";
 import type { LintContext, NetworkSite } from "../context.ts";
 import { remark } from "../context.ts";

@@ -1,6 +1,6 @@
 import type { Cidr } from "../../../../kernel/ip/cidr.ts";
 import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import type { NetworkPolicy } from "../../../../policyd/objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import type { UnknownField } from "../../../input/objects/unknown_fields.ts";
 import { unknownFields } from "../../../input/objects/unknown_fields.ts";

@@ -5,7 +5,7 @@ import { asInfo } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { hostPodsOf, judgedPeers, namespacesOf, ownNamespace, subjectOf } from "../peer_state.ts";
-import { isEmptySelector, peerText, selectorText } from "../words.ts";
+import { isEmptySelector, peerText, selectorText } from "../selector_text.ts";
 
 export const selectsNothing: LintRule = {
   id: "selects-nothing",

@@ -1,11 +1,11 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
-import type { Service } from "../../../../policyd/cluster/model.ts";
+import type { Service } from "../../../../policyd/objects/model.ts";
 import type { LintContext } from "../context.ts";
 import { remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { at } from "../../../input/raw.ts";
-import { namesText } from "../words.ts";
+import { namesText } from "../selector_text.ts";
 
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 

@@ -1,8 +1,8 @@
-import type { ClusterNetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import type { ClusterNetworkPolicy } from "../../../../policyd/objects/model.ts";
 import type { ClusterSite, LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
 import { remark } from "../context.ts";
 import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
-import { isShadow } from "../../../../policyd/cluster/shadow.ts";
+import { isShadow } from "../../../../policyd/objects/shadow.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { asInfo } from "../finding.ts";
 

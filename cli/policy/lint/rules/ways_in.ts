@@ -1,6 +1,6 @@
-import { nameOf } from "../../../../policyd/cluster/gate.ts";
-import type { Pod } from "../../../../policyd/cluster/model.ts";
-import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import { nameOf } from "../../../../policyd/objects/gate/gate.ts";
+import type { Pod } from "../../../../policyd/objects/model.ts";
+import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
 import { groupName } from "../../../cluster/group.ts";
 import { locationText } from "../../../input/place.ts";
 import type { EndpointOf } from "../../../ways_in/backend_pods.ts";
@@ -9,7 +9,7 @@ import { includes } from "../../connections/connection_set.ts";
 import { PodConnections } from "../../connections/pod_connections.ts";
 import type { LintContext } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
-import { namesText } from "../words.ts";
+import { namesText } from "../selector_text.ts";
 
 export const controllerKeptOut: LintRule = {
   id: "controller-kept-out",

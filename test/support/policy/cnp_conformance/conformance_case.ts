@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../../policyd/cluster/model.ts";
+import type { Protocol } from "../../../../policyd/objects/model.ts";
 import type { House, PodName } from "./hogwarts.ts";
 import { HOUSES, pairOf } from "./hogwarts.ts";
 

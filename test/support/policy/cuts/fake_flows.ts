@@ -8,9 +8,9 @@ import type { Relabelling } from "../../../../kernel/conntrack/relabelling.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
-import { ALLOWED_LABEL } from "../../../../policyd/policy/compile/policy_table.ts";
-import { CUT_LABEL } from "../../../../policyd/policy/cuts/fate.ts";
-import type { PolicyFlows } from "../../../../policyd/policy/cuts/cuts.ts";
+import { ALLOWED_LABEL } from "../../../../policyd/policies/compile/policy_table.ts";
+import { CUT_LABEL } from "../../../../policyd/policies/cuts/cut_decision.ts";
+import type { PolicyFlows } from "../../../../policyd/policies/cuts/cuts.ts";
 
 /** A connection in short form. */
 export interface FakeFlow {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { PolicyOptions } from "../../../../policyd/policy/evaluate/objects.ts";
+import type { PolicyOptions } from "../../../../policyd/semantics/policies/objects.ts";
 import { indexOf } from "../question.ts";
 import type { PolicyLab } from "./policy_lab.ts";
 import type { Question } from "./question.ts";

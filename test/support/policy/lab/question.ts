@@ -1,9 +1,9 @@
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { familyOf, parseAddress, tryParseAddress } from "../../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../../policyd/cluster/model.ts";
-import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import type { Flow, FlowEnd } from "../../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import type { Protocol } from "../../../../policyd/objects/model.ts";
+import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
+import type { Flow, FlowEnd } from "../../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import type { PolicyLab } from "./policy_lab.ts";
 import { FAMILIES } from "./place.ts";
 import type { Fate, Shot } from "./shooter.ts";

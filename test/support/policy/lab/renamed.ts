@@ -1,4 +1,7 @@
-/** A value with every text in it that has another name in the lab, whole or before a prefix length, under that name. */
+/**
+ * Returns a value in which every text with another name in the lab is renamed, whether it is a whole name or is
+ * followed by a prefix length.
+ */
 export function renamed<T>(value: T, names: ReadonlyMap<string, string>): T {
   return replaced(value, names) as T;
 }

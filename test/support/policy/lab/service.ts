@@ -1,8 +1,8 @@
-import type { Protocol } from "../../../../policyd/cluster/model.ts";
+import type { Protocol } from "../../../../policyd/objects/model.ts";
 import type { Place } from "./place.ts";
 import { textsOf } from "./place.ts";
 
-/** What a Service's spec says beside its addresses and ports. */
+/** The fields of a Service's spec other than its addresses and ports. */
 export type ServiceSpec = Readonly<Record<string, unknown>>;
 
 export interface ServicePort {
@@ -18,7 +18,7 @@ export interface Backend {
   readonly nodeName: string;
 }
 
-/** A Service and its slices, one of each family. */
+/** Returns a Service and its slices, one of each family. */
 export function service(
   key: string,
   clusterIps: readonly [string, string],
@@ -54,7 +54,7 @@ export function service(
   ];
 }
 
-/** A Service of one port in front of one pod, with its name. */
+/** Returns a Service of one port in front of one pod, with the pod's name. */
 export function singleService(
   place: Place,
   clusterIps: readonly [string, string],

@@ -14,36 +14,36 @@ import type { PacketCount, PacketCounter } from "./packet_count.ts";
 
 /** A flow of a probe. */
 export interface Shot extends Flow {
-  /** It goes to an address of its own namespace, so no other one sees it. */
+  /** Whether its destination is an address of its own namespace, so that no other one sees it. */
   readonly isLocal?: boolean;
 }
 
-/** What became of it. */
+/** The outcome of a flow. */
 export interface Fate {
-  /** Silent: no answer and no refusal, which is how policies deny. */
+  /** "silent" means no answer and no refusal, which is how policies deny. */
   readonly kind: "answered" | "silent" | "refused";
-  /** Why, where it was refused. */
+  /** The reason of a refusal. */
   readonly why: string;
-  /** Where it seemed to come from, and who saw it; undefined where nobody did. */
+  /** The source address that the receiver saw, and the receiver; undefined where none received it. */
   readonly seenSource: Address | undefined;
   readonly seenBy: LabNamespace | undefined;
 }
 
-/** What became of all, in their order. */
+/** The outcomes of all flows, in their order. */
 export interface Fates {
   readonly fates: readonly Fate[];
-  /** Why it is not certain that silence means dropped packets: some were lost elsewhere. Empty where it is. */
+  /** Why it is not certain that silence means dropped packets: some were lost elsewhere. Empty where it is certain. */
   readonly doubt: string;
 }
 
-/** For a busy machine; nothing is waited for that long where no packet is lost elsewhere. */
+/** The longest wait on a busy machine; it is never that long where no packet is lost elsewhere. */
 const PATIENCE_MILLISECONDS = 20_000;
-/** Counters are read when nothing has come for so long. */
+/** The time without an event after which counters are read. */
 const QUIET_MILLISECONDS = 12;
-/** TCP sends a second SYN after a second; from then on counters alone do not tell, so they have to stand still, too. */
+/** TCP sends a second SYN after a second; from then on the counters must also stand still. */
 const REPEAT_MILLISECONDS = 900;
 const STILL_MILLISECONDS = 300;
-/** What has not come when nothing has moved for so long will not. */
+/** The time without an event after which nothing more will arrive. */
 const DEAD_MILLISECONDS = 3000;
 
 const PROTOCOLS: Readonly<Record<ProtocolName, Protocol>> = { tcp, udp, icmp, sctp };
@@ -64,11 +64,12 @@ interface Round {
 }
 
 /**
- * Sends many flows at once and waits exactly until each is decided: answered, refused, or counted as gone.
+ * Sends many flows at once and waits exactly until each is decided: answered, refused, or counted as dropped.
  *
- * Every namespace that packets cross counts those that come in and those that leave it. When each that was sent or that
- * left for another namespace has come in there, all have been judged; those that are still without an answer are as many as
- * did not arrive. So a drop needs no time to be noticed, and a packet that is late is never taken for one.
+ * Every namespace that packets cross counts those that enter and those that leave it. When each packet that was sent or
+ * that left for another namespace has entered there, all have been decided, and the number of those without an answer
+ * must equal the number of those that did not leave. So a drop is noticed without a timeout, and a late packet is never
+ * mistaken for a dropped one.
  */
 export class Shooter implements Disposable {
   readonly #poller: Poller;
@@ -92,7 +93,7 @@ export class Shooter implements Disposable {
     });
   }
 
-  /** Sends all and tells what became of them. Only one call at a time. */
+  /** Sends all flows and returns their outcomes. Only one call may run at a time. */
   async run(shots: readonly Shot[]): Promise<Fates> {
     this.#sightings.clear();
     const before = this.#counter.read();
@@ -111,7 +112,7 @@ export class Shooter implements Disposable {
           failed: (why) => judge(false, why),
         }),
       );
-      // What the sender's own kernel refuses at once has not been sent.
+      // A packet that the sender's own kernel refuses at once was not sent.
       if (shot.isLocal !== true && !verdicts.has(place)) sent++;
     }
     const round: Round = { verdicts, lastEvent: () => this.#lastEvent };
@@ -121,7 +122,7 @@ export class Shooter implements Disposable {
     return { fates, doubt };
   }
 
-  /** Carries on what is under way besides, such as {@link startFlow}'s flows. */
+  /** The poller, which also runs other work, such as the flows of {@link startFlow}. */
   get poller(): Poller {
     return this.#poller;
   }
@@ -134,7 +135,7 @@ export class Shooter implements Disposable {
     this.close();
   }
 
-  /** @returns the doubt there is */
+  /** @returns the doubt that remains */
   async #untilDecided(before: PacketCount, sent: number, all: number, round: Round): Promise<string> {
     const start = performance.now();
     let doubt = "";
@@ -163,10 +164,10 @@ export class Shooter implements Disposable {
   }
 }
 
-/** Why it cannot be said yet that whatever is open has been dropped. */
+/** Returns why it is not yet certain that all open flows were dropped; empty when it is. */
 function doubtOf({ entered, left, leftByUplink }: PacketCount, sent: number, open: number): string {
   const crossing = sent + leftByUplink;
-  if (entered < crossing) return `of ${crossing} packets sent or passed on, ${entered} came to where policies are`;
+  if (entered < crossing) return `of ${crossing} packets sent or passed on, ${entered} arrived where policies apply`;
   const dropped = crossing - left;
   return open > Math.max(dropped, 0) ? `${open} without an answer, but only ${dropped} dropped` : "";
 }

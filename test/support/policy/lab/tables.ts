@@ -3,7 +3,7 @@ import type { Answer, Question } from "./question.ts";
 import type { Mark, TruthTable } from "./truth_table.ts";
 import { differenceText } from "./truth_table.ts";
 
-/** A table of what was expected and one of what was seen for each family. */
+/** Returns a table of expected and one of observed marks for each family. */
 export function tablesOf(
   answers: readonly Answer[],
   expect: (question: Question) => Mark,
@@ -31,7 +31,7 @@ export function tablesOf(
   });
 }
 
-/** Where answers are not what was expected, as tables; empty where they are. */
+/** Returns tables of the answers that differ from the expectation; empty where none does. */
 export function answersText(answers: readonly Answer[], expect: (question: Question) => Mark): string {
   return tablesOf(answers, expect)
     .map(([expected, seen]) => differenceText(expected, seen))

@@ -1,4 +1,4 @@
-/** What stands in a cell for one kind of traffic: allowed, denied, refused where it should be silent, not decided. */
+/** The mark for one kind of traffic in a cell: allowed, denied, refused where it should be silent, undecided. */
 export type Mark = "." | "X" | "R" | "?";
 
 /** A square of senders and receivers, with a mark for each kind of traffic in each cell. */
@@ -9,14 +9,16 @@ export interface TruthTable {
   readonly mark: (from: string, to: string, traffic: string) => Mark | undefined;
 }
 
-/** How many cells of two tables of the same shape say two things, as {@link differenceText} shows them. */
+/** Counts the cells in which two tables of the same shape differ, as {@link differenceText} shows them. */
 export function wrongCells(expected: TruthTable, seen: TruthTable): number {
   return cells(expected).filter(
     ([from, to, traffic]) => expected.mark(from, to, traffic) !== seen.mark(from, to, traffic),
   ).length;
 }
 
-/** What was expected, what was seen and where they differ, in the manner of cyclonus; empty where they agree. */
+/**
+ * Returns the expected table, the observed one and their differences, as cyclonus prints them; empty where they agree.
+ */
 export function differenceText(expected: TruthTable, seen: TruthTable): string {
   const wrong = wrongCells(expected, seen);
   if (wrong === 0) return "";
@@ -40,7 +42,7 @@ export function differenceText(expected: TruthTable, seen: TruthTable): string {
   ].join("\n");
 }
 
-/** The table as text: `-` where there is nothing to say. */
+/** Returns the table as text, with `-` in cells without a mark. */
 export function tableText({ ends, traffics, mark }: TruthTable): string {
   const rows = [
     ["", ...ends],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import type { FaultRates } from "../../dataplane/faulty_nftables.ts";
 import { FaultyNftables } from "../../dataplane/faulty_nftables.ts";
 import { LiveNode } from "./live_node.ts";
@@ -9,36 +9,36 @@ import { TickingClock } from "./ticking_clock.ts";
 
 const FAULTS: FaultRates = { commit: 0.2, read: 0.003 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
-/** One daemon follows the other every so many events on average. */
+/** The average number of events from one daemon to the next. */
 const EVENTS_OF_A_DAEMON = 100;
-/** Milliseconds from one event to the next; undefined where not even what is due happens in between. */
+/** Milliseconds from one event to the next; undefined where not even due work runs in between. */
 const WAITS = [undefined, undefined, undefined, undefined, 0, 0, 0, 60, 60, 600];
 
 export interface LiveRun {
   readonly events: number;
-  /** After this many the kernel is compared with a fresh build. */
+  /** The number of events between comparisons of the kernel with a fresh build. */
   readonly compareEvery: number;
   readonly random: () => number;
 }
 
-/** What a run met. */
+/** The numbers that a run has observed. */
 export interface LiveOutcome {
   readonly faults: number;
   readonly comparisons: number;
   readonly restarts: number;
-  /** The most sets and chains there were beside the static ones when it was compared. */
+  /** The largest number of sets and chains, beside the static ones, at a comparison. */
   readonly mostProvided: number;
-  /** Elements that have a pod judged, of all comparisons. */
+  /** The number of elements with a profile's verdict, of all comparisons. */
   readonly verdicts: number;
 }
 
 /**
- * Random events on a kernel that fails at random, worked on in slices, with daemons that end and start with other options
- * in between. Every now and then the faults cease, and then the kernel has what a daemon that has never known another cluster writes into
- * an empty kernel. Every other time there were none before either: after a fault all is read again, which hides what our own
- * account has wrong.
+ * Applies random events on a kernel that fails at random, in slices, with daemons that end and start with other options
+ * in between. Every now and then the faults stop; then the kernel must have what a daemon that has never known another
+ * cluster writes into an empty kernel. In every other stretch there are no faults at all, since a fault makes the
+ * daemon read everything again, which would hide mistakes in its own account.
  *
- * @throws AssertionError when it has not
+ * @throws AssertionError when the kernel has other content
  */
 export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome {
   const faulty = new FaultyNftables(new FakeNftables(), random, FAULTS);

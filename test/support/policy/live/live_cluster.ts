@@ -2,16 +2,16 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { ClusterObject, Pod } from "../../../../policyd/cluster/model.ts";
-import type { ClusterStore } from "../../../../policyd/cluster/store.ts";
-import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
+import type { ClusterObject, Pod } from "../../../../policyd/objects/model.ts";
+import type { ClusterStore } from "../../../../policyd/objects/store.ts";
+import type { PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
 import { attachmentRecord } from "../../attachment_record.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
 import type { LiveEvent } from "./live_node.ts";
 import { LiveNode, set } from "./live_node.ts";
 import { TickingClock } from "./ticking_clock.ts";
 
-/** All objects of a cluster that policies are about. */
+/** Returns all objects of a cluster that matter to policies. */
 export function objectsOf(store: ClusterStore): readonly ClusterObject[] {
   const { namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies } = store;
   return [namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies].flatMap(
@@ -19,7 +19,7 @@ export function objectsOf(store: ClusterStore): readonly ClusterObject[] {
   );
 }
 
-/** A pod as it is attached. */
+/** Returns the attachment of a pod. */
 export function attachmentOf({ key, namespace, name, uid }: Pod, addresses: readonly Address[]): AttachmentRecord {
   return attachmentRecord({
     containerId: key.replace("/", "-"),
@@ -29,7 +29,7 @@ export function attachmentOf({ key, namespace, name, uid }: Pod, addresses: read
   });
 }
 
-/** The pods of a node with the addresses that are theirs, as attachments. */
+/** Returns the attachments of a node's pods, with the addresses that they own. */
 export function attachmentsOf(
   store: ClusterStore,
   nodeName: string,
@@ -43,7 +43,7 @@ export function attachmentsOf(
   return [...addresses].map(([pod, own]) => attachmentOf(pod, own));
 }
 
-/** A node that is told of objects and attachments, one by one, after it has begun to write. */
+/** Returns a node that receives objects and attachments one by one, after it has begun to write. */
 export function liveNodeOf(
   events: readonly LiveEvent[],
   options: PolicyOptions,
@@ -55,7 +55,7 @@ export function liveNodeOf(
   return { node, kernel };
 }
 
-/** The events that tell of objects, each by itself, and of attachments. */
+/** Returns the events of objects, one by one, and of attachments. */
 export function eventsOf(
   objects: readonly ClusterObject[],
   attachments: readonly AttachmentRecord[],

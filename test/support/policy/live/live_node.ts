@@ -5,33 +5,33 @@ import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";
 import type { RemainingFlows } from "../../../../policyd/attachments/follower.ts";
-import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
-import { rulesText } from "../../../../policyd/dataplane/known_rules.ts";
-import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
-import { withVersion } from "../../../../policyd/dataplane/schema.ts";
+import type { ClusterObject } from "../../../../policyd/objects/model.ts";
+import { rulesText } from "../../../../policyd/ruleset/observed/known_rules.ts";
+import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import type { CollectionPace } from "../../../../policyd/collection_pace.ts";
-import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
-import { POLICY_TABLE, policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
-import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
-import type { RoomBounds } from "../../../../policyd/policy/live/set_room.ts";
-import { NO_RETAINED_FILES } from "../../../../policyd/policy/retained/retained_files.ts";
-import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import type { CollectionPace } from "../../../../policyd/lib/collection_pace.ts";
+import type { PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
+import { POLICY_TABLE, policyTable } from "../../../../policyd/policies/compile/policy_table.ts";
+import { PolicyDataplane } from "../../../../policyd/policies/policy_dataplane.ts";
+import type { RoomBounds } from "../../../../policyd/policies/live/sets/set_room.ts";
+import { NO_RETAINED_FILES } from "../../../../policyd/policies/retained/retained_files.ts";
+import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import type { TickingClock } from "./ticking_clock.ts";
 
-/** What happens to a node's policies. */
+/** An event for a node's policies. */
 export type LiveEvent =
   | { readonly type: "objects"; readonly changes: readonly ObjectChange[] }
   | { readonly type: "attached"; readonly attachment: AttachmentRecord; readonly flows?: RemainingFlows }
   | { readonly type: "detached"; readonly name: AttachmentName; readonly flows?: RemainingFlows };
 
-/** An object that came or changed. */
+/** Returns the change for a new or changed object. */
 export function set(object: ClusterObject): ObjectChange {
   return { type: "set", kind: object.kind, key: object.key, object };
 }
 
-/** An object that is gone. */
+/** Returns the change for a deleted object. */
 export function gone({ kind, key }: Pick<ClusterObject, "kind" | "key">): ObjectChange {
   return { type: "delete", kind, key };
 }
@@ -43,15 +43,14 @@ export interface LiveNodeParts {
   readonly collectionPace?: CollectionPace;
   readonly areNamespacesTold?: boolean;
   readonly roomBounds?: RoomBounds;
-  /** What it knows before it writes anything, as a daemon that has read the cluster first. */
+  /** Events that it receives before it writes anything, like a daemon that reads the cluster first. */
   readonly known?: readonly LiveEvent[];
 }
 
-/** The table of policies of a node, kept by the daemon's own parts from events. */
+/** A node's table of policies, which the daemon's own parts keep according to events. */
 export class LiveNode {
   readonly dataplane: PolicyDataplane;
   readonly ruleset: Ruleset;
-  /** What is said of policies. */
   readonly #kernel: Nftables;
   readonly #clock: TickingClock;
 
@@ -81,24 +80,24 @@ export class LiveNode {
     else this.dataplane.detached(event.name, event.flows ?? "unknown");
   }
 
-  /** Takes over objects and lets all that follows happen. */
+  /** Applies changes of objects, and runs everything that follows from them. */
   change(...changes: readonly ObjectChange[]): void {
     this.apply({ type: "objects", changes });
     this.settle();
   }
 
-  /** Makes the kernel have all that is desired. @throws AssertionError when it does not after so many tries */
+  /** Makes the kernel have the desired state. @throws AssertionError when it does not after this number of retries */
   settle(tries = 0): void {
     this.#clock.pass(0);
     for (let left = tries; !this.ruleset.flush(); left--) assert.ok(left > 0, this.ruleset.status().lastError);
   }
 
-  /** Lets happen what is due by now, which with a slow clock is one slice. */
+  /** Runs the work that is due by now, which with a slow clock is one slice. */
   tick(): void {
     this.#clock.tick();
   }
 
-  /** The table as the kernel has it: a line for each set with its elements, and for each rule. */
+  /** Returns the kernel's table: a line for each set with its elements, and for each rule. */
   content(): string {
     const state = this.#kernel.table(POLICY_TABLE);
     const sets = [...(state?.sets.keys() ?? [])].sort().map((name) => `${name}: ${this.elements(name).join(", ")}`);
@@ -108,17 +107,20 @@ export class LiveNode {
     return [...sets, ...chains].join("\n");
   }
 
-  /** The elements of a set, in order. */
+  /** Returns the elements of a set, in order. */
   elements(name: string): readonly string[] {
     return this.#kernel.elements(POLICY_TABLE, { name, key: [] }).map(elementText).sort();
   }
 
-  /** The elements of a map of verdicts that go to a profile's chain, in order: without those of pods that no policy selects. */
+  /**
+   * Returns the elements of a map of verdicts that go to a profile's chain, in order; those of pods that no policy
+   * selects are left out.
+   */
   judged(map: "egress4" | "egress6" | "ingress4" | "ingress6"): readonly string[] {
     return this.elements(map).filter((text) => / : goto /.test(text));
   }
 
-  /** The names of the sets and chains that are there beside those that always are. */
+  /** Returns the names of the sets and chains that exist in addition to the static ones. */
   provided(): readonly string[] {
     const state = this.#kernel.table(POLICY_TABLE);
     const fixed = new Set(
@@ -127,14 +129,14 @@ export class LiveNode {
     return [...(state?.sets.keys() ?? []), ...(state?.chains.keys() ?? [])].filter((name) => !fixed.has(name)).sort();
   }
 
-  /** Lets go of the kernel as a daemon that ends. */
+  /** Stops like a daemon that ends. */
   stop(): void {
     void this.dataplane.stop();
     this.ruleset.stop();
   }
 }
 
-/** An element as a text that is the same for the same one. */
+/** Returns an element as a text, which is equal for equal elements. */
 export function elementText({ key, data }: Element): string {
   if (data === undefined) return keyText(key);
   return `${keyText(key)} : ${"kind" in data && "chain" in data ? `${data.kind} ${data.chain}` : JSON.stringify(data)}`;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../policyd/cluster/gate.ts";
-import type { ClusterObject, Kind } from "../../../../policyd/cluster/model.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import type { ClusterObject, Kind } from "../../../../policyd/objects/model.ts";
 
 type ObjectOf<K extends Kind> = Extract<ClusterObject, { readonly kind: K }>;
 
@@ -9,7 +9,7 @@ const GROUPS: Readonly<Partial<Record<Kind, string>>> = {
   ClusterNetworkPolicy: "policy.networking.k8s.io/v1beta1",
 };
 
-/** An object of a kind, through the gate, of what its manifest has beside its kind. */
+/** Returns the object of a manifest that lacks its kind, read through the gate. */
 export function objectOf<K extends Kind>(kind: K, manifest: object): ObjectOf<K> {
   const verdict = judge({ apiVersion: GROUPS[kind] ?? "v1", kind, ...manifest });
   assert.ok(verdict.type === "accepted", verdict.type === "refused" ? verdict.problem : kind);

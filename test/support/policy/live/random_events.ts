@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { ClusterObject, Pod } from "../../../../policyd/cluster/model.ts";
+import type { ClusterObject, Pod } from "../../../../policyd/objects/model.ts";
 import { attachmentRecord } from "../../attachment_record.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { policyCases } from "../arbitrary_cluster.ts";
@@ -11,14 +11,15 @@ import type { LiveEvent } from "./live_node.ts";
 import { gone, set } from "./live_node.ts";
 
 const SAMPLES = 150;
-/** The pods of a namespace that may be this node's; the others never are. */
+/** The number of pods of a namespace that may be this node's; the others never are. */
 const LOCAL_PLACES = 3;
 const UIDS = ["", "a", "a", "b"] as const;
 
 /**
- * An endless row of random events: versions of each of some pods, nodes, namespaces and policies, and pods that are
- * attached and go, some of whom have another's address. Namespaces do not end while there is a pod of them, and none comes
- * before they are there again, so that nothing but the last Pods of attached pods is left of what was before (`ClusterState`).
+ * Generates an endless sequence of random events: versions of some pods, nodes, namespaces and policies, and pods that
+ * are attached and detached, some of which have another pod's address. A namespace is not deleted while it has a pod,
+ * and no pod comes before its namespace exists again, so that only the last Pods of attached pods are left of earlier
+ * states (`ClusterState`).
  *
  * @param random numbers from 0 to 1; the same ones give the same events
  */
@@ -58,10 +59,10 @@ export function* liveEvents(random: () => number): Generator<LiveEvent, never> {
   }
 }
 
-/** The pods of namespaces, so that a namespace ends last and begins first, as the API server has it. */
+/** The pods of namespaces, which make a namespace end last and begin first, as with the API server. */
 class NamespaceContents {
   readonly #attached: ReadonlyMap<string, AttachmentRecord>;
-  /** Namespaces, by the keys of their Pods. */
+  /** The namespaces, by the keys of their Pods. */
   readonly #pods = new Map<string, string>();
   readonly #ended = new Set<string>();
 
@@ -94,7 +95,7 @@ class NamespaceContents {
   }
 }
 
-/** Many versions of each of a number of objects. */
+/** Returns many versions of each of some objects. */
 function sampledObjects(seed: number): readonly ClusterObject[] {
   return fc.sample(policyCases, { numRuns: SAMPLES, seed }).flatMap(({ cluster }) => {
     const { pods, nodes, namespaces, networkPolicies, clusterNetworkPolicies } = storeOf(manifestsOf(cluster));
@@ -104,7 +105,7 @@ function sampledObjects(seed: number): readonly ClusterObject[] {
   });
 }
 
-/** The pod that a place has in a namespace; with the addresses of another place where one is given. */
+/** Returns the pod of a place in a namespace; with the addresses of another place where one is given. */
 function anyAttachment(namespace: string, place: number, other = place): AttachmentRecord {
   const name = `p${place}`;
   return attachmentRecord({
@@ -115,7 +116,7 @@ function anyAttachment(namespace: string, place: number, other = place): Attachm
   });
 }
 
-/** What a cluster and a node have after some events. */
+/** The state of a cluster and a node after some events. */
 export class ClusterState {
   readonly #objects = new Map<string, ClusterObject>();
   readonly #attachments = new Map<string, { readonly attachment: AttachmentRecord; lastPod: Pod | undefined }>();
@@ -133,7 +134,7 @@ export class ClusterState {
     for (const entry of this.#attachments.values()) entry.lastPod = this.#podOf(entry.attachment) ?? entry.lastPod;
   }
 
-  /** How many objects of a kind there are. */
+  /** Returns the number of objects of a kind. */
   count(kind: ClusterObject["kind"]): number {
     return [...this.#objects.values()].filter((object) => object.kind === kind).length;
   }
@@ -143,10 +144,10 @@ export class ClusterState {
   }
 
   /**
-   * The events by which a node that knows nothing comes to know all of it: each pod is attached while its last Pod is
-   * there, before anything else is.
+   * Returns the events from which a new node learns the whole state: each pod is attached while its last Pod exists,
+   * before anything else exists.
    *
-   * @param order of the rest
+   * @param order of the other events
    */
   events(order: <T>(all: readonly T[]) => readonly T[]): readonly LiveEvent[] {
     const attached = order([...this.#attachments.values()]).flatMap(({ attachment, lastPod }): readonly LiveEvent[] => [

@@ -1,11 +1,11 @@
-import type { Cancel, Clock } from "../../../../policyd/clock.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import type { Cancel, Clock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 
 interface Later {
   cancel: Cancel | undefined;
 }
 
-/** A clock that stands still but for a tick each time it is looked at, so that whoever works in slices ends them. */
+/** A clock that advances only by a tick at each reading, so that work in slices ends its slices. */
 export class TickingClock implements Clock {
   readonly #clock = new FakeClock();
   readonly #tick: number;
@@ -38,7 +38,7 @@ export class TickingClock implements Clock {
     };
   }
 
-  /** Runs what is due, but not what that asks for. */
+  /** Runs the work that is due, but not the work that it schedules. */
   tick(): void {
     const later: (() => void)[] = [];
     this.#later = later;
@@ -47,7 +47,7 @@ export class TickingClock implements Clock {
     for (const ask of later) ask();
   }
 
-  /** Moves time on and runs what is due. */
+  /** Advances the time and runs the work that is due. */
   pass(milliseconds: number): void {
     this.#clock.pass(milliseconds);
   }

@@ -1,10 +1,10 @@
 import type { Family } from "../../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
-import { profileChainName } from "../../../../policyd/policy/compile/profile_chain.ts";
-import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import type { Direction, FlowEnd } from "../../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
+import { profileChainName } from "../../../../policyd/policies/compile/profile_chain.ts";
+import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
+import type { Direction, FlowEnd } from "../../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
 import type { Neighbour } from "../first_packet/coming_pod.ts";
@@ -13,7 +13,7 @@ import { indexOf } from "../question.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Names that every JavaScript object seems to have. */
+/** Names that every JavaScript object seems to have as members. */
 const MEMBERS = ["constructor", "toString", "hasOwnProperty", "valueOf"] as const;
 const APPS = ["web", "db", "constructor"] as const;
 export const NAMESPACES = ["one", "two", "three", "constructor"] as const;
@@ -22,7 +22,7 @@ const SENTINEL_NAMESPACE = "zz-sentinel";
 export const SENTINEL = "sentinel";
 const MOST_POLICIES = 8;
 
-/** A pod of the cluster, and where it will be. */
+/** A pod of the cluster, and its node. */
 export interface TurmoilPod {
   readonly name: string;
   readonly namespace: string;
@@ -30,7 +30,7 @@ export interface TurmoilPod {
   readonly addresses: Neighbour["addresses"];
 }
 
-/** The objects of a moment. */
+/** The objects at one time. */
 export interface TurmoilState {
   readonly number: number;
   readonly namespaces: ReadonlyMap<string, Labels>;
@@ -38,7 +38,7 @@ export interface TurmoilState {
   readonly policies: ReadonlyMap<string, object>;
 }
 
-/** Random objects, and random changes of one of them at a time. */
+/** Generates random objects, and random changes of one of them at a time. */
 export class TurmoilObjects {
   readonly #random: () => number;
   #policyNumber = 0;
@@ -74,7 +74,7 @@ export class TurmoilObjects {
     const names = [...policies.keys()];
     const [name, policy] = this.#policy();
     const kindOfChange = this.#random();
-    // One object each time: of two, one is in force before the other.
+    // One object changes at a time: of two, one would be in force before the other.
     if (names.length >= MOST_POLICIES || (names.length > 0 && kindOfChange < 0.4)) policies.delete(this.#one(names));
     else policies.set(name, policy);
     return { ...state, number, policies };
@@ -145,7 +145,10 @@ export class TurmoilObjects {
   }
 }
 
-/** The manifests of a state. @param hasAddresses as the evaluator needs them; the daemon learns them by the pods' ADD */
+/**
+ * Returns the manifests of a state. @param hasAddresses for the evaluator; the daemon learns the addresses from the
+ * pods' ADD
+ */
 export function manifestsOf(state: TurmoilState, hasAddresses: boolean): readonly object[] {
   return [
     ...[...state.namespaces].map(([name, labels]) => ({
@@ -161,7 +164,7 @@ export function manifestsOf(state: TurmoilState, hasAddresses: boolean): readonl
   ];
 }
 
-/** The last of the objects that a change is read with: when it is in force, the others are. */
+/** Returns the last object that is read with a change: when it is in force, the others are. */
 function sentinelPolicy(number: number): object {
   const cidr = `10.255.${number >> 8}.${number & 255}/32`;
   return {
@@ -172,24 +175,24 @@ function sentinelPolicy(number: number): object {
   };
 }
 
-/** The chain of the sentinel's ingress by which it is seen that a state is in force. */
+/** Returns the chain of the sentinel's ingress, which shows that a state is in force. */
 export function sentinelChain(state: TurmoilState): string {
   const store = storeOf(manifestsOf(state, true));
   const pod = store.pods.get(`${SENTINEL_NAMESPACE}/${SENTINEL}`);
   const profile = pod && new CompiledCluster(store, DEFAULT_POLICY_OPTIONS).profilesOf(pod).ingress;
-  if (profile === undefined) throw new RangeError("nothing isolates the sentinel");
+  if (profile === undefined) throw new RangeError("no policy isolates the sentinel");
   return profileChainName("ingress", profile.key, DEFAULT_POLICY_OPTIONS);
 }
 
-/** Says of packets whether policies allow them, by the states that may have been in force when they were sent. */
+/** Decides whether policies allow packets, by the states that may have been in force when they were sent. */
 export class TurmoilJudge {
   readonly #indexes = new Map<number, PolicyIndex>();
 
   /**
-   * Whether a packet may have passed: each end allows it in one of the states, which need not be the same, since a change is in
-   * force at one end before it is at the other.
+   * Whether a packet may have passed: each end allows it in one of the states, which need not be the same, since a
+   * change is in force at one end before it is at the other.
    *
-   * @param source a pod's name; undefined for somebody outside of the cluster
+   * @param source a pod's name; undefined for a sender outside of the cluster
    */
   mayPass(
     states: readonly TurmoilState[],

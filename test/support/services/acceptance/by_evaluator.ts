@@ -1,8 +1,8 @@
 import type { Family } from "../../../../kernel/ip/address.ts";
-import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
-import type { Packet } from "../../../../policyd/services/evaluate/packet.ts";
-import type { Verdict } from "../../../../policyd/services/evaluate/verdict.ts";
-import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.ts";
+import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
+import type { Packet } from "../../../../policyd/semantics/services/packet.ts";
+import type { Verdict } from "../../../../policyd/semantics/services/verdict.ts";
+import type { ServiceWorld } from "../../../../policyd/semantics/services/world.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import type { NodePlace, Place } from "./places.ts";
 import { CLIENTS, entryNode, isPlace, PODS } from "./places.ts";

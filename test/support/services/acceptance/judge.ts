@@ -4,7 +4,7 @@ import type { Family } from "../../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatTuple } from "../../../../kernel/conntrack/tuple.ts";
 import { Errno, errnoText } from "../../../../kernel/syscall/errno.ts";
-import { socketText } from "../../../../policyd/services/compile/socket_address.ts";
+import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
 import type { Choices, Measured, Result, Shot } from "./measured.ts";
 import { clientKey, healthUrl, specialKey, stickyKey } from "./measured.ts";
 import type { NodePlace, Place } from "./places.ts";

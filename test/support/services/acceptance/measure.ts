@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 import { isDeepStrictEqual } from "node:util";
 import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
-import { ServiceDropReason } from "../../../../policyd/services/compile/check_part.ts";
+import { ServiceDropReason } from "../../../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import type { AcceptanceLab } from "./acceptance_lab.ts";
 import { FAMILIES } from "./acceptance_lab.ts";

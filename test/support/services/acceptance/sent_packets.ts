@@ -1,5 +1,5 @@
 import { addressFromBytes } from "../../../../kernel/ip/address.ts";
-import { socketText } from "../../../../policyd/services/compile/socket_address.ts";
+import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { EtherType } from "../../../lab/probe/frame.ts";
 import { FrameSocket } from "../../../lab/probe/frame_socket.ts";

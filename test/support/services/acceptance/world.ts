@@ -7,7 +7,7 @@ import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { ipv6Twin } from "../../evaluate/family_twin.ts";
 import type { ManifestText } from "../../evaluate/manifest.ts";
 import { manifestsOf } from "../../evaluate/manifest.ts";
-import type { SocketAddress } from "../../../../policyd/services/evaluate/packet.ts";
+import type { SocketAddress } from "../../../../policyd/semantics/services/packet.ts";
 import { isPlace, PLACES } from "./places.ts";
 import type { Place } from "./places.ts";
 

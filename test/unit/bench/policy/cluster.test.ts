@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
-import { isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
+import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import type { BenchPod } from "../../../bench/policy/cluster.ts";
 import {
   admits,

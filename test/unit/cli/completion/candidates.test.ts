@@ -3,7 +3,7 @@ import { GROUPINGS } from "../../../../cli/cluster/group.ts";
 import { MATRIX_FORMATS } from "../../../../cli/policy/matrix/command.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 
-/** The completions of a line's last word, and the directive: `files` or `words`. */
+/** Returns the completions of a line's last word, and the directive: `files` or `words`. */
 async function completions(
   ...words: readonly string[]
 ): Promise<{ readonly values: readonly string[]; readonly takes: string }> {
@@ -14,8 +14,8 @@ async function completions(
   return { values, takes: lines.at(-1) === ":0" ? "files" : "words" };
 }
 
-describe("cli/completion: what may come next", () => {
-  it("CLI-06: commands, with what they are for", async () => {
+describe("cli/completion: candidates", () => {
+  it("CLI-06: the candidates for a command are the commands with their descriptions", async () => {
     const { values } = await completions("");
     for (const name of ["policy", "rules", "service", "completion"]) assert.ok(values.includes(name), name);
     assert.deepEqual((await completions("policy", "m")).values, ["matrix"]);
@@ -23,7 +23,7 @@ describe("cli/completion: what may come next", () => {
     assert.equal(out, "matrix\twho may send what to whom\n:4\n");
   });
 
-  it("CLI-06: options of the command that is called, also behind others", async () => {
+  it("CLI-06: the candidates for an option are those of the called command, also after other options", async () => {
     for (const before of [[], ["-f", "x"], ["--by", "pod"], ["-R"]]) {
       const { values } = await completions("policy", "matrix", ...before, "--");
       const input = ["--filename", "--recursive", "--cluster", "--kubeconfig", "--context", "--request-timeout"];
@@ -32,19 +32,19 @@ describe("cli/completion: what may come next", () => {
         values.filter((value) => expected.includes(value)),
         expected,
       );
-      assert.ok(!values.includes("--against"), "of another command");
+      assert.ok(!values.includes("--against"), "an option of another command is not a candidate");
     }
-    assert.deepEqual((await completions("policy", "matrix", "--", "--")).values, [], "behind -- there are none");
+    assert.deepEqual((await completions("policy", "matrix", "--", "--")).values, [], "after -- there are none");
   });
 
-  it("CLI-06: the choices of an option and of an argument", async () => {
+  it("CLI-06: the candidates for an option's value or an argument are its choices", async () => {
     assert.deepEqual((await completions("policy", "matrix", "--by", "")).values, GROUPINGS);
     assert.deepEqual((await completions("policy", "matrix", "-o", "")).values, MATRIX_FORMATS);
     assert.deepEqual((await completions("policy", "matrix", "--by=w")).values, ["--by=workload"]);
     assert.deepEqual((await completions("completion", "")).values, ["bash", "zsh", "fish"]);
   });
 
-  it("CLI-06: files where a path is wanted and nowhere else", async () => {
+  it("CLI-06: files are candidates only where a path is expected", async () => {
     for (const words of [["-f"], ["--filename"], ["-f", "x.yaml"], ["--by", "pod", "-f"]]) {
       assert.equal((await completions("policy", "matrix", ...words, "")).takes, "files", words.join(" "));
     }
@@ -56,13 +56,13 @@ describe("cli/completion: what may come next", () => {
     assert.equal((await completions("policy", "matrix", "-f", "x", "--by", "")).takes, "words");
   });
 
-  it("CLI-06: the protocol of a port", async () => {
+  it("CLI-06: the candidates after a port are the protocols", async () => {
     assert.deepEqual((await completions("policy", "matrix", "--port", "80")).values, ["80/TCP", "80/UDP", "80/SCTP"]);
     assert.deepEqual((await completions("policy", "matrix", "--port", "80/TCP,53/U")).values, ["80/TCP,53/UDP"]);
     assert.deepEqual((await completions("policy", "matrix", "--port", "")).values, []);
   });
 
-  it("CLI-06: whatever the words are, there is an answer", async () => {
+  it("CLI-06: completion answers any words", async () => {
     for (const words of [
       [],
       ["-"],

@@ -49,7 +49,7 @@ const DENIED = row({
   reason: "isolated by shop/web; nearest: none",
 });
 
-/** The command on a node whose ledger has some rows. */
+/** Runs the command on a node whose ledger gives these readings. */
 async function onNode(args: readonly string[], ...readings: readonly ReturnType<NodeMachine["readFlows"]>[]) {
   const none = (): never => assert.fail("only flows are read");
   const left = [...readings];
@@ -76,7 +76,7 @@ async function onNode(args: readonly string[], ...readings: readonly ReturnType<
   return { ...outcome, places };
 }
 
-/** The command on a cluster whose kubectl answers `get` and, by the Pod's name, `exec`. */
+/** Runs the command on a cluster whose kubectl answers `get` and, by the Pod's name, `exec`. */
 async function onCluster(args: readonly string[], answers: Readonly<Record<string, string>>) {
   const calls: string[] = [];
   const answerTo = (words: readonly string[]): string => {
@@ -96,8 +96,8 @@ async function onCluster(args: readonly string[], answers: Readonly<Record<strin
 
 const PODS = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
 
-describe("cli/flows: who has talked to whom", () => {
-  it("FLOW-10: node flows prints the ledger as a table, those that were seen last first, and asks the places of the configuration", async () => {
+describe("cli/flows: the command", () => {
+  it("FLOW-10: node flows prints the ledger as a table, the latest flows first, and reads the paths of the configuration", async () => {
     const rows = [
       row(),
       DENIED,
@@ -117,7 +117,7 @@ describe("cli/flows: who has talked to whom", () => {
     assert.deepEqual(named.places, [{ socket: "/s", directory: "/d" }]);
   });
 
-  it("FLOW-10: with -o jsonl each flow is a line of JSON, which --ledger reads as it was", async () => {
+  it("FLOW-10: with -o jsonl each flow is a line of JSON, which --ledger reads unchanged", async () => {
     const { out } = await onNode(["node", "flows", "-o", "jsonl"], { rows: [row(), DENIED], problems: [] });
     const read = readFlowFile([Buffer.from(out)], "flows.jsonl");
     assert.deepEqual(
@@ -126,7 +126,7 @@ describe("cli/flows: who has talked to whom", () => {
     );
   });
 
-  it("FLOW-10: --from, --to, --denied and --since choose flows, and an invalid time or prefix is refused", async () => {
+  it("FLOW-10: --from, --to, --denied and --since filter flows, and an invalid time or prefix is refused", async () => {
     const rows = [row(), DENIED, row({ from: NODE, lastSeen: Date.now(), open: 1 })];
     const asked = async (...args: readonly string[]) =>
       (await onNode(["node", "flows", "-o", "jsonl", ...args], { rows, problems: [] })).out
@@ -148,7 +148,7 @@ describe("cli/flows: who has talked to whom", () => {
     }
   });
 
-  it("FLOW-10: what is missing is said; without any flow it is the answer", async () => {
+  it("FLOW-10: missing data are a note, and an error when there are no flows", async () => {
     const problems = ["what was seen last may be missing: policyd is away\u001b[2J"];
     const some = await onNode(["node", "flows"], { rows: [row()], problems });
     assert.equal(some.err, "note: what was seen last may be missing: policyd is away\\u{1b}[2J\n");
@@ -159,7 +159,7 @@ describe("cli/flows: who has talked to whom", () => {
     assert.deepEqual([quiet.code, quiet.err], [0, ""]);
   });
 
-  it("FLOW-11: node flows --follow prints only what is new, with the number and the policy that decided", async () => {
+  it("FLOW-11: node flows --follow prints only new connections, with their number and the policy that decided", async () => {
     const readings = [
       { rows: [row(), DENIED], problems: [] },
       { rows: [row({ count: 5, lastSeen: NOON + 1000 }), DENIED], problems: [] },
@@ -174,7 +174,7 @@ describe("cli/flows: who has talked to whom", () => {
     ]);
   });
 
-  it("FLOW-12: flows reads the ledgers of all nodes by kubectl, and a connection of two nodes counts once", async () => {
+  it("FLOW-12: flows reads the ledgers of all nodes with kubectl, and a connection between two nodes counts once", async () => {
     const answers = {
       get: PODS,
       "drawbridge-a": rowLine(row({ count: 7 })) + rowLine(DENIED),
@@ -202,7 +202,7 @@ describe("cli/flows: who has talked to whom", () => {
     assert.match(broken.err, /node n1:1: expected a flow as a JSON object/);
   });
 
-  it("FLOW-12: flows --follow prints the news of all nodes, and ends with the first command that ends", async () => {
+  it("FLOW-12: flows --follow prints new connections of all nodes, and ends with the first command that ends", async () => {
     const news = (one: FlowRow, count: number): string =>
       `${JSON.stringify({ ...JSON.parse(rowLine(one)), new: count })}\n`;
     const answers = {
@@ -221,7 +221,7 @@ describe("cli/flows: who has talked to whom", () => {
     assert.match(bad.err, /new: expected the number of new connections/);
   });
 
-  it("FLOW-12: a program is followed line by line, however it prints them, and ends when a line is too long or not taken", async () => {
+  it("FLOW-12: a program's lines are followed in any chunks, and it ends when a line is too long or the reader throws", async () => {
     const lines: string[] = [];
     const script = "printf 'a\\nb'; printf 'c\\n\\303'; printf '\\244\\n'; exit 3";
     const result = await systemPrograms.follow("sh", ["-c", script], (line) => lines.push(line));
@@ -235,7 +235,7 @@ describe("cli/flows: who has talked to whom", () => {
     assert.deepEqual(await systemPrograms.follow("no-such-program-here", [], () => {}), { type: "missing" });
   });
 
-  it("FLOW-13: a file of flows is read in pieces, and refused by the line for invalid flows and for too many", () => {
+  it("FLOW-13: a file of flows is read in chunks, and refused with the line for invalid flows or too many", () => {
     const text = rowLine(row()) + rowLine(DENIED);
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), (size) => {
@@ -264,7 +264,7 @@ describe("cli/flows: who has talked to whom", () => {
 });
 
 describe("cli/flows: ends, times and nodes", () => {
-  it("FLOW-10: a text stands for a namespace, a workload, a pod, a node, an address or a prefix", () => {
+  it("FLOW-10: a filter names a namespace, a workload, a pod, a node, an address or a prefix", () => {
     const pod: FlowEnd = { type: "workload", name: "shop/cache" };
     const ends = [WEB, DB, pod, NODE, outside("203.0.113.0/28"), outside("2001:db8::1/128")];
     const chosen = (text: string): readonly string[] => ends.filter(endFilter(text)).map(endText);
@@ -290,10 +290,10 @@ describe("cli/flows: ends, times and nodes", () => {
       assert.throws(() => momentOf(text, NOON), { code: "ERR_INPUT" });
     assert.ok(isWanted({ since: NOON }, row()));
     assert.ok(!isWanted({ since: NOON + 1 }, row()));
-    assert.ok(isWanted({ since: NOON + 1 }, row({ open: 1 })), "it exists");
+    assert.ok(isWanted({ since: NOON + 1 }, row({ open: 1 })), "a flow that is still open is wanted");
   });
 
-  it("FLOW-12: rows of nodes are one by pair, port, protocol and verdict, with the widest range and the first and last times", () => {
+  it("FLOW-12: rows of nodes are merged by pair, port, protocol and verdict, with the widest range and the first and last times", () => {
     const rows = mergedRows([
       row({ to: outside("203.0.113.1/32"), firstSeen: 5, lastSeen: 6, count: 1, open: 1 }),
       row({ to: outside("203.0.113.2/32"), firstSeen: 3, lastSeen: 4, count: 2, open: 1 }),

@@ -19,7 +19,7 @@ const converted = (source: object): readonly unknown[] =>
 const team = { namespaces: { matchLabels: { team: "a" } } };
 
 describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
-  it("LINT-27: v1alpha1 is told with its v1beta1 form", () => {
+  it("LINT-27: a v1alpha1 policy is reported with its v1beta1 form", () => {
     const rules = "spec: { priority: 1, subject: { namespaces: {} } }";
     assert.deepEqual(findingsOf("admin-network-policy", manifest("AdminNetworkPolicy", "name: a", rules)), [
       "AdminNetworkPolicy a: is of v1alpha1, which nothing here enforces (replace it by the ClusterNetworkPolicy below)",
@@ -37,7 +37,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     );
   });
 
-  it("LINT-27: actions, tiers and ports have their new names", () => {
+  it("LINT-27: actions, tiers and ports get their new names", () => {
     const ports = [
       { portNumber: { protocol: "TCP", port: 80 } },
       { portRange: { protocol: "UDP", start: 1, end: 9 } },
@@ -85,7 +85,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     });
   });
 
-  it("LINT-27: longer lists become several rules and policies, in the same order", () => {
+  it("LINT-27: lists that are too long become several rules and policies, in the same order", () => {
     const peers = Array.from({ length: 30 }, (_, i) => ({ namespaces: { matchLabels: { n: `${i}` } } }));
     const rules = Array.from({ length: 26 }, (_, i) => ({
       name: `r${i}`,

@@ -29,7 +29,7 @@ spec:
         - ${container}
 `;
 
-describe("objects as the API server takes them", () => {
+describe("objects with the API server's defaults", () => {
   it("READ-01: an empty text counts as absent in the fields of a Service, of a container's port and of metadata that are not pointers", () => {
     const found = only(service('  type: ""\n  sessionAffinity: ""\n  externalTrafficPolicy: ""\n'));
     assert.deepEqual(
@@ -76,7 +76,7 @@ describe("objects as the API server takes them", () => {
     }
   });
 
-  it("READ-02: leading zeros in an address are refused wherever one stands", () => {
+  it("READ-02: an address with leading zeros is refused in every field", () => {
     const block = (cidr: string): string => policy(`ingress: [{ from: [{ ipBlock: { cidr: ${cidr} } }] }]`);
     assert.match(problemsOf(block("010.0.0.0/8"))[0] ?? "", /cidr: "010\.0\.0\.0\/8"/);
     assert.deepEqual(problemsOf(block("10.0.0.0/8")), []);
@@ -84,7 +84,7 @@ describe("objects as the API server takes them", () => {
     assert.equal(problemsOf(`${pod("ports: []")}status: { podIP: 10.0.0.01 }\n`).length, 1);
   });
 
-  it("READ-03: what is wrong in a template names the workload and its path once, with its line", () => {
+  it("READ-03: an error in a template names the workload and its path once, with its line", () => {
     assert.deepEqual(problemsOf(deployment('{ "a b": c }')), [
       'wl.yaml:6: Deployment a/web: spec.template.metadata.labels key: "a b"; expected a label key as in "app" or "example.org/tier"',
     ]);
@@ -102,7 +102,7 @@ describe("objects as the API server takes them", () => {
     );
   });
 
-  it("READ-03: a workload with an invalid name or number of pods, or one that stands twice, is one problem", () => {
+  it("READ-03: a workload with an invalid name or number of pods, or that occurs twice, is one problem", () => {
     assert.deepEqual(problemsOf(deployment("{ a: b }").replace("name: web", "name: Web")), [
       'wl.yaml:3: Deployment: metadata.name: "Web"; expected 1 to 253 of "a" to "z", digits, "-" and ".", as in "web-0.example"',
     ]);
@@ -114,7 +114,7 @@ describe("objects as the API server takes them", () => {
     ]);
   });
 
-  it("READ-04: an error in an object of a kind that no command reads is reported, and does not stop what reads the rest", () => {
+  it("READ-04: an error in an object of a kind that no command reads is reported, and the other objects are read", () => {
     const secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\ndata:\n  a: b\n  a: c\n";
     const { manifests, problems, leftOut } = read(`${secret}---\n${policy("ingress: []")}`);
     assert.deepEqual(problems, []);

@@ -26,7 +26,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   explain: ["policy", "explain", "--from", "a/p", "--to", "a/p", "-f", "a.yaml"],
   rules: ["rules", "--node", "node-1", "-f", "a.yaml"],
   diff: ["policy", "diff", "a.yaml", "a.yaml"],
-  // Of the change itself its warnings say it.
+  // The doubts about the change itself are its warnings.
   "dry-run": ["policy", "dry-run", "--against", "a.yaml", "-f", "change.yaml"],
 };
 
@@ -45,8 +45,8 @@ function assertSaid(all: ReadonlyMap<string, string>, line: RegExp, isSaid = tru
   for (const [command, err] of all) assert.equal(line.test(err), isSaid, `${command}: ${err}`);
 }
 
-describe("what makes an answer doubtful", () => {
-  it("READ-13: every command says which policies select none of the pods that were read, and where they are", async () => {
+describe("notes about doubtful answers", () => {
+  it("READ-13: every command reports policies that select none of the pods that were read, with their places", async () => {
     const line = /^(old: |new: )?NetworkPolicy a\/ghost \(a\.yaml:5\) selects none of the pods that were read$/m;
     assertSaid(await said([POD, policy("ghost"), NODE]), line);
     assertSaid(await said([POD, policy("p"), NODE]), /selects? none/, false);
@@ -57,7 +57,7 @@ describe("what makes an answer doubtful", () => {
     );
   });
 
-  it("READ-14: every command says which ClusterNetworkPolicies of one priority contradict each other about the same pods", async () => {
+  it("READ-14: every command reports ClusterNetworkPolicies of one priority that contradict each other about the same pods", async () => {
     const line =
       /ClusterNetworkPolicies one \(a\.yaml:5\) and two \(a\.yaml:14\) have tier Admin and priority 1, contradict each other and are for the same pods: which one counts is undefined$/m;
     assertSaid(await said([POD, cluster("one", "Accept"), cluster("two", "Deny"), NODE]), line);
@@ -79,7 +79,7 @@ describe("what makes an answer doubtful", () => {
     }
   });
 
-  it("READ-15: every command says that no pods, or no objects, were read", async () => {
+  it("READ-15: every command reports that no pods, or no objects, were read", async () => {
     const asking = ["matrix", "rules", "diff", "dry-run"];
     assertSaid(
       await said([policy("p"), NODE], asking),

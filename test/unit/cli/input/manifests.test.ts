@@ -42,7 +42,7 @@ const keys = (contents: Readonly<Record<string, string>>, paths: readonly string
 };
 
 describe("cli/input/manifests", () => {
-  it("CNP-12: a ClusterNetworkPolicy in both versions is one object, which is expected once", () => {
+  it("CNP-12: a ClusterNetworkPolicy that is given in two versions is a duplicate", () => {
     const policyOf = (version: string): string =>
       `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
       "spec: { tier: Admin, priority: 1, subject: { namespaces: {} } }\n";
@@ -56,7 +56,7 @@ describe("cli/input/manifests", () => {
     });
   });
 
-  it("CLI-03: files, directories and standard input are what kubectl takes them for", () => {
+  it("CLI-03: files, directories and standard input are read as by kubectl", () => {
     const files = memoryFiles({
       "-": "",
       "d/a.yaml": "",
@@ -80,13 +80,13 @@ describe("cli/input/manifests", () => {
     assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /fetch it first/);
   });
 
-  it("CLI-03: a file without an ending, and standard input, are JSON when they begin like it", () => {
+  it("CLI-03: a file without an extension, and standard input, are JSON when they begin like it", () => {
     const json = '\n {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}';
     const yaml = "apiVersion: v1\nkind: Namespace\nmetadata: { name: b }\n";
     assert.deepEqual(keys({ "-": json, x: yaml }, ["-", "x"]).keys, ["Namespace a", "Namespace b"]);
   });
 
-  it("CLI-04: a workload without pods stands for two of them, a Job for one; with pods they count", () => {
+  it("CLI-04: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const text = [deployment("web"), deployment("api"), podOf("api", "5d4f"), job].join("---\n");
     assert.deepEqual(keys({ "a.yaml": text }, ["a.yaml"]), {
@@ -100,7 +100,7 @@ describe("cli/input/manifests", () => {
     });
   });
 
-  it("CLI-04: what stands for a template has the labels that its controller adds", () => {
+  it("CLI-04: a stand-in pod has the labels that its controller adds", () => {
     const stateful = deployment("db").replace("Deployment", "StatefulSet");
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const { manifests } = readManifests(memoryFiles({ "a.yaml": `${stateful}---\n${job}` }), ["a.yaml"], false);
@@ -117,7 +117,7 @@ describe("cli/input/manifests", () => {
     ]);
   });
 
-  it("CLI-04: workloads of different kinds may have one name, and a pod of one that of what stands for another", () => {
+  it("CLI-04: workloads of different kinds may have one name, and a pod may have the name of another's stand-in", () => {
     const stateful = deployment("web").replace("Deployment", "StatefulSet");
     const cronJob = deployment("web")
       .replace("apps/v1", "batch/v1")
@@ -139,7 +139,7 @@ describe("cli/input/manifests", () => {
     assert.equal(keys({ "a.yaml": [stateful, stateful].join("---\n") }, ["a.yaml"]).problems.length, 1);
   });
 
-  it("CLI-02: every problem is told with its line, and an object that stands twice is one", () => {
+  it("CLI-02: every problem is reported with its line, and a duplicate object is a problem", () => {
     const bad = POLICY.replace("port: 80", "port: 70000").replace("name: web", "name: other");
     const broken = "kind: [";
     const contents = { "a.yaml": `${POLICY}---\n${bad}---\n${POLICY}`, "b.yaml": broken };
@@ -153,7 +153,7 @@ describe("cli/input/manifests", () => {
     });
   });
 
-  it("CLI-03: a byte order mark is no part of a file, whatever it is called", () => {
+  it("CLI-03: a byte order mark is ignored in files of any name", () => {
     const json = JSON.stringify({ apiVersion: "v1", kind: "Namespace", metadata: { name: "a" } });
     for (const [name, text] of [
       ["a.json", json],
@@ -165,7 +165,7 @@ describe("cli/input/manifests", () => {
     }
   });
 
-  it("CLI-02: a Service whose selector cannot be read is told, as the API server would refuse it", () => {
+  it("CLI-02: a Service with an invalid selector is a problem, since the API server would refuse it", () => {
     const service = (spec: string): string =>
       `apiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: shop }\nspec:\n  ${spec}\n`;
     assert.deepEqual(keys({ "a.yaml": service('selector: "app=web"') }, ["a.yaml"]), {
@@ -176,7 +176,7 @@ describe("cli/input/manifests", () => {
     assert.equal(keys({ "a.yaml": service("type: ExternalName") }, ["a.yaml"]).problems.length, 0);
   });
 
-  it("CLI-02: lines of fields are known for policies", () => {
+  it("CLI-02: policies have the lines of their fields", () => {
     const { manifests } = readManifests(memoryFiles({ "a.yaml": `---\n${POLICY}` }), ["a.yaml"], false);
     const [manifest] = manifests;
     assert.equal(manifest?.lineOf(["spec", "ingress", 0, "ports", 0, "port"]), 9);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../policyd/cluster/gate.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 
@@ -20,8 +20,8 @@ const podsOf = (...texts: readonly string[]): readonly string[] => {
   return manifests.map(({ object }) => object.key);
 };
 
-describe("pods that stand for templates", () => {
-  it("READ-05: log-0 belongs to the StatefulSet log, whatever a DaemonSet, or any other workload, of that name is", () => {
+describe("stand-in pods of templates", () => {
+  it("READ-05: log-0 belongs to the StatefulSet log, also beside a DaemonSet or other workload of that name", () => {
     for (const kind of KINDS.filter((one) => one !== "StatefulSet")) {
       for (const order of [0, 1]) {
         const both = [workload(kind, "log"), workload("StatefulSet", "log")];
@@ -38,7 +38,7 @@ describe("pods that stand for templates", () => {
     }
   });
 
-  it("READ-05: no stand-in has a name that the API server takes for a pod, but for those of a StatefulSet", () => {
+  it("READ-05: only stand-ins of StatefulSets have names that the API server accepts for pods", () => {
     const all = podsOf(...KINDS.map((kind) => workload(kind, "log")));
     assert.equal(new Set(all).size, all.length);
     for (const key of all) {
@@ -48,18 +48,18 @@ describe("pods that stand for templates", () => {
     }
   });
 
-  it("READ-05: the names do not depend on what else is read, so that two sets of files agree on them", () => {
+  it("READ-05: a stand-in's name does not depend on the other objects, so two sets of files agree on it", () => {
     const apart = KINDS.flatMap((kind) => podsOf(workload(kind, "log")));
     assert.deepEqual(podsOf(...KINDS.map((kind) => workload(kind, "log"))), apart);
   });
 
-  it("READ-05: a pod with the name of a StatefulSet's keeps it, and does not belong to it", () => {
+  it("READ-05: a pod with the name of a StatefulSet's pod keeps it, and does not belong to the StatefulSet", () => {
     const bare = "apiVersion: v1\nkind: Pod\nmetadata: { name: log-0, namespace: a }\n";
     assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
   });
 
-  it("READ-06: one replica, or one pod at a time, is one pod; none and no number are as many as an autoscaler may make", () => {
+  it("READ-06: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
     for (const [kind, fields, count] of [
       ["Deployment", "replicas: 1, ", 1],
       ["StatefulSet", "replicas: 1, ", 1],
@@ -77,7 +77,7 @@ describe("pods that stand for templates", () => {
     }
   });
 
-  it("READ-06: one replica reaches itself, also where a policy keeps its pods from each other", async () => {
+  it("READ-06: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
     const denied =
       "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: a }\nspec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
     const answers = async (fields: string): Promise<readonly string[]> => {

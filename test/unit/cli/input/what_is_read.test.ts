@@ -28,8 +28,8 @@ async function run(
 const matrix = (files: Readonly<Record<string, string>>, ...more: readonly string[]): Promise<Outcome> =>
   run(["policy", "matrix", ...more], files);
 
-describe("what a command reads, and what it does not", () => {
-  it("READ-07: one line on stderr says how much was read, what was ignored and why, and what was skipped and why", async () => {
+describe("the input of a command", () => {
+  it("READ-07: one line on stderr says how many objects were read, and what was ignored or skipped and why", async () => {
     const files = { "a.yaml": `${POD}---\n${CONFIG_MAP}---\n${CLOSED}`, "values.yaml": "replicas: 2\n" };
     const { code, err } = await matrix(files);
     const line =
@@ -40,7 +40,7 @@ describe("what a command reads, and what it does not", () => {
     assert.equal((await run(["policy", "matrix"], { "-": POD })).err, "read 1 object on standard input\n");
   });
 
-  it("READ-07: --quiet leaves the line out, and every command that reads objects has both", async () => {
+  it("READ-07: every command that reads objects prints that line, and --quiet omits it", async () => {
     const files = { "a.yaml": `${POD}---\n${CLOSED}---\napiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n` };
     for (const command of [...COMMANDS, ["policy", "lint"], ["policy", "diff", "there.yaml"]]) {
       const line = /^read \d+ objects? in a\.yaml$/m;
@@ -50,7 +50,7 @@ describe("what a command reads, and what it does not", () => {
     }
   });
 
-  it("READ-08: a field that the API does not have in a policy is refused with its line, as by kubectl's strict validation", async () => {
+  it("READ-08: an unknown field in a policy is refused with its line, as by kubectl's strict validation", async () => {
     const cluster = (subject: string, more = ""): string =>
       `apiVersion: policy.networking.k8s.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: { name: c }\nspec:\n  tier: Admin\n  priority: 1\n  subject: ${subject}\n${more}`;
     for (const [text, line, message] of [
@@ -90,7 +90,7 @@ describe("what a command reads, and what it does not", () => {
     assert.equal((await matrix({ "a.yaml": `${known}---\n${POD}` })).code, 0);
   });
 
-  it("READ-09: a file that is no manifest is skipped and named, whether it is JSON or YAML, of this program or another", async () => {
+  it("READ-09: a JSON or YAML file that is not a manifest is skipped and named, also output of this program", async () => {
     const json = (await matrix({ "a.yaml": POD }, "-o", "json")).out;
     for (const [name, text] of [
       ["package.json", '{ "name": "x", "version": "1.0.0" }'],
@@ -114,7 +114,7 @@ describe("what a command reads, and what it does not", () => {
     }
   });
 
-  it("READ-09: what looks like a manifest and lacks something stays an error, and so do files of which none is a manifest", async () => {
+  it("READ-09: an incomplete manifest is an error, and so are files without any manifest", async () => {
     for (const text of [
       POD.replace("kind: Pod\n", ""),
       POD.replace("kind", "Kind"),
@@ -132,7 +132,7 @@ describe("what a command reads, and what it does not", () => {
     );
   });
 
-  it("READ-10: --exclude leaves out files by their names, directories and paths, and names them", async () => {
+  it("READ-10: --exclude skips files by name, directory or path, and names them", async () => {
     const files = { "d/a.yaml": POD, "d/test/b.yaml": "kind: [", "d/c.yaml": "{{" };
     const { code, err } = await run(["policy", "matrix", "-R", "--exclude", "test", "c.*"], files, ["d"]);
     assert.deepEqual(
@@ -159,7 +159,7 @@ describe("what a command reads, and what it does not", () => {
     }
   });
 
-  it("READ-11: an unrendered template is called that, with its line and the command that renders it", async () => {
+  it("READ-11: an unrendered template is reported as such, with its line and the command that renders it", async () => {
     const action = "{{- if .Values.networkPolicy.enabled }}";
     const broken = {
       "web/Chart.yaml": "apiVersion: v2\nname: web\n",
@@ -176,13 +176,13 @@ describe("what a command reads, and what it does not", () => {
       (await matrix({ "np.yaml": quoted })).err,
       /^np\.yaml:3: an unrendered template \("\{\{ \.Release\.Name \}\}"\); expected manifests: render it first/m,
     );
-    // An alert has its own templates, and is none.
+    // An alert has templates of its own, and is not a template.
     const alert =
       "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: { summary: '{{ $labels.pod }} is down' }\n";
     assert.equal((await matrix({ "a.yaml": `${POD}---\n${alert}` })).code, 0);
   });
 
-  it("READ-12: a kind that would change the answer and is not understood stops every command; --ignore-unsupported names what the answer leaves out", async () => {
+  it("READ-12: an unsupported kind that would change the answer stops every command, unless --ignore-unsupported leaves it out", async () => {
     for (const [apiVersion, kind] of [
       ["cilium.io/v2", "CiliumNetworkPolicy"],
       ["cilium.io/v2", "CiliumClusterwideNetworkPolicy"],

@@ -15,7 +15,7 @@ const SHOP = Object.fromEntries(
 const lintShop = (...args: readonly string[]): ReturnType<typeof runCli> =>
   runCli(["policy", "lint", "-f", "shop", ...args], memoryFiles(SHOP));
 
-/** What a reader of SARIF 2.1.0 demands of the parts we write (sections 3.13 to 3.54 of the specification). */
+/** Schemas of the parts of SARIF 2.1.0 that we write (sections 3.13 to 3.54 of the specification). */
 const text = v.pipe(v.string(), v.minLength(1));
 const level = v.picklist(["none", "note", "warning", "error"]);
 const sarif = v.strictObject({
@@ -59,7 +59,7 @@ const sarif = v.strictObject({
 });
 
 describe("policy lint", () => {
-  it("LINT-01: every finding has its rule, gravity, place and fix, in each format", async () => {
+  it("LINT-01: every finding has its rule, severity, place and fix, in each format", async () => {
     const file = await lintShop();
     assertGolden("lint/expected.txt", file.out);
     assertGolden("lint/expected_wide.txt", (await lintShop("-o", "wide")).out);
@@ -82,12 +82,12 @@ describe("policy lint", () => {
       columns: 80,
       hasColour: false,
     });
-    // A single word may be longer than what is left of the line.
+    // A single word may be longer than the rest of the line.
     const tooLong = terminal.out.split("\n").filter((line) => line.length > 80 && line.slice(41).includes(" "));
     assert.deepEqual(tooLong, []);
   });
 
-  it("LINT-02: SARIF 2.1.0 has all of it", async () => {
+  it("LINT-02: SARIF 2.1.0 has all rules and findings", async () => {
     const { out, code } = await lintShop("-o", "sarif");
     assert.equal(code, 1);
     const { runs } = v.parse(sarif, JSON.parse(out));
@@ -120,7 +120,7 @@ describe("policy lint", () => {
     );
   });
 
-  it("LINT-03: --fail-on decides from which gravity on it ends with 1", async () => {
+  it("LINT-03: --fail-on sets the lowest severity with exit code 1", async () => {
     const service = manifest("Service", "name: s, namespace: shop", "spec: { externalIPs: [192.0.2.1] }");
     const codes = async (yaml: string): Promise<readonly number[]> =>
       Promise.all(
@@ -140,7 +140,7 @@ describe("policy lint", () => {
     assert.equal(byDefault.code, 1);
   });
 
-  it("LINT-04: --only and --ignore choose rules, --list prints them, and an annotation silences one on one object", async () => {
+  it("LINT-04: --only and --ignore choose rules, --list prints them, and an annotation silences rules on one object", async () => {
     const idsOf = async (yaml: string, ...args: readonly string[]): Promise<readonly string[]> => {
       const { out } = await runCli(
         ["policy", "lint", "-f", "a.yaml", "-o", "json", ...args],
@@ -176,7 +176,7 @@ describe("policy lint", () => {
     assert.equal((await runCli(["policy", "lint", "-f", "nowhere"], memoryFiles({}))).code, 3);
   });
 
-  it("LINT-05: what cannot be read is a finding, and the rest is linted", async () => {
+  it("LINT-05: an unreadable file is a finding, and the rest is linted", async () => {
     const broken = policy("broken", "podSelector: {}, ingress: [{ ports: [{ port: 0 }] }]");
     const fine = policy("p", "podSelector: {}, policyTypes: [Egress], ingress: [{}]");
     const { out, code } = await runCli(
@@ -191,7 +191,7 @@ describe("policy lint", () => {
     );
   });
 
-  it("LINT-05: what cannot be read is told beside an AdminNetworkPolicy in the same line", async () => {
+  it("LINT-05: an invalid policy is reported beside an AdminNetworkPolicy in the same line", async () => {
     const metadata = { name: "p" };
     const objects = [
       { apiVersion: "policy.networking.k8s.io/v1alpha1", kind: "AdminNetworkPolicy", metadata, spec: {} },
@@ -206,7 +206,7 @@ describe("policy lint", () => {
     );
   });
 
-  it("LINT-04: rules of several --ignore and --only are all meant", async () => {
+  it("LINT-04: several --ignore and --only options add up", async () => {
     const args = ["policy", "lint", "-f", "a.yaml", "-o", "json"];
     const service = manifest(
       "Service",
@@ -221,7 +221,7 @@ describe("policy lint", () => {
     assert.deepEqual(await idsOf("--only", "external-ips", "--only", "shadowed,redundant"), ["external-ips"]);
   });
 
-  it("LINT-05: a template is told of once, and objects in one line each", async () => {
+  it("LINT-05: a template is reported once, and objects in one line each", async () => {
     const template =
       "{ metadata: { labels: { app: web } }, spec: { containers: [{ ports: [{ name: A, containerPort: 1 }] }] } }";
     const files = {
@@ -241,7 +241,7 @@ describe("policy lint", () => {
     );
   });
 
-  it("texts of objects cannot write on a terminal what is not theirs", async () => {
+  it("control characters in names do not reach the terminal", async () => {
     const yaml = `apiVersion: policy.networking.k8s.io/v1alpha1\nkind: AdminNetworkPolicy\nmetadata: { name: "a\\u001b[2J\\u202eb" }\n`;
     const { out } = await runCli(["policy", "lint", "-f", "-"], memoryFiles({ "-": yaml }));
     assert.match(out, /AdminNetworkPolicy a\\u\{1b\}\[2J\\u\{202e\}b: is of v1alpha1/);

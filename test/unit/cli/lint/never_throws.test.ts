@@ -10,10 +10,10 @@ const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 500;
 const DOCUMENTS = ["policies.yaml", "shop.yaml"].flatMap((name) =>
   readFileSync(`test/fixtures/cli/lint/${name}`, "utf8").split(/^---\n/m),
 );
-/** Two of them are not read as they are. */
+/** Excludes two documents that cannot be read even without changes. */
 const READABLE = DOCUMENTS.filter((text) => !/name: broken|kind: AdminNetworkPolicy/.test(text));
 
-/** Words that mean something at some place, and those that mean nothing at any. */
+/** Words that are meaningful in some places, and words that are meaningful nowhere. */
 const TEXTS = "web shop Deny TCP UDP ::/0 10.0.0.0/8 0.0.0.0/0 127.0.0.0/8 __proto__ In Exists node-1 Service".split(
   " ",
 );
@@ -60,7 +60,7 @@ const change: fc.Arbitrary<Change> = fc.record({
   word: fc.constantFrom(...WORDS),
 });
 
-/** The objects with changes at places counted through the whole of them, as JSON values one after the other. */
+/** Applies the changes at places that are counted through all objects. @returns JSON values one after the other */
 function changedObjects(documents: readonly string[], changes: readonly Change[]): string {
   const objects = parseAllDocuments(documents.join("---\n")).map((document) => {
     const value: unknown = document.toJS();
@@ -94,7 +94,7 @@ function apply({ kind, key, word, place }: Change, container: Container): void {
   else Object.defineProperty(container, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** The text with lines taken out, put elsewhere, or other texts in them. */
+/** Returns the text with lines removed, moved, indented or replaced. */
 function changedText(documents: readonly string[], changes: readonly Change[]): string {
   const lines = documents.join("---\n").split("\n");
   for (const { kind, place, word } of changes) {
@@ -107,8 +107,8 @@ function changedText(documents: readonly string[], changes: readonly Change[]): 
   return lines.join("\n");
 }
 
-describe("policy lint of files nobody wrote", () => {
-  it(`LINT-29: ${RUNS} mutated files: findings or an error, never an exception, and never clean where something is not read`, async function () {
+describe("policy lint of random files", () => {
+  it(`LINT-29: ${RUNS} mutated files give findings or an error, never an exception, and are never clean if part is unread`, async function () {
     this.timeout(RUNS * 400);
     const count = { read: 0, unread: 0 };
     const seed = Math.floor(Math.random() * 2 ** 31);

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../policyd/policy/policy_size.ts";
+import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../policyd/policies/policy_size.ts";
 import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
 const serving = (ips = ""): string =>
   pod("server", { ips, spec: "containers: [{ ports: [{ name: https, containerPort: 8443 }] }]" });
 
-describe("policy lint of what policies select and allow", () => {
-  it("LINT-10: a policy that selects nothing", () => {
+describe("policy lint of selected pods and allowed connections", () => {
+  it("LINT-10: a policy that selects nothing is found", () => {
     assertFindings("selects-nothing", [
       [
         PODS + policy("p", "podSelector: { matchLabels: { app: wbe } }"),
@@ -28,14 +28,14 @@ describe("policy lint of what policies select and allow", () => {
       ],
       [PODS + policy("p", "podSelector: { matchLabels: { app: web } }")],
       [PODS + policy("p", "podSelector: {}")],
-      // Without pods nothing can be said.
+      // Without pods the rule makes no finding.
       [policy("p", "podSelector: { matchLabels: { app: wbe } }")],
-      // That is another finding.
+      // This is a finding of another rule.
       [pod("agent", { spec: "hostNetwork: true" }) + policy("p", "podSelector: { matchLabels: { app: agent } }")],
     ]);
   });
 
-  it("LINT-10: a peer that selects nothing beside one that does", () => {
+  it("LINT-10: a peer that selects nothing beside one that does is found", () => {
     const from = (peers: string): string => PODS + policy("p", `podSelector: {}, ingress: [{ from: [${peers}] }]`);
     const web = "{ podSelector: { matchLabels: { app: web } } }";
     const nobody = "{ podSelector: { matchLabels: { app: wbe } } }";
@@ -57,7 +57,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-32: a policy that nodes will not do whole for its size, or for that of the pods' other policies", () => {
+  it("LINT-32: a policy that is too large for nodes, by itself or with the pods' other policies, is found", () => {
     const blocks = (count: number): string =>
       Array.from({ length: count }, (_, i) => `{ ipBlock: { cidr: 10.${i >> 8}.${i & 255}.0/24 } }`).join(", ");
     const large = (name: string, count: number): string =>
@@ -78,7 +78,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-18: a namespaceSelector with a typo is told with the nearest label there is", () => {
+  it("LINT-18: a namespaceSelector with a typo is found with the nearest existing label", () => {
     const namespaces = manifest("Namespace", "name: monitoring, labels: { team: observers }");
     const from = (labels: string): string =>
       PODS +
@@ -110,7 +110,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-11 POL-35: a rule that allows nothing, and a direction that is closed by habit", () => {
+  it("LINT-11 POL-35: a rule that allows nothing, and a direction that is probably closed by mistake, are found", () => {
     const rules = (rest: string): string => PODS + policy("p", `podSelector: { matchLabels: { app: web } }, ${rest}`);
     assertFindings("allows-nothing", [
       [
@@ -123,7 +123,7 @@ describe("policy lint of what policies select and allow", () => {
         ),
         'NetworkPolicy shop/p: the rule allows nothing: no pod in its ipBlocks has a port called "https", and only pods have such names (give the ports as numbers)',
       ],
-      // A pod in the block, or one that may get an address there, has a port of this name.
+      // A pod in the block, or one that may get an address there, has a port with this name.
       [
         serving("192.0.2.7") +
           policy(
@@ -156,12 +156,12 @@ describe("policy lint of what policies select and allow", () => {
         rules("policyTypes: [Ingress, Egress], ingress: [{}]") +
           policy("q", "podSelector: {}, policyTypes: [Egress], egress: [{}]"),
       ],
-      // A default deny is meant.
+      // A default deny is intended.
       [rules("policyTypes: [Ingress, Egress]")],
     ]);
   });
 
-  it("LINT-11: rules that policyTypes leaves out", () => {
+  it("LINT-11: rules of a direction that policyTypes omits are found", () => {
     assertFindings("rules-ignored", [
       [
         policy("p", "podSelector: {}, policyTypes: [Egress], ingress: [{}]"),
@@ -177,7 +177,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-12: a rule that another one covers wholly", () => {
+  it("LINT-12: a rule that another one covers completely is found", () => {
     const web = "from: [{ podSelector: { matchLabels: { app: web } } }]";
     const both = (first: string, second: string): string =>
       policy("p", `podSelector: {}, ingress: [${first}, ${second}]`);
@@ -185,12 +185,12 @@ describe("policy lint of what policies select and allow", () => {
       `NetworkPolicy shop/${object}: shadowed: ${where} allows all that this rule allows (delete this rule, or narrow the other)`;
     assertFindings("shadowed", [
       [both("{}", `{ ${web} }`), shadowedBy("p", "ingress[0] (a.yaml:1)")],
-      // The narrow one comes first: it is that which is told of.
+      // The narrow rule comes first and is the one reported.
       [
         both(`{ ${web}, ports: [{ port: 80 }] }`, `{ ${web}, ports: [{ port: 1, endPort: 100 }] }`),
         shadowedBy("p", "ingress[1] (a.yaml:1)"),
       ],
-      // Of two that are the same the second.
+      // Of two equal rules the second is reported.
       [both(`{ ${web} }`, `{ ${web} }`), shadowedBy("p", "ingress[0] (a.yaml:1)")],
       [
         policy("p", `podSelector: { matchLabels: { app: db } }, ingress: [{ ${web} }]`) +
@@ -227,7 +227,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-12: a rule of a ClusterNetworkPolicy that an earlier one takes everything from", () => {
+  it("LINT-12: a ClusterNetworkPolicy rule for which earlier rules leave no connections is found", () => {
     const rule = (action: string, selector: string, ports = ""): string =>
       `{ action: ${action}, from: [{ namespaces: ${selector} }]${ports} }`;
     const cluster = (name: string, priority: number, rules: string, subject = "{}"): string =>
@@ -257,33 +257,33 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-13: a policy without which every connection is the same", () => {
+  it("LINT-13: a policy whose removal changes no connection is found", () => {
     const redundant = (name: string): string =>
       `NetworkPolicy shop/${name}: redundant: without it every connection is the same (delete it, unless it is for pods to come)`;
     const fromWeb = "ingress: [{ from: [{ podSelector: { matchLabels: { app: web } } }] }]";
     const db = "podSelector: { matchLabels: { app: db } }";
     assertFindings("redundant", [
       [PODS + policy("all", `podSelector: {}, ${fromWeb}`) + policy("db", `${db}, ${fromWeb}`), redundant("db")],
-      // Equal ones: one has to stay.
+      // One of two equal policies must stay.
       [PODS + policy("one", `${db}, ${fromWeb}`) + policy("two", `${db}, ${fromWeb}`), redundant("two")],
       [
         PODS + policy("all", "podSelector: {}") + policy("open", `${db}, policyTypes: [Egress], egress: [{}]`),
         redundant("open"),
       ],
       [PODS + policy("db", `${db}, ${fromWeb}`)],
-      // Only addresses outside would notice.
+      // The removal would matter only to addresses outside.
       [
         PODS +
           policy("all", `podSelector: {}, ${fromWeb}`) +
           policy("db", `${db}, ingress: [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }]`),
       ],
-      // Only one port would.
+      // The removal would matter only to one port.
       [
         PODS +
           policy("all", `podSelector: {}`) +
           policy("db", `${db}, ingress: [{ from: [{ podSelector: {} }], ports: [{ port: 5432 }] }]`),
       ],
-      // Only the pod itself would, through its Service (CNP-08).
+      // The removal would matter only to the pod itself, through its Service (CNP-08).
       [
         PODS +
           manifest(
@@ -292,7 +292,7 @@ describe("policy lint of what policies select and allow", () => {
             `spec: { tier: Admin, priority: 1, subject: { pods: { ${db} } }, ingress: [{ action: Deny, from: [{ pods: { ${db} } }] }] }`,
           ),
       ],
-      // Only the node that it runs on would, which is not known.
+      // The removal would matter only to the pod's node, which is unknown.
       [
         manifest("Node", "name: n1", "status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }") +
           manifest("Pod", "name: db-0, namespace: shop, labels: { app: db }", "status: { phase: Running }") +
@@ -303,7 +303,7 @@ describe("policy lint of what policies select and allow", () => {
             `spec: { tier: Admin, priority: 1, subject: { pods: { ${db} } }, egress: [{ action: Deny, to: [{ nodes: {} }] }] }`,
           ),
       ],
-      // A default deny is for pods to come.
+      // A default deny also covers future pods.
       [
         PODS +
           policy("deny", "podSelector: {}") +
@@ -313,7 +313,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-31: policies in shadow, and annotations that have no effect", () => {
+  it("LINT-31: policies in shadow, and shadow annotations without effect, are found", () => {
     const annotated = (value: string): string =>
       PODS +
       manifest(
@@ -348,7 +348,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-31: what is in shadow makes nothing that is in force shadowed or redundant, and is not redundant itself", () => {
+  it("LINT-31: a policy in shadow makes no enforced policy shadowed or redundant, and is not redundant itself", () => {
     const rule = "podSelector: { matchLabels: { app: web } }, ingress: [{ ports: [{ port: 80 }] }]";
     const shadow = manifest(
       "NetworkPolicy",
@@ -362,7 +362,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-28: ClusterNetworkPolicies of one priority for the same pods", () => {
+  it("LINT-28: ClusterNetworkPolicies of one priority for the same pods are found", () => {
     const cluster = (name: string, spec: string): string =>
       manifest("ClusterNetworkPolicy", `name: ${name}`, `spec: { ${spec}, subject: { namespaces: {} } }`);
     assertFindings("undefined-order", [

@@ -9,7 +9,7 @@ const service = (name: string, spec: string, metadata = ""): string =>
 describe("policy lint of rules' peers and ports", () => {
   const web = "podSelector: { matchLabels: { app: web } }";
 
-  it("LINT-14: the port of a Service where its pods' port is needed", () => {
+  it("LINT-14: a Service's port is found where the port of its pods is needed", () => {
     const served = PODS + service("web", "selector: { app: web }, ports: [{ port: 80, targetPort: 8080 }]");
     const found = "NetworkPolicy shop/p: 80/TCP is the port of Service shop/web; its pods listen on 8080 (port: 8080)";
     const egress = (ports: string): string =>
@@ -27,7 +27,7 @@ describe("policy lint of rules' peers and ports", () => {
       [served + egress("{ port: 80 }, { port: 8080 }")],
       [served + egress("{ port: 80, protocol: UDP }")],
       [served + egress("{ port: 1, endPort: 100 }")],
-      // Somebody listens on 80.
+      // The pods listen on 80, too.
       [
         served +
           service("plain", "selector: { app: web }, ports: [{ port: 81, targetPort: 80 }]") +
@@ -37,7 +37,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-15: a port's name that no container of the destination pods has", () => {
+  it("LINT-15: a port name that no container of the destination pods has is found", () => {
     const named =
       pod("web", {
         spec: "containers: [{ ports: [{ name: http, containerPort: 80 }, { name: dns, containerPort: 53, protocol: UDP }] }]",
@@ -60,7 +60,7 @@ describe("policy lint of rules' peers and ports", () => {
       ],
       [named + policy("p", `${web}, ingress: [{ ports: [{ port: http }] }]`)],
       [named + policy("p", `podSelector: {}, egress: [{ ports: [{ port: http }] }]`)],
-      // A native sidecar's.
+      // The port of a native sidecar counts.
       [
         pod("web", {
           spec: "initContainers: [{ restartPolicy: Always, ports: [{ name: proxy, containerPort: 1 }] }]",
@@ -69,7 +69,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-16: an exception outside of its cidr", () => {
+  it("LINT-16: an exception outside of its cidr is found", () => {
     const block = (except: string): string =>
       policy("p", `podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: 10.0.0.0/16, except: [${except}] } }] }]`);
     assertFindings("except-outside-cidr", [
@@ -82,7 +82,7 @@ describe("policy lint of rules' peers and ports", () => {
     assert.deepEqual(findingsOf("invalid", block("10.1.0.0/24")), []);
   });
 
-  it("LINT-17: POL-23: two list items where one with both selectors was probably meant; how peers are read", () => {
+  it("LINT-17: POL-23: two peers that probably should be one with both selectors are found, and readings of peers are shown", () => {
     const from = (peers: string): string => policy("p", `podSelector: {}, ingress: [{ from: [${peers}] }]`);
     const [team, app] = [
       "namespaceSelector: { matchLabels: { team: a } }",
@@ -116,7 +116,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-19: selectors that are for pods of the host's network", () => {
+  it("LINT-19: selectors that match pods of the host's network are found", () => {
     const agent = pod("agent", { spec: "hostNetwork: true" });
     const selector = "podSelector: { matchLabels: { app: agent } }";
     assertFindings("host-network", [
@@ -128,13 +128,13 @@ describe("policy lint of rules' peers and ports", () => {
         PODS + agent + policy("p", `${web}, ingress: [{ from: [{ ${selector} }] }]`),
         "NetworkPolicy shop/p: the peer is for pods of the host's network, which no selector selects: shop/agent (use an ipBlock with the nodes' addresses)",
       ],
-      // A default deny is not about it.
+      // A default deny is not for these pods.
       [PODS + agent + policy("p", "podSelector: {}")],
       [pod("agent") + policy("p", selector)],
     ]);
   });
 
-  it("LINT-20: egress without the cluster's DNS", () => {
+  it("LINT-20: isolated egress without the cluster's DNS is found", () => {
     const egress = (rules: string): string => PODS + policy("p", `${web}, policyTypes: [Egress], egress: [${rules}]`);
     const db = "{ to: [{ podSelector: { matchLabels: { app: db } } }] }";
     const dns =
@@ -155,7 +155,7 @@ describe("policy lint of rules' peers and ports", () => {
     assertFindings("dns-forgotten", [
       [egress(db), says(53)],
       [egress(`${db}, ${dns.replace("UDP", "TCP")}`), says(53)],
-      // The Service's port, where its pods listen on another.
+      // The rule allows the Service's port, but its pods listen on another one.
       [server + egress(`${db}, ${dns}`), says(8053)],
       [egress(`${db}, ${dns}`)],
       [server + egress(`${db}, ${dns.replace("port: 53", "port: 8053")}`)],
@@ -166,7 +166,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-21: a family that was forgotten", () => {
+  it("LINT-21: ipBlocks that forget one of the pods' families are found", () => {
     const dual = pod("web", { ips: "10.0.0.1 fd00::1" });
     const rule = (...cidrs: readonly string[]): string =>
       policy(
@@ -189,7 +189,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-22: where engines differ", () => {
+  it("LINT-22: rules that other engines enforce differently are found", () => {
     const fix = "(nothing here; test it where another engine is to enforce it)";
     const says = (text: string): string => `NetworkPolicy shop/p: engines differ: ${text} ${fix}`;
     const ingress = (rule: string): string => policy("p", `${web}, ingress: [{ ${rule} }]`);
@@ -239,7 +239,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-23: LINT-24: LINT-25: LB-21: TK-01: what Services ask for", () => {
+  it("LINT-23: LINT-24: LINT-25: LB-21: TK-01: risky or ignored fields of Services are found", () => {
     assertFindings("external-ips", [
       [
         service("s", "externalIPs: [192.0.2.1, 192.0.2.2], ports: [{ port: 80 }]"),
@@ -277,7 +277,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-26: POL-50: what NetworkPolicy cannot express", () => {
+  it("LINT-26: POL-50: rules that NetworkPolicy cannot express are found", () => {
     const rules = (rest: string): string => policy("p", `podSelector: {}, ${rest}`);
     const block = (cidr: string, except: string): string => `{ ipBlock: { cidr: ${cidr}, except: [${except}] } }`;
     assertFindings("not-expressible", [
@@ -320,7 +320,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-30: a rule with peers of the experimental API", () => {
+  it("LINT-30: a rule with peers of the experimental API is found", () => {
     const egress = (peer: string): string =>
       manifest(
         "ClusterNetworkPolicy",

@@ -34,8 +34,8 @@ async function lint(text: string, ...args: readonly string[]): Promise<{ code: n
 
 const idsOf = (told: readonly Told[]): readonly string[] => told.map(({ id, severity }) => `${severity} ${id}`);
 
-describe("policy lint: what is meant to be so", () => {
-  it("LINT-33: a comment with a reason silences a finding on its line, on the next line, and where the object begins", async () => {
+describe("policy lint: intended findings", () => {
+  it("LINT-33: a comment with a reason silences a finding on its line, on the next line, and at the object's beginning", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
     assert.deepEqual(idsOf((await lint(POD + nobody)).told), ["warning selects-nothing"]);
     const comment = "# drawbridge:ignore selects-nothing the pods come with the next release\n";
@@ -75,7 +75,7 @@ describe("policy lint: what is meant to be so", () => {
     assert.deepEqual(other.told, []);
   });
 
-  it("LINT-33: text that is in a value and not a comment silences nothing", async () => {
+  it("LINT-33: the text of an ignore comment in a value silences nothing", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
     const value = nobody.replace("name: p,", 'name: p, annotations: { a: "x#drawbridge:ignore selects-nothing y" },');
     assert.deepEqual(idsOf((await lint(POD + value)).told), ["warning selects-nothing"]);
@@ -103,7 +103,7 @@ describe("policy lint: what is meant to be so", () => {
     }
   });
 
-  it("LINT-34: another value of a label that other pods have, and a rule that narrows nothing, stay warnings", async () => {
+  it("LINT-34: an unknown value of a known label, and a rule that narrows nothing, stay warnings", async () => {
     const labelled = POD.replace("app: web", "app: web, strimzi.io/cluster: events");
     const typo = await lint(labelled + policy("{ matchLabels: { strimzi.io/cluster: billing } }\n  ingress: [{}]"));
     assert.deepEqual([typo.code, idsOf(typo.told)], [1, ["warning selects-nothing"]]);

@@ -6,13 +6,13 @@ import { lintContext } from "../../../../cli/policy/lint/context.ts";
 import { ruleCovers, selectorCovers } from "../../../../cli/policy/lint/coverage.ts";
 import { lint } from "../../../../cli/policy/lint/lint.ts";
 import { redundant } from "../../../../cli/policy/lint/rules/redundant.ts";
-import { nameOf } from "../../../../policyd/cluster/gate.ts";
-import { isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import type { Flow, FlowEnd, Traffic } from "../../../../policyd/policy/evaluate/flow.ts";
-import { matchRule } from "../../../../policyd/policy/evaluate/match.ts";
-import { resolveFlow } from "../../../../policyd/policy/evaluate/party.ts";
-import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
-import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { nameOf } from "../../../../policyd/objects/gate/gate.ts";
+import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
+import type { Flow, FlowEnd, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
+import { matchRule } from "../../../../policyd/semantics/policies/match.ts";
+import { resolveFlow } from "../../../../policyd/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
 import { memoryFiles } from "../../../support/cli.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
@@ -21,7 +21,7 @@ import type { RawCluster } from "../../../support/policy/raw_cluster.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
 
 const CLUSTERS = 60;
-/** Addresses of nobody, some of them in the networks that policies name. */
+/** Addresses that no end has, some of them in networks that policies name. */
 const OUTSIDE = ["203.0.113.9", "10.1.9.9", "192.0.2.9", "192.0.2.70", "10.244.9.9", "2001:db8::9", "fd00::9"];
 
 const manifestsIn = (cluster: RawCluster): ReturnType<typeof readManifests> => {
@@ -36,7 +36,7 @@ const TRAFFIC: readonly Traffic[] = [
   ...(["TCP", "UDP"] as const).flatMap((protocol) => [...NUMBERS, 1].map((port): Traffic => ({ protocol, port }))),
 ];
 
-/** Every flow between the ends there are, at ports that policies name and one that none does. */
+/** Yields every flow between all ends, at the ports that policies name and at one that none names. */
 function* flows({ pods, nodes }: PolicyIndex): Generator<Flow> {
   const ends: readonly FlowEnd[] = [
     ...[...pods.keys()].map((key): FlowEnd => ({ type: "pod", key })),
@@ -56,7 +56,7 @@ function* flows({ pods, nodes }: PolicyIndex): Generator<Flow> {
 }
 
 describe("policy lint on random clusters", () => {
-  it("LINT-13: without all policies that are told redundant no flow is judged otherwise", function () {
+  it("LINT-13: removing all policies that are found redundant changes the verdict of no flow", function () {
     this.timeout(120_000);
     let count = 0;
     fc.assert(
@@ -79,7 +79,7 @@ describe("policy lint on random clusters", () => {
     assert.ok(count > CLUSTERS / 10, `${count} redundant policies`);
   });
 
-  it("LINT-12: a rule that covers another matches all that the other does", function () {
+  it("LINT-12: a rule that is found to cover another matches all that the other matches", function () {
     this.timeout(120_000);
     const count = { rules: 0, subjects: 0 };
     fc.assert(

@@ -1,7 +1,7 @@
 import { assertFindings, manifest, policy } from "../../../support/lint_case.ts";
 
 describe("policy lint of fields that the API does not have", () => {
-  it("LINT-26: a label beside matchLabels, which is dropped, so that everything is selected", () => {
+  it("LINT-26: a label beside matchLabels is found: the field is dropped, and the selector selects everything", () => {
     const fix = "(a selector has matchLabels and matchExpressions: write a label below matchLabels)";
     const dropped = (name: string): string =>
       `NetworkPolicy shop/p: the field ${name} is no field of NetworkPolicy and is dropped`;
@@ -25,7 +25,7 @@ describe("policy lint of fields that the API does not have", () => {
     ]);
   });
 
-  it("LINT-26: fields of a ClusterNetworkPolicy that are dropped, by which it is for more", () => {
+  it("LINT-26: unknown fields of a ClusterNetworkPolicy, whose loss makes it match more, are found", () => {
     const cluster = (subject: string, rule: string): string =>
       manifest(
         "ClusterNetworkPolicy",

@@ -78,7 +78,7 @@ describe("cli/node: audit", () => {
     assert.equal(found(factsOf({ records: recordsOf(["a", { isMarked: true }]) })).length, 3);
   });
 
-  it("AUDIT-03: an ADD that is under way does not count as a leak: a record without a link, a young reservation, elements and a link with a record", () => {
+  it("AUDIT-03: an ADD under way is not a leak: a record without a link, a young reservation, or elements and a link with a record", () => {
     const owners = { value: new Set([linkName("a")]) };
     const facts = {
       records: recordsOf(["a", {}]),
@@ -90,7 +90,7 @@ describe("cli/node: audit", () => {
     assert.deepEqual(found(factsOf({ ...facts, links: { value: [link(linkName("a"))] } })), []);
   });
 
-  it("AUDIT-03: what a DEL removes between two looks, and what an ADD makes, does not count as a leak", () => {
+  it("AUDIT-03: what a DEL removes, or an ADD makes, between two reads is not a leak", () => {
     const name = linkName("a");
     const present = {
       links: { value: [link(name)] },
@@ -107,12 +107,12 @@ describe("cli/node: audit", () => {
     assert.equal(found(lastingFacts(recorded, recorded)).length, 3);
   });
 
-  it("AUDIT-02: a marked sandbox whose link is there is not touched", () => {
+  it("AUDIT-02: a marked sandbox whose link exists is not touched", () => {
     const facts = { records: recordsOf(["a", { isMarked: true }]), links: { value: [link(linkName("a"))] } };
     assert.deepEqual(found(factsOf(facts)), []);
   });
 
-  it("AUDIT-01: reservations, links and elements without a record are listed; those of containers that run are not taken", () => {
+  it("AUDIT-01: reservations, links and elements without a record are listed, except those of running containers", () => {
     const facts = factsOf({
       links: { value: [link(linkName("dead")), link(linkName("runs")), link("dbv000000000001"), link("eth0")] },
       reservations: {
@@ -143,14 +143,14 @@ describe("cli/node: audit", () => {
     ]);
   });
 
-  it("AUDIT-02: a container runs where a process of the machine has its name in its control group", () => {
+  it("AUDIT-02: a container runs if the control group of a process has its name", () => {
     const own = readFileSync("/proc/self/cgroup", "utf8").trim();
     const hasProcesses = processesByContainer();
     assert.equal(hasProcesses(own), true);
     assert.equal(hasProcesses("0123456789abcdef-no-such-container"), false);
   });
 
-  it("AUDIT-02: nothing is released where it cannot be seen which containers run", () => {
+  it("AUDIT-02: nothing is released where the running containers are unknown", () => {
     const facts = {
       reservations: { value: [reserved("gone", "10.244.1.9")] },
       hasProcesses: { unseen: "a container" },
@@ -158,7 +158,7 @@ describe("cli/node: audit", () => {
     assert.deepEqual(found(factsOf(facts)), ["address 10.244.1.9: left"]);
   });
 
-  it("AUDIT-02: nothing but ended records counts as leaked where links or records cannot be seen", () => {
+  it("AUDIT-02: only ended records count as leaked where links or records are unknown", () => {
     const rest = {
       reservations: { value: [reserved("gone", "10.244.1.9")] },
       pluginOwners: { value: new Set(["dbv1"]) },
@@ -168,13 +168,13 @@ describe("cli/node: audit", () => {
     }
   });
 
-  it("AUDIT-02: what an IPAM plugin of others has given is left to its DEL", () => {
+  it("AUDIT-02: addresses of an IPAM plugin of others are left to its DEL", () => {
     const delegated = record("a", { dataDir: `${PLACE.stateDirectory}/delegated` });
     const records = { value: { records: [{ record: delegated, hasEnded: true, isMarked: false }], unreadable: [] } };
     assert.ok(audit(factsOf({ records })).leaks.every(({ repair }) => typeof repair === "string"));
   });
 
-  it("AUDIT-02: each repair is done once, a failure is said, and the others are done all the same", () => {
+  it("AUDIT-02: each repair is done once, and a failure is reported without stopping the others", () => {
     const done: string[] = [];
     const machine = {
       readAuditFacts: () => factsOf({ records: recordsOf(["a", { hasEnded: true }], ["b", { hasEnded: true }]) }),
@@ -207,7 +207,7 @@ describe("cli/node: audit", () => {
     return { open: () => Promise.resolve(machine), sleep: none };
   }
 
-  it("AUDIT-04: its table, its JSON and its YAML say the same, and the exit code whether something is left", async () => {
+  it("AUDIT-04: table, JSON and YAML have the same content, and the exit code says whether leaks are left", async () => {
     const facts = factsOf({ records: recordsOf(["a", { hasEnded: true }]) });
     const run = async (...args: readonly string[]) => {
       const repaired: string[] = [];

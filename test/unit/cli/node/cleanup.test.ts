@@ -38,7 +38,7 @@ const KERNEL = [
 const SERVER = "directory /run/drawbridge-plugin";
 
 describe("cli/node: cleanup", () => {
-  it("CHAIN-08: of a list in which another main plugin stands only our plugins are removed, and copies of others' files stay", () => {
+  it("CHAIN-08: from a list with another main plugin only our plugins are removed, and copies of other files stay", () => {
     const path = "/etc/cni/net.d/10-drawbridge.conflist";
     const { removals, kept } = cleanupPlan(
       inventory({
@@ -53,7 +53,7 @@ describe("cli/node: cleanup", () => {
     assert.equal(kept[0]?.what, `${path}.saved-0123456789ab`);
   });
 
-  it("CHAIN-08: removing our plugins leaves what stands before them, and no file where nothing does", () => {
+  it("CHAIN-08: removing our plugins keeps the plugins before them, and removes the file where there are none", () => {
     const directory = mkdtempSync(`${tmpdir()}/drawbridge-cleanup-`);
     try {
       const path = `${directory}/10-drawbridge.conflist`;
@@ -76,11 +76,11 @@ describe("cli/node: cleanup", () => {
     }
   });
 
-  /** The places that a runtime needs to delete a pod. */
+  /** The directories that a runtime needs to delete a pod. */
   const FOR_PODS = ["/run/drawbridge-plugin", "/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
   const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
 
-  it("DOCTOR-03 UNINSTALL-03: without --pods what pods need to run and to be deleted stays, and is named", () => {
+  it("DOCTOR-03 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
     assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
@@ -89,7 +89,7 @@ describe("cli/node: cleanup", () => {
     );
   });
 
-  it("DOCTOR-03 UNINSTALL-03: with --pods pods lose their network, and what deletes them stays until they are gone", () => {
+  it("DOCTOR-03 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
     const { removals, kept, pods, notes } = cleanupPlan(inventory(), true);
     assert.deepEqual(texts(removals), [
       REPLACED,
@@ -106,7 +106,7 @@ describe("cli/node: cleanup", () => {
     assert.match(notes.join(), /delete or recreate the pods .*: default\/web-0$/);
   });
 
-  it("DOCTOR-03 UNINSTALL-03: after the last pod everything goes, in this order", () => {
+  it("DOCTOR-03 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
     const changes = { links: inventory().links.filter(({ name }) => name !== HOST), lists: DETACHING };
     const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isDirectory: false, isOurs: true }];
     const { removals, kept, pods, notes } = cleanupPlan(inventory({ ...changes, files }), true);
@@ -126,7 +126,7 @@ describe("cli/node: cleanup", () => {
     assert.deepEqual([pods, notes.length], [[], 1]);
   });
 
-  it("UNINSTALL-03: the list for deleting attaches nothing, keeps the plugins of others, and is known again", () => {
+  it("UNINSTALL-03: the list for deletion attaches nothing, keeps the plugins of others, and is recognized again", () => {
     const [list] = cleanupPlan(inventory(), true).removals;
     assert.ok(list?.kind === "list");
     const plugins = [{ type: "drawbridge", bridge: "drawbridge0", detachOnly: true }, { type: "tuning" }];
@@ -137,7 +137,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(!isDetachConfiguration(LIST));
   });
 
-  it("UNINSTALL-03: the list for deleting is also made where somebody has removed ours, with the entries of cniChain as they are", () => {
+  it("UNINSTALL-03: the list for deletion is also made where ours was removed, with the entries of cniChain unchanged", () => {
     const without = { own: undefined, isDetachThere: false, others: [] };
     const [list] = cleanupPlan(inventory({ files: [], lists: without }), true).removals;
     assert.ok(list?.kind === "list");
@@ -155,10 +155,10 @@ describe("cli/node: cleanup", () => {
     ]);
   });
 
-  it("UNINSTALL-03: where another configuration is there, which runtimes then delete by, no list is made", () => {
+  it("UNINSTALL-03: where runtimes can delete by another configuration, no list is made", () => {
     const lists = { own: undefined, isDetachThere: false, others: ["10-flannel.conflist"] };
     assert.equal(texts(cleanupPlan(inventory({ lists }), true).removals)[0], `file ${CONFIGURATION_FILE}`);
-    // The list that an earlier cleanup has left stays for as long as pods do.
+    // The list of an earlier cleanup stays as long as there are pods.
     const later = cleanupPlan(
       inventory({ lists: DETACHING, files: [{ path: DETACH_FILE, isDirectory: false, isOurs: true }] }),
       true,
@@ -167,7 +167,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(later.kept.some(({ what }) => what === DETACH_FILE));
   });
 
-  it("DOCTOR-03: devices that delay what pods send go after the pods, and those of others stay", () => {
+  it("DOCTOR-03: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
     const name = "dbi0123456789ab";
     const delay = link(7, name, { kind: "ifb", mac: delayDeviceMac(sha256, name) });
     const foreign = link(8, "dbi0123456789ff", { kind: "ifb", mac: OTHER_MAC });
@@ -209,7 +209,7 @@ describe("cli/node: cleanup", () => {
     });
   }
 
-  it("FLOW-14: the ledger of flows goes with or without pods", () => {
+  it("FLOW-14: the ledger of flows is removed with or without pods", () => {
     for (const changes of [{}, { records: [], links: [BRIDGE] }]) {
       const { removals } = cleanupPlan(inventory({ ...changes, flows: ["all-3.jsonl", "changes-4.jsonl.new"] }), true);
       assert.ok(texts(removals).includes(`directory ${PLACE.flowDirectory}`), texts(removals).join("\n"));
@@ -217,7 +217,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
   });
 
-  it("DOCTOR-03: a plugin server that runs is told, and its directory goes wherever the state directory is", () => {
+  it("DOCTOR-03: a running plugin server is noted, and its directory is removed wherever the state directory is", () => {
     const links = [BRIDGE];
     const running = inventory({ links });
     assert.match(cleanupPlan(running, false).notes.join(), /^a plugin server runs: .*ends by itself within a minute$/);
@@ -237,12 +237,12 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(without, true).removals).includes(SERVER));
   });
 
-  it("DOCTOR-03: a veth of a name like ours with another MAC address is not touched", () => {
+  it("DOCTOR-03: a veth with a name like ours and another MAC address is not touched", () => {
     const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);
     assert.ok(!texts(removals).includes(`link ${HOST}`));
   });
 
-  it("DOCTOR-03: a bridge that stays keeps no program of ours, but while pods go by it", () => {
+  it("DOCTOR-03: a bridge that stays keeps our program only while pods use it", () => {
     const bridge = { ...BRIDGE, mac: OTHER_MAC };
     const changes = { links: [bridge, VETH], bypassedBridges: [bridge] };
     const { removals, kept } = cleanupPlan(inventory(changes), true);
@@ -254,7 +254,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).includes("program drawbridge_1 of drawbridge0"));
   });
 
-  it("DOCTOR-07: it goes on after a failure and says what is left", () => {
+  it("DOCTOR-07: a cleanup continues after a failure and says what is left", () => {
     const { removals } = cleanupPlan(inventory(), true);
     const asked: Removal[] = [];
     const outcomes = carryOut(
@@ -310,7 +310,7 @@ describe("cli/node: cleanup", () => {
     return { ...outcome, removed };
   }
 
-  it("DOCTOR-08: without --yes nothing is removed, whatever else is asked for", async () => {
+  it("DOCTOR-08: without --yes nothing is removed, whatever the other options", async () => {
     for (const args of [[], ["--pods"], ["--force"], ["-o", "json"]]) {
       const { removed, code } = await run(args);
       assert.deepEqual([removed, code], [[], 1]);
@@ -324,7 +324,7 @@ describe("cli/node: cleanup", () => {
     assert.ok((await run(["--yes", "--force"], { isDaemonRunning: true })).removed.length > 0);
   });
 
-  it("DOCTOR-08: where policyd would answer, and what its bridge is, its configuration says", async () => {
+  it("DOCTOR-08: policyd's configuration says where its socket is and which bridge it has", async () => {
     const { err } = await run(["--yes", "--config", "policyd.yaml"], { isDaemonRunning: true });
     assert.match(err, /policyd answers on \/run\/other\.sock/);
     const br7 = link(3, "br7", { kind: "bridge", mac: bridgeMac(sha256, "br7", "") });
@@ -337,7 +337,7 @@ describe("cli/node: cleanup", () => {
 
   const GONE = { links: [BRIDGE], records: [] };
 
-  it("UNINSTALL-03: with --wait it stays until the last pod is gone, removes the rest, and says what it waits for", async () => {
+  it("UNINSTALL-03: with --wait a cleanup waits for the last pod, removes the rest, and says what it waits for", async () => {
     const { removed, code, out, err } = await run(["--pods", "--yes", "--wait"], {}, undefined, [{}, GONE]);
     const all = texts(removed);
     assert.ok(all.indexOf(`connection by ${HOST}`) < all.indexOf(`file ${PROGRAMS[0]}`), all.join("\n"));
@@ -355,12 +355,12 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(removed).includes(`file ${PROGRAMS[0]}`));
   });
 
-  it("UNINSTALL-03: exit code 1 says that pods are there which --pods is for", async () => {
+  it("UNINSTALL-03: exit code 1 means that --pods has left pods", async () => {
     assert.equal((await run(["--yes", "--pods"])).code, 1);
     assert.equal((await run(["--yes", "--pods"], GONE)).code, 0);
   });
 
-  it("DOCTOR-08: exit codes are 0 when all is gone, 1 when something is left", async () => {
+  it("DOCTOR-08: exit codes are 0 when everything is removed and 1 when something is left", async () => {
     assert.equal((await run(["--yes"])).code, 0);
     assert.equal((await run(["--yes"], {}, "link")).code, 1);
   });

@@ -13,12 +13,12 @@ describe("cli/node: settings in a cleanup", () => {
     string | RegExp | undefined,
   ])[] = [
     [
-      "that is as Drawbridge set it gets its value back",
+      "that has Drawbridge's value gets its original value back",
       { key: "net/ipv4/conf/all/send_redirects", now: "1000" },
       "setting net.ipv4.conf.all.send_redirects, back to 500",
     ],
     [
-      "that somebody else has set since stays",
+      "that another program has set since stays",
       { key: "net/ipv4/conf/all/send_redirects", now: "7" },
       /it was 500 before Drawbridge, and somebody else has set it to 7/,
     ],
@@ -31,7 +31,7 @@ describe("cli/node: settings in a cleanup", () => {
     ],
     ["for forwarding of IPv6 stays", { key: "net/ipv6/conf/all/forwarding", now: "1000" }, /others may rely on that/],
     [
-      "for advertised routes stays, as forwarding would lose them",
+      "for advertised routes stays, since forwarding would lose them",
       { key: "net/ipv6/conf/eth0.7/accept_ra", now: "1000" },
       /sysctl -w net\/ipv6\/conf\/eth0\.7\/accept_ra=500/,
     ],
@@ -75,7 +75,7 @@ describe("cli/node: settings in a cleanup", () => {
     assert.ok(kept.some(({ what }) => what === path));
   });
 
-  it("UNINSTALL-01: the record of an original value stays when the setting cannot be given back", () => {
+  it("UNINSTALL-01: the record of an original value stays when the setting cannot be restored", () => {
     const record = "/run/drawbridge/settings/x.json";
     const removals: readonly Removal[] = [
       { kind: "setting", key: "net/ipv4/conf/all/send_redirects", value: "1", record },

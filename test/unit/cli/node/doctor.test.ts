@@ -72,7 +72,7 @@ function reserved(last: number) {
   return { kind: "owned", address, owner: { containerId: "c0ffee", ifname: "eth0" } } as const;
 }
 
-/** The check, what is broken, the severity, and what is said of it. */
+/** The check, the broken facts, the severity, and the finding's text. */
 const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
   ["kernel-version", { release: { value: "5.10.0-8-amd64" } }, "error", /kernel 5\.10/],
   ...NODE_STATE_CASES,
@@ -229,7 +229,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
 ];
 
 describe("cli/node: doctor", () => {
-  it("DOCTOR-01: nothing is said of a healthy node", () => {
+  it("DOCTOR-01: a healthy node has no findings", () => {
     assert.deepEqual(diagnose(HEALTHY, CHECKS), { findings: [], unseen: [] });
   });
 
@@ -270,14 +270,14 @@ describe("cli/node: doctor", () => {
     );
   });
 
-  it("DOCTOR-01: four of five addresses and a route by our protocol are no finding", () => {
+  it("DOCTOR-01: four of five addresses in use and a route of our protocol are not findings", () => {
     assert.ok(NETWORK !== undefined);
     const routes = { value: [{ ...DEFAULT_ROUTE, destination: parseCidr("10.244.1.0/24"), protocol: 107 }] };
     const facts = nodeFacts({ ...reservations({ reservations: [2, 3, 4, 5].map(reserved) }), routes });
     assert.deepEqual(diagnose(facts, CHECKS).findings, []);
   });
 
-  it("DOCTOR-05: what cannot be seen is said for each check that needs it, and the others are made", () => {
+  it("DOCTOR-05: facts that cannot be read are reported for each check that needs them, and the other checks run", () => {
     const reason = "list tables: operation not permitted (EPERM); run as root";
     const { findings, unseen } = diagnose(nodeFacts({ ruleset: { unseen: reason }, now: 0 }), CHECKS);
     assert.deepEqual(
@@ -328,7 +328,7 @@ describe("cli/node: doctor", () => {
     });
   }
 
-  it("DOCTOR-01: where things are the daemon's configuration says, and an option beats it", async () => {
+  it("DOCTOR-01: paths come from the daemon's configuration, and options override them", async () => {
     const text = [
       "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration",
       "bridge: br7\nsocketPath: /run/other/policyd.sock\nstateDirectory: /run/other",
@@ -366,7 +366,7 @@ describe("cli/node: doctor", () => {
     });
   });
 
-  it("DOCTOR-11 DOCTOR-05: a check that cannot be made here is not an error, unless root could make it or none was made", async () => {
+  it("DOCTOR-11 DOCTOR-05: a check that cannot run is not an error, unless root could run it or no check ran", async () => {
     const outcomeOf = (facts: NodeFacts, ...args: readonly string[]) =>
       runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) });
     const fields = [...new Set(CHECKS.flatMap(({ needs }) => needs))];
@@ -383,11 +383,11 @@ describe("cli/node: doctor", () => {
     assert.equal(
       (await outcomeOf(nothing, "--only", "addresses,attachments")).code,
       3,
-      "nothing was asked that is known",
+      "none of the chosen checks could run",
     );
   });
 
-  it("DOCTOR-06: exit codes are 0 for clean or info alone, 3 where nothing could be seen, 2 for an unknown check", async () => {
+  it("DOCTOR-06: exit codes are 0 for no findings or only info, 3 where nothing could be read, 2 for an unknown check", async () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
       (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) })).code;
     assert.equal(await codeOf(HEALTHY), 0);

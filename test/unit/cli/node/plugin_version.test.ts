@@ -4,7 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { askVersion } from "../../../../cli/node/machine/plugin_version.ts";
 
-describe("cli/node: what a plugin answers to VERSION", () => {
+describe("cli/node: a plugin's answer to VERSION", () => {
   let directory = "";
 
   beforeEach(() => {
@@ -24,12 +24,12 @@ describe("cli/node: what a plugin answers to VERSION", () => {
 
   const ANSWER = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0","1.1.0"]}'`;
 
-  it("DOCTOR-01: one that never reads what it is sent has answered all the same", () => {
-    // Whether the pipe is closed before it is written to is a race: one of so many is enough to meet it.
+  it("DOCTOR-01: the answer of a plugin that never reads its input counts", () => {
+    // Closing the pipe races with writing to it: one of 60 tries is enough to meet the race.
     for (let i = 0; i < 60; i++) assert.deepEqual(ask(`exec <&-; ${ANSWER}`), { answer: "1.0.0, 1.1.0" });
   });
 
-  it("DOCTOR-01: one that fails, or answers something else, is told with what it did", () => {
+  it("DOCTOR-01: a plugin that fails or gives another answer is reported with what it did", () => {
     assert.deepEqual(ask("exit 3"), { failure: "it ended with code 3" });
     assert.deepEqual(ask("kill -9 $$"), { failure: "it ended with SIGKILL" });
     assert.deepEqual(ask("echo hello"), { failure: 'its answer is "hello\\n"' });

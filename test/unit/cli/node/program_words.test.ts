@@ -5,7 +5,7 @@ import { isOurExecutable, isSameContent, isShim } from "../../../../cli/node/mac
 
 const MEBIBYTE = 1024 * 1024;
 
-describe("cli/node: whose a program is", () => {
+describe("cli/node: recognizing our programs", () => {
   let directory = "";
   beforeEach(() => {
     directory = mkdtempSync(`${tmpdir()}/drawbridge-words-`);
@@ -19,10 +19,10 @@ describe("cli/node: whose a program is", () => {
     return `${directory}/${name}`;
   }
 
-  it("DOCTOR-03: plugin and shim are ours by their words, wherever these stand, and nothing else is", () => {
+  it("DOCTOR-03: plugin and shim are recognized by their words anywhere in the file, and other files are not", () => {
     for (const words of ["Drawbridge CNI plugin", "drawbridge-server"]) {
       for (const before of [0, 1, MEBIBYTE - 5, MEBIBYTE, 2 * MEBIBYTE - 20, 2 * MEBIBYTE - words.length]) {
-        assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}${words}`)), `${words} behind ${before}`);
+        assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}${words}`)), `${words} after ${before}`);
       }
     }
     for (const content of ["", "drawbridge", "drawbridge-serve", "-".repeat(MEBIBYTE + 1)]) {

@@ -17,7 +17,7 @@ const GRAPH: Graph = {
 };
 
 describe("cli/output: pictures, pages and Markdown", () => {
-  it("PAGE-06: a graph as SVG has each name, each arrow with its label, dashed where it is for some only, and loads nothing", () => {
+  it("PAGE-06: a graph as SVG has each name and each arrow with its label, dashed for partial ones, and loads nothing", () => {
     const svg = formatSvg(GRAPH);
     assertGolden("output/graph.svg.txt", svg);
     assert.equal(svg.match(/<path class="e"/g)?.length, 1);
@@ -28,7 +28,7 @@ describe("cli/output: pictures, pages and Markdown", () => {
     );
   });
 
-  it("PAGE-07: in SVG and HTML no text of others is markup, control or bidirectional characters", () => {
+  it("PAGE-07: in SVG and HTML no text from input is markup, or has control or bidirectional characters", () => {
     const evil = { names: [EVIL, "b/c"], edges: [{ from: EVIL, to: "b/c", label: EVIL, isPartly: false }] };
     const heat = {
       rows: [EVIL],
@@ -46,7 +46,7 @@ describe("cli/output: pictures, pages and Markdown", () => {
     assert.equal(markupText(`<&>"'\``), "&#60;&#38;&#62;&#34;&#39;&#96;");
   });
 
-  it("PAGE-08: the page's policy allows its own script by the hash, no other one, and nothing that is loaded", () => {
+  it("PAGE-08: the page's content policy allows only its own script by the hash, and loads nothing", () => {
     const graph = { names: [], edges: [] };
     const page = [
       ...formatPage({
@@ -70,7 +70,7 @@ describe("cli/output: pictures, pages and Markdown", () => {
     );
   });
 
-  it("PAGE-09: in Markdown names are code, whatever backticks and bars they have, and cells stay cells", () => {
+  it("PAGE-09: in Markdown names are code with any backticks and bars, and cells stay cells", () => {
     assert.equal(markdownCode("shop/web"), "`shop/web`");
     assert.equal(markdownCode("a`b"), "`` a`b ``");
     assert.equal(markdownCode("``"), "``` `` ```");
@@ -78,7 +78,7 @@ describe("cli/output: pictures, pages and Markdown", () => {
     assert.equal(markdownTable(["a", "b"], [["1", "2"]]), "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
   });
 
-  it("PAGE-09: -o md of diff stays below what a comment may have, and says how much is left out", async () => {
+  it("PAGE-09: -o md of diff stays below the size limit of a comment, and says how much is left out", async () => {
     const pods = Array.from({ length: 90 }, (_, i) => ({
       apiVersion: "v1",
       kind: "Pod",
@@ -105,13 +105,13 @@ describe("cli/output: pictures, pages and Markdown", () => {
     ["policy", "matrix", "-f", "shop"],
     ["policy", "matrix", "-f", "shop", "--by", "pod"],
   ]) {
-    it(`PAGE-09: ${args.join(" ")} -o md is a grid where it is small, else the pairs`, async () => {
+    it(`PAGE-09: ${args.join(" ")} -o md is a grid where it is small, or else the pairs`, async () => {
       const { out } = await runCli([...args, "-o", "md"], fixtureFiles("shop"));
       assertGolden(`output/matrix${args.length > 4 ? "_pod" : ""}.md.txt`, out);
     });
   }
 
-  it("PAGE-10: a page holds 200 rows and columns; of more the error names the way out", async () => {
+  it("PAGE-10: a page holds 200 rows and columns, and for more the error names the way out", async () => {
     const pods = Array.from({ length: 201 }, (_, i) =>
       JSON.stringify({
         apiVersion: "v1",

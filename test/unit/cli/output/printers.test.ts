@@ -5,7 +5,7 @@ import { formatTable } from "../../../../cli/output/table.ts";
 import { writeAll } from "../../../../cli/output/write_all.ts";
 
 describe("cli/output: printers", () => {
-  it("a table has columns as wide as their texts, colours not counted, and folds the last one", () => {
+  it("a table has columns as wide as their texts without colours, and folds the last one", () => {
     const rows = [
       ["\u001b[1mweb\u001b[22m", "x y z", "one two three four five six seven"],
       ["database", "", "eight"],
@@ -19,7 +19,7 @@ describe("cli/output: printers", () => {
     );
   });
 
-  it("CSV is quoted where it must be, and no text of others begins a formula", () => {
+  it("CSV is quoted where necessary, and no text from input begins a formula", () => {
     assert.equal(csvLine(["a", 1, true, 'say "x"', "p,q", "a\nb"]), 'a,1,true,"say ""x""","p,q","a\nb"\r\n');
     for (const begin of ["=", "+", "-", "@"]) assert.equal(csvLine([`${begin}1`]), `'${begin}1\r\n`);
   });
@@ -31,7 +31,7 @@ describe("cli/output: printers", () => {
     assert.match(formatMermaid(graph), /n0 -->\|"#quot;"\| n1/);
   });
 
-  it("many texts are written in few pieces and in order", () => {
+  it("many texts are written in few chunks and in order", () => {
     const pieces: string[] = [];
     writeAll(
       { write: (text) => void pieces.push(text) },

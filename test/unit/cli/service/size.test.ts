@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MOST_FRONTENDS } from "../../../../policyd/services/compile/service_size.ts";
+import { MOST_FRONTENDS } from "../../../../policyd/services/elements/service_size.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 
 const CLUSTER = `apiVersion: v1

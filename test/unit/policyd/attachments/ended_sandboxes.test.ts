@@ -3,8 +3,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import { EndedSandboxes } from "../../../../policyd/attachments/ended_sandboxes.ts";
 import { AttachmentRegistry, attachmentKey } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import type { Pod } from "../../../../policyd/cluster/model.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Pod } from "../../../../policyd/objects/model.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 

@@ -5,7 +5,7 @@ import type { FailureCause } from "../../../../cni/status/failure_record.ts";
 import { FAILURE_CAUSES, noteFailure } from "../../../../cni/status/failure_record.ts";
 import type { RecordedFailure } from "../../../../policyd/attachments/failures.ts";
 import { AttachmentFailures, recordedFailures } from "../../../../policyd/attachments/failures.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";

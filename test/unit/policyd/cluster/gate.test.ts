@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { judge } from "../../../../policyd/cluster/gate.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
 describe("policyd/cluster/gate", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { judge } from "../../../../policyd/cluster/gate.ts";
-import { KINDS } from "../../../../policyd/cluster/model.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import { KINDS } from "../../../../policyd/objects/model.ts";
 import { manifest } from "./objects.ts";
 
 /** Names of fields that the gates read, so that hostile values are placed where they are read. */

@@ -4,7 +4,7 @@ import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { AddressRange } from "../../../../kernel/ip/ranges.ts";
 import { joinedRanges } from "../../../../kernel/ip/ranges.ts";
-import { JoinedNetworks } from "../../../../policyd/cluster/joined_networks.ts";
+import { JoinedNetworks } from "../../../../policyd/objects/nodes/joined_networks.ts";
 
 const someCidr = fc
   .oneof(

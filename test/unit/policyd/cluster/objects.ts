@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
-import { judge } from "../../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../../policyd/objects/model.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
 
 /** A JSON object for the gate; a name is added to its metadata. */
 export function manifest(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MOST_PROBLEMS } from "../../../../policyd/cluster/problem_list.ts";
+import { MOST_PROBLEMS } from "../../../../policyd/objects/problem_list.ts";
 import { accepted, manifest } from "./objects.ts";
 
 /** The problems of a Service with this number of invalid addresses. */

@@ -3,7 +3,7 @@ import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { BesideDataplane } from "../../../../policyd/coexistence/beside_dataplane.ts";
 import type { BesideKernel } from "../../../../policyd/coexistence/beside_kernel.ts";
 import type { BesideEntries, NeighbouringBridge } from "../../../../policyd/coexistence/neighbouring_bridges.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import {
   EventLog,
   MOST_ATTEMPTS,

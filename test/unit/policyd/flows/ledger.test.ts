@@ -5,7 +5,7 @@ import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { seenEnd } from "../../../../policyd/flows/flow_ends.ts";
 import type { SeenFlow } from "../../../../policyd/flows/ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
-import { atOnce } from "../../../../policyd/slices.ts";
+import { atOnce } from "../../../../policyd/lib/slices.ts";
 import type { FlowRow } from "../../../../policyd/flows/row.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
 

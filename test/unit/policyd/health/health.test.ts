@@ -5,14 +5,14 @@ import { setImmediate as turn } from "node:timers/promises";
 import { startEventThread } from "../../../../kernel/events/thread.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import type { Commit } from "../../../../policyd/dataplane/commit.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Commit } from "../../../../policyd/ruleset/commit.ts";
 import { conditionsAnswer, healthzAnswer } from "../../../../policyd/health/answers.ts";
 import { openHealth } from "../../../../policyd/health/open.ts";
 import { askEventThread, Liveness } from "../../../../policyd/health/liveness.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { judge } from "../../../../policyd/cluster/gate.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
 
 const NOW = Date.UTC(2026, 10, 22, 4, 30, 19, 120);
 

@@ -18,7 +18,7 @@ import {
 import { tmpdir } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Contest } from "../../../../policyd/installation/contest.ts";
 import type { HostFiles } from "../../../../policyd/installation/host_files.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import type { Claim } from "../../../../policyd/dataplane/claim.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import type { SharingAttachment } from "../../../../policyd/node/masquerade_ports/port_share_dataplane.ts";
-import { PortShareDataplane } from "../../../../policyd/node/masquerade_ports/port_share_dataplane.ts";
-import { FakeNodePorts } from "../../../../policyd/node/masquerade_ports/taken_ports.ts";
+import type { SharingAttachment } from "../../../../policyd/node/masquerade/port_share_dataplane.ts";
+import { PortShareDataplane } from "../../../../policyd/node/masquerade/port_share_dataplane.ts";
+import { FakeNodePorts } from "../../../../policyd/node/masquerade/taken_ports.ts";
 
 function setUp() {
   const present = new Map<string, SharingAttachment>();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { CountedPort } from "../../../../policyd/metrics/endpoint_connections.ts";
 import { EndpointConnections } from "../../../../policyd/metrics/endpoint_connections.ts";
-import { endpointNumber, portNumber } from "../../../../policyd/services/compile/priority_number.ts";
+import { endpointNumber, portNumber } from "../../../../policyd/services/rules/priority_number.ts";
 
 const WEB = 5;
 const API = 6;

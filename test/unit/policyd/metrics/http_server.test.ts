@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { connect, createServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MetricsServer } from "../../../../policyd/metrics/http_server.ts";
 

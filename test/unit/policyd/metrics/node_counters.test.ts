@@ -4,22 +4,22 @@ import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts"
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
-import { withVersion } from "../../../../policyd/dataplane/schema.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
-import { observed } from "../../../../policyd/metrics/observed_nftables.ts";
+import { observed } from "../../../../policyd/metrics/commit_observer.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
-import { INET_TABLE, joined } from "../../../../policyd/node/table_part.ts";
-import { keptMap } from "../../../../policyd/services/compile/affinity_part.ts";
-import { connectionSet } from "../../../../policyd/services/compile/connection_counts.ts";
-import { RESTRICTED_PORTS } from "../../../../policyd/services/compile/frontend_sets.ts";
-import { numberMap, plainMap } from "../../../../policyd/services/compile/number_maps.ts";
-import { services as servicesParts } from "../../../../policyd/services/compile/services_part.ts";
+import { INET_TABLE, joined } from "../../../../policyd/node/tables/table_part.ts";
+import { keptMap } from "../../../../policyd/services/rules/affinity_part.ts";
+import { connectionSet } from "../../../../policyd/services/rules/connection_counts.ts";
+import { RESTRICTED_PORTS } from "../../../../policyd/services/rules/frontend_sets.ts";
+import { numberMap, plainMap } from "../../../../policyd/services/rules/number_maps.ts";
+import { services as servicesParts } from "../../../../policyd/services/rules/services_part.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
-import { FAMILIES, FRONTEND_KINDS, nameOf } from "../../../../policyd/services/compile/frontend_space.ts";
+import { FAMILIES, FRONTEND_KINDS, nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
 
 const PERIOD = 1000;
 

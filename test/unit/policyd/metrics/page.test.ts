@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import type { EndpointSeries } from "../../../../policyd/metrics/endpoint_connections.ts";
 import type { PageParts } from "../../../../policyd/metrics/page.ts";
 import { metricsPage } from "../../../../policyd/metrics/page.ts";

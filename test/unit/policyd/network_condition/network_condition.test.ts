@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { FakeApiWriter } from "../../../../policyd/api_write/api_writer.ts";
 import type { Answer } from "../../../../policyd/api_write/refusal.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import { judge } from "../../../../policyd/cluster/gate.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import {
@@ -14,7 +14,7 @@ import {
   UNSEEN_MILLISECONDS,
 } from "../../../../policyd/network_condition/decision.ts";
 import { NetworkCondition } from "../../../../policyd/network_condition/network_condition.ts";
-import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 
 function answer(status: number, words = ""): Answer {
   return { type: "answered", status, words, retryAfter: undefined };

@@ -15,7 +15,7 @@ import { deleteNeighbour } from "../../../../kernel/route/neighbour.ts";
 import { AF_BRIDGE, Notification } from "../../../../kernel/route/notification.ts";
 import { fakeSysctl } from "../../../../kernel/sysctl.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { NodeStateDataplane } from "../../../../policyd/node_state/node_state_dataplane.ts";

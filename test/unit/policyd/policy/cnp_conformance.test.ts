@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../policyd/cluster/gate.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import type { ConformanceSubtest, Poke } from "../../../support/policy/cnp_conformance/conformance_case.ts";
 import { pokesOf } from "../../../support/policy/cnp_conformance/conformance_case.ts";
 import { CONFORMANCE_CASES } from "../../../support/policy/cnp_conformance/conformance_cases.ts";

@@ -3,11 +3,11 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
-import { judge } from "../../../../policyd/cluster/gate.ts";
-import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
-import type { Node } from "../../../../policyd/cluster/model.ts";
-import type { Claim } from "../../../../policyd/dataplane/claim.ts";
-import { OwnNetworks } from "../../../../policyd/policy/own_networks.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
+import type { Node } from "../../../../policyd/objects/model.ts";
+import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import { OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 

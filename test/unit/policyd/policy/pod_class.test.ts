@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { podClasses } from "../../../../policyd/policy/evaluate/pod_class.ts";
+import { podClasses } from "../../../../policyd/semantics/policies/pod_class.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { labelled, networkPolicy } from "../../../support/policy/manifest.ts";
 import { ask, indexOf } from "../../../support/policy/question.ts";

@@ -4,8 +4,8 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { NetworkPolicy, Pod } from "../../../../policyd/cluster/model.ts";
-import type { AffectedAddresses } from "../../../../policyd/policy/live/affected_addresses.ts";
+import type { NetworkPolicy, Pod } from "../../../../policyd/objects/model.ts";
+import type { AffectedAddresses } from "../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { FaultyNftables } from "../../../support/dataplane/faulty_nftables.ts";
 import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
@@ -100,7 +100,7 @@ describe("policyd/policy dataplane", () => {
     assert.deepEqual(inSet(node, "known4"), []);
   });
 
-  it("POL-28: a Pod with another uid is another pod, and the attached one keeps its own labels", () => {
+  it("POL-28: a Pod with another uid is a different pod, and the attached one keeps its own labels", () => {
     const { node } = begun();
     node.change(set(DENY_WEB), set(pod("a", { uid: "other", app: "db" })));
     node.apply({ type: "attached", attachment: A });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { MOST_PAIRS } from "../../../../policyd/policy/policy_size.ts";
-import { CLOSED_POLICY } from "../../../../policyd/policy/live/closed_policies.ts";
-import { LEFT_OUT, PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
-import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
+import { CLOSED_POLICY } from "../../../../policyd/policies/live/closed_policies.ts";
+import { LEFT_OUT, PolicyNotices } from "../../../../policyd/policies/policy_notices.ts";
+import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 
 function policy(name: string, spec: object = {}, shadow?: string): object {

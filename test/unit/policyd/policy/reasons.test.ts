@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describePolicyVerdict } from "../../../../policyd/policy/evaluate/print.ts";
+import { describePolicyVerdict } from "../../../../policyd/semantics/policies/print.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../../../support/policy/manifest.ts";
 import { ask, indexOf } from "../../../support/policy/question.ts";
 import { threeByThree } from "../../../support/policy/three_by_three.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { evaluatePolicy, isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { evaluatePolicy, isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
+import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { featuresOf } from "../../../support/policy/features.ts";

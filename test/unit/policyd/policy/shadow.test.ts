@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { describePolicyVerdict } from "../../../../policyd/policy/evaluate/print.ts";
-import type { JudgedFlow } from "../../../../policyd/policy/evaluate/verdict.ts";
+import { describePolicyVerdict } from "../../../../policyd/semantics/policies/print.ts";
+import type { JudgedFlow } from "../../../../policyd/semantics/policies/verdict.ts";
 import { ask, indexOf } from "../../../support/policy/question.ts";
 import { threeByThree } from "../../../support/policy/three_by_three.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
+import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 import { KEYS, threeByThree } from "../../../support/policy/three_by_three.ts";
 import type { UpstreamStep } from "../../../support/policy/upstream_case.ts";

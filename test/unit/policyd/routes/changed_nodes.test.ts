@@ -6,9 +6,9 @@ import type { ReceivedMessage, Request } from "../../../../kernel/netlink/messag
 import { setForwardingEntry } from "../../../../kernel/route/forwarding_entry.ts";
 import { deleteNeighbour, setNeighbour } from "../../../../kernel/route/neighbour.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import type { Node } from "../../../../policyd/cluster/model.ts";
-import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Node } from "../../../../policyd/objects/model.ts";
+import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
@@ -18,8 +18,8 @@ import type { Step } from "../../../../policyd/routes/kernel_state.ts";
 import type { Encapsulation } from "../../../../policyd/routes/mtu.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
-import { atOnce } from "../../../../policyd/slices.ts";
-import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { atOnce } from "../../../../policyd/lib/slices.ts";
+import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { machine, node } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);

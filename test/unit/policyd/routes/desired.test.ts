@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
-import type { Node } from "../../../../policyd/cluster/model.ts";
+import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
+import type { Node } from "../../../../policyd/objects/model.ts";
 import type { Desired } from "../../../../policyd/routes/desired.ts";
 import { desiredRoutes, planRoutes } from "../../../../policyd/routes/desired.ts";
-import { atOnce } from "../../../../policyd/slices.ts";
+import { atOnce } from "../../../../policyd/lib/slices.ts";
 import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
 import { podMtu } from "../../../../policyd/routes/mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/names.ts";

@@ -4,8 +4,8 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import type { Route } from "../../../../kernel/route/route.ts";
-import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
-import type { Node } from "../../../../policyd/cluster/model.ts";
+import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
+import type { Node } from "../../../../policyd/objects/model.ts";
 import type { Desired } from "../../../../policyd/routes/desired.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "../../../../policyd/routes/difference.ts";
@@ -13,7 +13,7 @@ import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts
 import type { KernelState, Step } from "../../../../policyd/routes/kernel_state.ts";
 import { isOurs } from "../../../../policyd/routes/names.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
-import { atOnce } from "../../../../policyd/slices.ts";
+import { atOnce } from "../../../../policyd/lib/slices.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);

@@ -4,7 +4,7 @@ import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr, networkAddress, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { addressFromValue } from "../../../../kernel/ip/address.ts";
 import type { FoundRoute } from "../../../../kernel/route/route.ts";
-import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
+import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { RouteContainment } from "../../../../policyd/routes/obstacles.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
-import { describeVerdict } from "../../../../policyd/services/evaluate/print.ts";
+import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
+import { describeVerdict } from "../../../../policyd/semantics/services/print.ts";
 import { checkScenario, readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
 import type { Scenario } from "../../../support/evaluate/scenario.ts";
 

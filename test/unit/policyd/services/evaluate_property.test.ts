@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
-import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.ts";
+import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
+import type { ServiceWorld } from "../../../../policyd/semantics/services/world.ts";
 import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
 import { Statistics } from "../../../support/evaluate/features.ts";
 import { summary } from "../../../support/evaluate/scenario.ts";

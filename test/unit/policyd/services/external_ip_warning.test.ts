@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import type { CompiledService } from "../../../../policyd/services/compile/compile_service.ts";
+import type { CompiledService } from "../../../../policyd/services/elements/compile_service.ts";
 import { externalIpWarning } from "../../../../policyd/services/external_ip_warning.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import type { Claim } from "../../../../policyd/dataplane/claim.ts";
-import type { Haste } from "../../../../policyd/dataplane/gathering.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { realClock } from "../../../../policyd/clock.ts";
+import { realClock } from "../../../../policyd/lib/clock.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
-import { apiCredentials, openSource } from "../../../../policyd/source/open.ts";
+import { apiCredentials, openSource } from "../../../../policyd/objects/open.ts";
 import type { FileReadCalls } from "../../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";

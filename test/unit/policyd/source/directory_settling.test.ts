@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import { DirectorySource } from "../../../../policyd/source/directory_source.ts";
-import { MemoryDirectory } from "../../../../policyd/source/memory_directory.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { DirectorySource } from "../../../../policyd/objects/directory/directory_source.ts";
+import { MemoryDirectory } from "../../../../policyd/objects/directory/memory_directory.ts";
 import { RecordingSink } from "../../../support/recording_sink.ts";
 import { manifest } from "../cluster/objects.ts";
 

@@ -3,9 +3,9 @@ import { closeSync, mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeF
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { realClock } from "../../../../policyd/clock.ts";
-import { DirectorySource } from "../../../../policyd/source/directory_source.ts";
-import { RealDirectory } from "../../../../policyd/source/watched_directory.ts";
+import { realClock } from "../../../../policyd/lib/clock.ts";
+import { DirectorySource } from "../../../../policyd/objects/directory/directory_source.ts";
+import { RealDirectory } from "../../../../policyd/objects/directory/watched_directory.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";
 import { RecordingSink, until } from "../../../support/recording_sink.ts";
 import { manifest } from "../cluster/objects.ts";

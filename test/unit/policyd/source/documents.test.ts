@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { readObjects } from "../../../../policyd/source/documents.ts";
+import { readObjects } from "../../../../policyd/objects/directory/documents.ts";
 
 const yaml = (text: string): unknown[] => [...readObjects(text, "a.yaml")];
 const json = (text: string): unknown[] => [...readObjects(text, "a.json")];

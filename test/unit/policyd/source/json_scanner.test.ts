@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
-import { scanJson } from "../../../../policyd/source/json_scanner.ts";
+import { scanJson } from "../../../../policyd/objects/yaml/json_scanner.ts";
 import { readManifestObjects } from "../../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { readObjects } from "../../../../policyd/source/documents.ts";
+import { readObjects } from "../../../../policyd/objects/directory/documents.ts";
 
 /** Cuts the text into chunks of these lengths, repeatedly. */
 function chunksOf(text: string, lengths: readonly number[]): readonly Buffer[] {

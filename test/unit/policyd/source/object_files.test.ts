@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../policyd/cluster/gate.ts";
-import { ObjectFiles } from "../../../../policyd/source/object_files.ts";
+import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import { ObjectFiles } from "../../../../policyd/objects/directory/object_files.ts";
 import { manifest } from "../cluster/objects.ts";
 
 const pod = (name: string, ip: string, phase = "Running") =>

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { BrokenObject } from "../../../../policyd/source/documents.ts";
-import { readYamlObjects } from "../../../../policyd/source/documents.ts";
-import { cutList, headerOf } from "../../../../policyd/source/yaml_list.ts";
-import { readTree } from "../../../../policyd/source/yaml_tree.ts";
+import type { BrokenObject } from "../../../../policyd/objects/directory/documents.ts";
+import { readYamlObjects } from "../../../../policyd/objects/directory/documents.ts";
+import { cutList, headerOf } from "../../../../policyd/objects/yaml/yaml_list.ts";
+import { readTree } from "../../../../policyd/objects/yaml/yaml_tree.ts";
 
 interface Read {
   readonly objects: readonly { readonly value: unknown; readonly line: number }[];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readYamlObjects } from "../../../../policyd/source/documents.ts";
+import { readYamlObjects } from "../../../../policyd/objects/directory/documents.ts";
 
 /** Returns the message with which a text is refused, or an empty text if it can be read. */
 function messageOf(text: string): string {

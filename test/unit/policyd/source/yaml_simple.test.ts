@@ -4,9 +4,9 @@ import path from "node:path";
 import process from "node:process";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { yamlDocuments } from "../../../../policyd/source/yaml_documents.ts";
-import { readSimple } from "../../../../policyd/source/yaml_simple.ts";
-import { readTree } from "../../../../policyd/source/yaml_tree.ts";
+import { yamlDocuments } from "../../../../policyd/objects/yaml/yaml_documents.ts";
+import { readSimple } from "../../../../policyd/objects/yaml/yaml_simple.ts";
+import { readTree } from "../../../../policyd/objects/yaml/yaml_tree.ts";
 
 const PROJECT = path.resolve(import.meta.dirname, "../../../..");
 const FOLDERS = ["manifests", "test/fixtures", "test/cluster/expectations", "test/unit"];

@@ -6,10 +6,10 @@ import type { FileSight } from "../../../../kernel/file.ts";
 import { sightOf } from "../../../../kernel/file.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../../policyd/clock.ts";
-import { KeptTree } from "../../../../policyd/state_directory/kept_directory.ts";
-import { KeptRecords } from "../../../../policyd/state_directory/kept_records.ts";
-import { SettledSight } from "../../../../policyd/state_directory/settled_sight.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { KeptTree } from "../../../../policyd/state_directory/directory_repair.ts";
+import { KeptRecords } from "../../../../policyd/state_directory/record_repair.ts";
+import { SettledSight } from "../../../../policyd/state_directory/directory_changes.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 

@@ -16,7 +16,7 @@ import type { Certificate } from "../../../../support/certificate.ts";
 import { makeCertificate } from "../../../../support/certificate.ts";
 import { FakeCluster, listOf, objectsIn, SERVER } from "../../../../support/fake_cluster.ts";
 
-// It replaces Node's HTTP client as soon as it is read: other tests keep theirs.
+// Importing nock replaces Node's HTTP client; other tests need the original one.
 nock.restore();
 
 const SHOP = objectsIn("test/fixtures/cli/shop");
@@ -24,7 +24,7 @@ const TOKEN = "s3cret-t0ken";
 const PODS = "/api/v1/pods?limit=500";
 
 describe("the API server of a kubeconfig", function () {
-  // client-node alone takes half a second to load.
+  // Loading client-node takes half a second.
   this.timeout(60_000);
   let directory = "";
 
@@ -36,7 +36,7 @@ describe("the API server of a kubeconfig", function () {
 
   afterEach(() => nock.cleanAll());
 
-  /** A kubeconfig of two contexts, `current` and `other`. @returns its path */
+  /** Writes a kubeconfig with the contexts `current` and `other`. @returns its path */
   function kubeconfig(cluster: object, user: object, name = "config"): string {
     const file = path.join(directory, name);
     const clusters = [
@@ -70,7 +70,7 @@ describe("the API server of a kubeconfig", function () {
     assert.fail("the cluster was read");
   };
 
-  describe("over a network that is not there", () => {
+  describe("over a fake network", () => {
     before(() => {
       nock.activate();
       nock.disableNetConnect();
@@ -82,7 +82,7 @@ describe("the API server of a kubeconfig", function () {
 
     const withToken = (): string => kubeconfig({ server: `${SERVER}/k8s/c-1/` }, { token: TOKEN });
 
-    /** Answers all that the shop's API server is asked, below a path as Rancher has it. */
+    /** Answers every request to the shop's API server, below a path as Rancher has it. */
     async function serveShop(requestHeaders: Record<string, string>): Promise<void> {
       const fake = new FakeCluster(SHOP);
       const answers = nock(SERVER, { reqheaders: requestHeaders })
@@ -94,7 +94,7 @@ describe("the API server of a kubeconfig", function () {
       });
     }
 
-    it("CLUSTER-07: the token of the current context is sent, to the server's path, and JSON is asked for", async () => {
+    it("CLUSTER-07: requests go to the server's path with the current context's token, and ask for JSON", async () => {
       await serveShop({ authorization: `Bearer ${TOKEN}`, accept: "application/json" });
       const { manifests, problems, leftOut } = await read(withToken());
       const known = await readCluster(new FakeCluster(SHOP), { kubeconfig: "", context: "", requestTimeout: 1 });
@@ -106,20 +106,20 @@ describe("the API server of a kubeconfig", function () {
       assert.deepEqual([problems, leftOut], [[], []]);
     });
 
-    it("CLUSTER-07: --context is another server", async () => {
+    it("CLUSTER-07: --context chooses another server", async () => {
       const scope = nock("https://other.test").get("/api/v1/namespaces?limit=500").reply(401, {});
       assert.match(await failing(withToken(), "other"), /^https:\/\/other\.test: list namespaces: 401/);
       assert.ok(scope.isDone());
     });
 
-    it("CLUSTER-07: a redirection is not followed: it would take the token along", async () => {
+    it("CLUSTER-07: a redirection is not followed, since the token would go with the request", async () => {
       const scope = nock("https://evil.test").get(/.*/).reply(200, {});
       nock(SERVER).get(/.*/).reply(302, "", { Location: "https://evil.test/" });
       assert.match(await failing(withToken()), /list namespaces: status 302; expected 200/);
       assert.ok(!scope.isDone());
     });
 
-    it("CLUSTER-03: Retry-After is read from the answer", async () => {
+    it("CLUSTER-03: Retry-After is obeyed", async () => {
       const slept: number[] = [];
       const list = listOf("Namespace", "v1", []);
       nock(SERVER)
@@ -134,7 +134,7 @@ describe("the API server of a kubeconfig", function () {
       assert.deepEqual(slept, [4000]);
     });
 
-    it("CLUSTER-05: an answer that does not come in time", async () => {
+    it("CLUSTER-05: an answer that does not come in time is an error", async () => {
       nock(SERVER).get(/.*/).delay(60_000).reply(200, {});
       assert.match(
         await failing(withToken(), undefined, 20),
@@ -142,7 +142,7 @@ describe("the API server of a kubeconfig", function () {
       );
     });
 
-    it("CLUSTER-05: a connection that breaks", async () => {
+    it("CLUSTER-05: a connection that breaks is an error", async () => {
       nock(SERVER)
         .get(/.*/)
         .replyWithError(Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" }));
@@ -153,7 +153,7 @@ describe("the API server of a kubeconfig", function () {
       exec: { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args: ["-e", script] },
     });
 
-    it("CLUSTER-07: a program for credentials is run", async () => {
+    it("CLUSTER-07: the token of a credentials program is used", async () => {
       await serveShop({ authorization: `Bearer ${TOKEN}` });
       const credential = { kind: "ExecCredential", status: { token: TOKEN } };
       const user = program(`console.log(${JSON.stringify(JSON.stringify(credential))})`);
@@ -166,7 +166,7 @@ describe("the API server of a kubeconfig", function () {
       ["process.exitCode = 1", /context "current": its credentials cannot be had$/],
       ["console.error('log in first'); process.exitCode = 1", /context "current": log in first$/],
     ] as const) {
-      it(`CLUSTER-09: a program for credentials that fails: ${words.source}`, async () => {
+      it(`CLUSTER-09: a credentials program that fails is an error: ${words.source}`, async () => {
         assert.match(await failing(kubeconfig({ server: SERVER }, program(script))), words);
       });
     }
@@ -176,21 +176,21 @@ describe("the API server of a kubeconfig", function () {
       ["stranger", /: context "stranger": no user "gone"$/],
       ["nowhere", /: context "nowhere": no cluster "gone"$/],
     ] as const) {
-      it(`CLUSTER-09: a kubeconfig whose context is ${context}`, async () => {
+      it(`CLUSTER-09: the context ${context} of a kubeconfig is an error`, async () => {
         assert.match(await failing(withToken(), context), words);
       });
     }
 
     for (const [what, text, words] of [
-      ["is not there", undefined, /ENOENT: no such file/],
-      ["is no YAML", `users:\n- user: { token: ${TOKEN}\n  - [`, /^\/.*config: \S/],
+      ["is missing", undefined, /ENOENT: no such file/],
+      ["is not YAML", `users:\n- user: { token: ${TOKEN}\n  - [`, /^\/.*config: \S/],
       ["is empty", "", /the input is empty/],
-      ["says nothing", "{}", /no contexts; expected a kubeconfig with one/],
-      ["names a server that is no address", "server: nonsense", /Invalid URL/],
+      ["has no contexts", "{}", /no contexts; expected a kubeconfig with one/],
+      ["names an invalid server address", "server: nonsense", /Invalid URL/],
       ["names a server without TLS", "server: http://cluster.test", /HTTP protocol is not allowed/],
-      ["names a key that is not there", "client", /ENOENT: no such file/],
+      ["names a missing key", "client", /ENOENT: no such file/],
     ] as const) {
-      it(`CLUSTER-09: a kubeconfig that ${what} is told without its secrets`, async () => {
+      it(`CLUSTER-09: a kubeconfig that ${what} is an error without its secrets`, async () => {
         let file = path.join(directory, `${what}-config`);
         if (text?.startsWith("server: ") === true) file = kubeconfig({ server: text.slice(8) }, { token: TOKEN });
         else if (text === "client") file = kubeconfig({ server: SERVER }, { "client-key": "gone.pem", token: TOKEN });
@@ -199,7 +199,7 @@ describe("the API server of a kubeconfig", function () {
       });
     }
 
-    it("CLUSTER-09: no kubeconfig at all", async () => {
+    it("CLUSTER-09: the error without any kubeconfig names --kubeconfig", async () => {
       const { HOME, KUBECONFIG } = process.env;
       process.env["HOME"] = directory;
       delete process.env["KUBECONFIG"];
@@ -256,12 +256,12 @@ describe("the API server of a kubeconfig", function () {
       "client-key-data": base64(key),
     });
 
-    it("CLUSTER-07: the user is known by the certificate, the server by the authority", async () => {
+    it("CLUSTER-07: the user authenticates by certificate, and the server by the authority", async () => {
       const { manifests } = await read(kubeconfig(trusted(), userOf(makeCertificate("me", authority))));
       assert.ok(manifests.length > 20);
     });
 
-    it("CLUSTER-07: files beside the kubeconfig are found from wherever it is read", async () => {
+    it("CLUSTER-07: relative file names in a kubeconfig are found beside it", async () => {
       const { certificate, key } = makeCertificate("me", authority);
       for (const [name, text] of Object.entries({
         "ca.pem": authority.certificate,
@@ -275,12 +275,12 @@ describe("the API server of a kubeconfig", function () {
       assert.ok(manifests.length > 20);
     });
 
-    it("CLUSTER-07: a context without a user trusts its authority, too, and asks as nobody", async () => {
+    it("CLUSTER-07: a context without a user checks the authority, too, and asks anonymously", async () => {
       const file = kubeconfig(trusted(), { token: TOKEN });
       assert.match(await failing(file, "nobody"), /list namespaces: 401, the server does not know who asks/);
     });
 
-    it("CLUSTER-07: a server of another authority is not asked, and a user of another one is not known", async () => {
+    it("CLUSTER-07: a server of another authority gets no request, and a user of another authority is refused", async () => {
       const other = makeCertificate("authority");
       const certificate = base64(other.certificate);
       const foreign = { server: address, "certificate-authority-data": certificate };
@@ -291,7 +291,7 @@ describe("the API server of a kubeconfig", function () {
       assert.match(await failing(kubeconfig(trusted(), userOf(makeCertificate("me", other)))), /401|CERT|TLS|SSL/);
     });
 
-    it("CLUSTER-02: an answer whose connection ends before it does is no answer", async () => {
+    it("CLUSTER-02: an answer whose connection ends early is an error", async () => {
       isCutting = true;
       const file = kubeconfig(trusted(), userOf(makeCertificate("me", authority)));
       assert.match(await failing(file), /list pods: \S+/);

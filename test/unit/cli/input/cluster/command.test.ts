@@ -16,17 +16,17 @@ const OPEN_POLICY: RawObject = {
   spec: { podSelector: { matchLabels: { app: "cart" } }, policyTypes: ["Egress"], egress: [{}] },
 };
 
-/** Runs a command line with the shop as a running cluster and as files, unless there are others. */
+/** Runs a command line with the shop as a running cluster and as files, unless others are given. */
 const run = (
   args: readonly string[],
   cluster = new FakeCluster(SHOP),
   files = fixtureFiles("shop"),
 ): Promise<Outcome> => runCli(args, files, undefined, cluster);
 
-/** The places of objects are the files' or the cluster's. */
+/** Removes the places of objects, which differ between files and a cluster. */
 const withoutPlaces = (text: string): string => text.replaceAll(/"(file|line)": .*\n/g, "");
 
-/** The shop with one object more, or one in the place of another. */
+/** Returns the shop with one more object, or with one that replaces another. */
 function shopWith(object: RawObject, instead?: (object: RawObject) => boolean): FakeCluster {
   return new FakeCluster([...SHOP.filter((one) => instead?.(one) !== true), object]);
 }
@@ -41,7 +41,7 @@ describe("commands on a running cluster", () => {
     ["service explain", "--from", "shop/deployment/cart", "--to", "service/shop/catalog:80", "-o", "json"],
     ["rules", "--node", "worker-1"],
   ] as const) {
-    it(`CLUSTER-01: ${[command, ...args].join(" ")} says what it says of files`, async () => {
+    it(`CLUSTER-01: ${[command, ...args].join(" ")} answers the same for a cluster as for files`, async () => {
       const words = [...command.split(" "), ...args];
       const ofFiles = await run([...words, "-f", "shop"]);
       const ofCluster = await run([...words, "--cluster"]);
@@ -51,7 +51,7 @@ describe("commands on a running cluster", () => {
     });
   }
 
-  it("CLUSTER-01: policy diff takes the cluster as either side", async () => {
+  it("CLUSTER-01: policy diff accepts the cluster as either side", async () => {
     const same = await run(["policy", "diff", "cluster", "shop"]);
     assert.deepEqual([same.code, same.err], [0, ""]);
     const opened = await run(["policy", "diff", "shop", "cluster", "-o", "json"], shopWith(OPEN_POLICY));
@@ -72,7 +72,7 @@ describe("commands on a running cluster", () => {
     assert.match(outcome.out, /before: .*\(cluster\)/);
   });
 
-  it("CLUSTER-01: a directory called cluster is ./cluster, and no place stands beside the running one", async () => {
+  it("CLUSTER-01: a directory called cluster is ./cluster, and the running cluster cannot be mixed with files", async () => {
     const files = memoryFiles({ "./cluster/a.yaml": "", "cluster/a.yaml": JSON.stringify(OPEN_POLICY) });
     const cluster = new FakeCluster(SHOP);
     assert.equal((await run(["policy", "diff", "./cluster", "./cluster"], cluster, files)).code, 0);
@@ -87,14 +87,14 @@ describe("commands on a running cluster", () => {
     ["is away", () => fail(new NoAnswer("connect ECONNREFUSED", "expected another address"))],
     ["is cut off", (path) => (path.includes("continue") ? statusOf(500, "etcd is gone") : undefined)],
   ] as const satisfies readonly (readonly [string, Fault])[]) {
-    it(`CLUSTER-05: a server that ${what} is an error and no answer`, async () => {
+    it(`CLUSTER-05: a server that ${what} is an error without an answer`, async () => {
       const outcome = await run(["policy", "matrix", "--cluster"], new FakeCluster(SHOP, fault));
       assert.deepEqual([outcome.code, outcome.out], [3, ""]);
       assert.match(outcome.err, /^drawbridge: https:\/\/cluster\.test:6443: list \S+: .*\n$/);
     });
   }
 
-  it("CLUSTER-06: a policy that is invalid, even in part, is never left out: there is no answer then", async () => {
+  it("CLUSTER-06: a policy that is invalid, even in part, is never left out: the command fails", async () => {
     const port = { port: 80, endPort: 7 };
     for (const spec of [
       { podSelector: {}, policyTypes: ["Ingres"] },
@@ -119,7 +119,7 @@ describe("commands on a running cluster", () => {
     assert.match(outcome.err, /^cluster: ClusterNetworkPolicy x: .*Nobody/);
   });
 
-  it("CLUSTER-06: an item of a list of policies that is something else is no less an error", async () => {
+  it("CLUSTER-06: an item of another kind in a list of policies is an error, too", async () => {
     const odd = { apiVersion: "v1", metadata: { name: "x" } };
     const body = JSON.stringify({
       kind: "NetworkPolicyList",
@@ -133,7 +133,7 @@ describe("commands on a running cluster", () => {
     assert.match(outcome.err, /cluster: an object that is no NetworkPolicy of networking\.k8s\.io\/v1\n/);
   });
 
-  it("CLUSTER-06: any other object that is invalid is left out with a remark", async () => {
+  it("CLUSTER-06: any other invalid object is left out with a remark", async () => {
     const pod = {
       kind: "Pod",
       apiVersion: "v1",
@@ -148,7 +148,7 @@ describe("commands on a running cluster", () => {
     assert.match(linted.err, /Bad_Name/);
   });
 
-  it("CLUSTER-08: one of --cluster and --filename, and what is about a cluster with a cluster alone", async () => {
+  it("CLUSTER-08: --cluster and --filename exclude each other, and options for a cluster need a cluster", async () => {
     const matrix = ["policy", "matrix"];
     for (const [args, words] of [
       [matrix, /required option '-f, --filename <path...>' not specified; a running cluster is read with --cluster/],
@@ -176,7 +176,7 @@ describe("commands on a running cluster", () => {
     assert.equal((await run(["policy", "lint", "--list"])).code, 0);
   });
 
-  it("CLUSTER-08: kubeconfig, context and time reach the one who connects", async () => {
+  it("CLUSTER-08: kubeconfig, context and timeout reach the connection", async () => {
     const seen: ClusterAccess[] = [];
     const cluster = new FakeCluster(SHOP);
     const connect = (access: ClusterAccess): ReturnType<FakeCluster["connect"]> => {
@@ -203,7 +203,7 @@ describe("commands on a running cluster", () => {
     ]);
   });
 
-  it("CLUSTER-08: a time is what kubectl takes for one", () => {
+  it("CLUSTER-08: a timeout has the formats that kubectl accepts", () => {
     const read = ["30", "30s", "1m30s", "2h", "500ms", "0", "0s", "", "s", "-1", "1d", "1.5s", "600h", "1e3"].map(
       parseRequestTimeout,
     );

@@ -22,7 +22,7 @@ function resourceOf(kind: string): Resource {
   return found;
 }
 
-/** Lists with a server that fails so. @returns the server, and the names it gave or the error's message */
+/** Lists objects from a server with this fault. @returns the server, and the object names or the error's message */
 async function list(
   fault: Fault,
   resource = POLICIES,
@@ -39,14 +39,14 @@ async function list(
 }
 
 describe("lists of an API server", () => {
-  it("CLUSTER-01: page by page, each of which names the next", async () => {
+  it("CLUSTER-01: a list is read page by page, and each page names the next", async () => {
     const { server, names } = await list(() => undefined);
     assert.deepEqual(names, ["a", "b", "c", "d", "e"]);
     const path = "/apis/networking.k8s.io/v1/networkpolicies?limit=500";
     assert.deepEqual(server.asked, [path, `${path}&continue=2`, `${path}&continue=4`]);
   });
 
-  it("CLUSTER-01: an item has the kind of its list", async () => {
+  it("CLUSTER-01: each item gets the kind of its list", async () => {
     const server = new FakeCluster(FIVE);
     const kinds = await listAll(
       server,
@@ -57,14 +57,14 @@ describe("lists of an API server", () => {
     assert.deepEqual(kinds, FIVE);
   });
 
-  it("CLUSTER-02: a list that expires is begun anew once, and nothing of the first reading is left", async () => {
+  it("CLUSTER-02: a list that expires is read again once from the start, and nothing of the first read remains", async () => {
     const { server, names } = await list((_, count) => (count === 2 ? statusOf(410, "expired") : undefined));
     assert.deepEqual(names, ["a", "b", "c", "d", "e"]);
     assert.equal(server.asked.length, 6);
     assert.doesNotMatch(server.asked[3] ?? "", /continue/);
   });
 
-  it("CLUSTER-02: a list that expires again is no list", async () => {
+  it("CLUSTER-02: a list that expires again is an error", async () => {
     const expiring: Fault = (path) => (path.includes("continue") ? statusOf(410, "too old") : undefined);
     const { server, names, message } = await list(expiring);
     assert.deepEqual([names, server.asked.length], [undefined, 4]);
@@ -79,12 +79,12 @@ describe("lists of an API server", () => {
     ["that ends in the middle", whole.slice(0, -20), /line 1: the text ends inside an object/],
     ["of another kind", JSON.stringify(listOf("Pod", "v1", [])), /PodList of v1; expected a NetworkPolicyList/],
     ["of another version", JSON.stringify(listOf("NetworkPolicy", "networking.k8s.io/v2", [])), /expected a Netw/],
-    ["that is a page of the web", "<html>log in</html>", /line 1: text outside of an object/],
-    ["that is nothing", "", /something else; expected a NetworkPolicyList/],
-    ["that is no list", '{"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1"}', /something else; expected/],
+    ["that is a web page", "<html>log in</html>", /line 1: text outside of an object/],
+    ["that is empty", "", /something else; expected a NetworkPolicyList/],
+    ["that is not a list", '{"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1"}', /something else; expected/],
     ["with items twice", whole.replace(/\}$/, `,"items":[{"metadata":{"name":"f"}}]}`), /items: expected one list/],
-    ["with more behind it", `${whole}${whole}`, /more than one value; expected one list/],
-    ["with items that are no JSON", whole.replace('"shop"', "shop"), /line 1: .*token/],
+    ["with more text after it", `${whole}${whole}`, /more than one value; expected one list/],
+    ["with items that are not JSON", whole.replace('"shop"', "shop"), /line 1: .*token/],
     ["with a page that is no text", whole.replace('"7"', '"7","continue":5'), /metadata.continue: expected a text/],
   ] as const) {
     it(`CLUSTER-02: an answer ${what} is an error`, async () => {
@@ -96,13 +96,13 @@ describe("lists of an API server", () => {
     });
   }
 
-  it("CLUSTER-02: a list without an end is left", async () => {
+  it("CLUSTER-02: a list without an end is an error after 2000 pages", async () => {
     const { server, message } = await list(() => answer(200, listOf("NetworkPolicy", "networking.k8s.io/v1", [], "x")));
     assert.match(message, /more than 2000 pages; expected a list that ends/);
     assert.equal(server.asked.length, 2000);
   });
 
-  it("CLUSTER-03: a server that asks for time gets it, and then the same page again", async () => {
+  it("CLUSTER-03: the same page is requested again after the time that a busy server asks for", async () => {
     const busy: Readonly<Record<number, ApiResponse>> = {
       1: statusOf(429, "slow down", "3"),
       2: statusOf(503, "starting", "2"),
@@ -115,22 +115,22 @@ describe("lists of an API server", () => {
     assert.equal(new Set(server.asked.slice(1, 6)).size, 1);
   });
 
-  it("CLUSTER-03: at most five times and half a minute each", async () => {
+  it("CLUSTER-03: a busy server is asked again at most five times, after at most half a minute each", async () => {
     const { server, message } = await list(() => statusOf(429, "slow down", "86400"));
     assert.deepEqual(server.slept, [30_000, 30_000, 30_000, 30_000, 30_000]);
     assert.match(message, /429, the server has too much to do \(slow down\); try again later/);
   });
 
-  it("CLUSTER-04: of an optional kind that the server does not have there is none", async () => {
+  it("CLUSTER-04: an optional kind that the server does not have gives an empty list", async () => {
     const { server, names } = await list(() => statusOf(404, "page not found"), CLUSTER_POLICIES);
     assert.deepEqual(
       [names, server.asked.map((path) => path.split("/")[3])],
       [[], ["v1beta1", "v1alpha2"]],
-      "no version of it",
+      "the server has no version of the kind",
     );
   });
 
-  it("CNP-13: of ClusterNetworkPolicies the newest version that the server has is read, and once", async () => {
+  it("CNP-13: ClusterNetworkPolicies are read once, in the newest version that the server has", async () => {
     const policy = { kind: "ClusterNetworkPolicy", metadata: { name: "a" } };
     for (const [served, asked] of [
       [["v1beta1", "v1alpha2"], ["v1beta1"]],
@@ -154,7 +154,7 @@ describe("lists of an API server", () => {
     }
   });
 
-  it("CLUSTER-04: any other list that is missing is an error, and one that goes missing while it is read", async () => {
+  it("CLUSTER-04: any other missing list is an error, also one that disappears while it is read", async () => {
     const { message } = await list(() => statusOf(404, "page not found"));
     assert.match(message, /404, there is no such list \(page not found\); expected the address of a Kubernetes API/);
     const next = answer(200, listOf("ClusterNetworkPolicy", "policy.networking.k8s.io/v1beta1", [], "x"));
@@ -162,7 +162,7 @@ describe("lists of an API server", () => {
     assert.match(gone.message, /list clusternetworkpolicies\.policy\.networking\.k8s\.io: 404/);
   });
 
-  it("CLUSTER-05: who may not ask is told who might, for an optional kind, too", async () => {
+  it("CLUSTER-05: the error of a forbidden list names the missing permission, also for an optional kind", async () => {
     const { message } = await list(() => statusOf(403, 'User "eve" cannot list\nnetworkpolicies'));
     assert.equal(
       message,
@@ -178,7 +178,7 @@ describe("lists of an API server", () => {
     assert.match(odd.message, /status 302; expected 200; see whether kubectl get networkpolicies.* -A works/);
   });
 
-  it("CLUSTER-05: where no answer comes the reason and the way out are told", async () => {
+  it("CLUSTER-05: the error without an answer has the reason and the way out", async () => {
     const { message } = await list(() => {
       throw new NoAnswer("connect ECONNREFUSED 127.0.0.1:1", "expected another address");
     });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { stripVTControlCharacters } from "node:util";
 import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
-import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { styleOf } from "../../../../../cli/style.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
@@ -42,7 +42,7 @@ describe("cli/policy/diff", () => {
     });
   }
 
-  it("DIFF-04: on a terminal no line is wider than it is, and colour tells what was taken away", async () => {
+  it("DIFF-04: on a terminal no line is wider than the terminal, and removed connections are coloured", async () => {
     const terminal = { columns: 80, hasColour: true };
     const { out } = await runCli(["policy", "diff", "tenants/before", "tenants/after"], TENANTS, terminal);
     assert.ok(out.includes(styleOf(terminal).bad("removed")), out);
@@ -53,7 +53,7 @@ describe("cli/policy/diff", () => {
     );
   });
 
-  it("LINT-32: what nodes do not do of a policy for its size is said on stderr, for each side", async () => {
+  it("LINT-32: a policy that is too large for nodes is reported on stderr, for each side", async () => {
     const ports = Array.from({ length: MOST_PAIRS + 1 }, (_, i) => `{ port: ${i + 1} }`).join(", ");
     const files = { "a.yaml": PODS + policy(" []"), "b.yaml": PODS + policy(` [{ ports: [${ports}] }]`) };
     const { code, err } = await diff(files);
@@ -61,7 +61,7 @@ describe("cli/policy/diff", () => {
     assert.match(err, /^new: on nodes NetworkPolicy shop\/db does less than this: ingress: 4097 pairs[^\n]*\n$/);
   });
 
-  it("DIFF-05: a witness names the rule before and after with file and line, at the end that changed its mind", async () => {
+  it("DIFF-05: a witness names the rule before and after with file and line, at the end where the verdict changed", async () => {
     const files = {
       "a.yaml": PODS + policy(" [{ from: [{ podSelector: {} }], ports: [{ port: 5432 }] }]"),
       "b.yaml":
@@ -138,7 +138,7 @@ new: shop/new (1 pod)
     });
   });
 
-  it("DIFF-09: where no workload is on both sides, that is said, and so is that there are no pods", async () => {
+  it("DIFF-09: a note says that no workload is on both sides, or that there are no pods", async () => {
     const nothing = await diff({ "a.yaml": pod("a", "10.1.1.1"), "b.yaml": pod("b", "10.1.1.1") });
     assert.match(nothing.err, /^no workload is on both sides: all connections count as those of new and removed/);
     assert.equal(nothing.code, 1);
@@ -177,7 +177,7 @@ new: shop/new (1 pod)
     );
   });
 
-  it("DIFF-06: a file and itself do not differ, nor do two that say the same in other words", async () => {
+  it("DIFF-06: a file does not differ from itself or from an equivalent one", async () => {
     const both = {
       "a.yaml": PODS + policy(" [{}]"),
       "b.yaml":
@@ -188,7 +188,7 @@ new: shop/new (1 pod)
     assert.equal((await diff({ "a.yaml": both["a.yaml"], "b.yaml": both["a.yaml"] }, "-o", "json")).code, 0);
   });
 
-  it("DIFF-07: the outside is cut at the prefixes that either side names, in the families that pods have", async () => {
+  it("DIFF-07: the outside is split at the prefixes that either side names, in the families that pods have", async () => {
     const files = {
       "a.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }]"),
       "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24, except: [192.0.2.128/25] } }] }]"),
@@ -203,7 +203,7 @@ new: shop/new (1 pod)
     );
   });
 
-  it("DIFF-07: a prefix whose addresses are all pods' has no outside", async () => {
+  it("DIFF-07: a prefix whose addresses all belong to pods has no outside", async () => {
     const files = {
       "a.yaml": PODS + policy(" []"),
       "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 10.244.0.5/32 } }] }]"),
@@ -218,7 +218,7 @@ new: shop/new (1 pod)
     );
   });
 
-  it("DIFF-06: a node and a pod may be told by one name, and are two ends all the same", async () => {
+  it("DIFF-06: a node and a pod with the same printed name are two ends", async () => {
     const node = "---\napiVersion: v1\nkind: Node\nmetadata: { name: web }\n";
     const inNode = (text: string): string => text.replaceAll("namespace: shop", "namespace: node");
     const files = {
@@ -230,7 +230,7 @@ new: shop/new (1 pod)
     assert.match(out, / 2 of 2 pairs, /);
   });
 
-  it("DIFF-08: what cannot be read on either side is an error, never a difference", async () => {
+  it("DIFF-08: an invalid object on either side is an error, never a difference", async () => {
     const bad = PODS + policy(" [{ ports: [{ port: 70000 }] }]");
     const { code, out, err } = await diff({ "a.yaml": PODS, "b.yaml": bad });
     assert.deepEqual([code, out], [3, ""]);

@@ -10,13 +10,13 @@ import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/
 import type { Address, Family } from "../../../../../kernel/ip/address.ts";
 import { addressPlus, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import type { Pod } from "../../../../../policyd/cluster/model.ts";
-import { isFinished } from "../../../../../policyd/policy/evaluate/address_owner.ts";
-import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
-import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
-import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
-import type { PolicyVerdict } from "../../../../../policyd/policy/evaluate/verdict.ts";
+import type { Pod } from "../../../../../policyd/objects/model.ts";
+import { isFinished } from "../../../../../policyd/semantics/policies/address_owner.ts";
+import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
+import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import type { PolicyVerdict } from "../../../../../policyd/semantics/policies/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import type { RawCluster, RawPod } from "../../../../support/policy/raw_cluster.ts";
@@ -27,7 +27,7 @@ const PAIRS = isFull ? 2000 : 30;
 const MOST_OUTSIDE = 8;
 const TWINS = 2;
 
-/** A cluster, and what becomes of it: some of its policies, pods, namespaces and nodes are another's. */
+/** Generates a cluster and its successor, which has some policies, pods, namespaces and nodes of another cluster. */
 const clusterPairs = fc
   .record({
     first: policyCases,
@@ -64,7 +64,10 @@ const clusterPairs = fc
     return [without(withTwins(first), "before"), without(withTwins(after), "after")];
   });
 
-/** The first pods a second time, with other addresses of the same networks: policies cannot tell them apart. */
+/**
+ * Adds the first pods a second time, with other addresses of the same networks, so that policies cannot distinguish
+ * them.
+ */
 function withTwins(cluster: RawCluster): RawCluster {
   const twins = cluster.pods.slice(0, TWINS).map((pod): RawPod => {
     const podIPs = (pod.status.podIPs ?? []).map(({ ip }) => ({ ip: ip.replace(/5$/, "6") }));
@@ -75,7 +78,7 @@ function withTwins(cluster: RawCluster): RawCluster {
 }
 
 describe("cli/policy/diff: random pairs of clusters", () => {
-  it("DIFF-01: the diff is what comparing every pair of ends on every port finds", function () {
+  it("DIFF-01: the diff is what a comparison of every pair of ends on every port finds", function () {
     this.timeout(isFull ? 3_600_000 : 120_000);
     let changed = 0;
     let unchanged = 0;
@@ -122,7 +125,8 @@ describe("cli/policy/diff: random pairs of clusters", () => {
             assert.ok(told.every(({ change }) => (change.cause === "difference") === (sides.length === 2)));
             const expected: string = was === is ? "none" : is === "allowed" ? "added" : "removed";
             const got = toldOf(told, flow);
-            if (got !== expected) assert.fail(`${expected}, but told ${got}: ${JSON.stringify(flow, replacer)}`);
+            if (got !== expected)
+              assert.fail(`expected ${expected}, but the diff has ${got}: ${JSON.stringify(flow, replacer)}`);
           }
         }
       }),
@@ -132,7 +136,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
     assert.ok(oneSided > PAIRS * 100, `only ${oneSided} changed since an end is on one side only`);
   });
 
-  it("DIFF-02: groups are told with the number of their pairs, the largest first", function () {
+  it("DIFF-02: groups are listed with the number of their pairs, the largest first", function () {
     this.timeout(120_000);
     fc.assert(
       fc.property(clusterPairs, ([first, second]) => {
@@ -164,7 +168,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
     );
   });
 
-  it("DIFF-03: what is told together is exactly what changed alike", function () {
+  it("DIFF-03: a merged change contains exactly the changes that are alike", function () {
     this.timeout(120_000);
     let merged = 0;
     fc.assert(
@@ -205,7 +209,7 @@ function sumOf(changes: readonly { readonly pairs: number }[]): number {
   return changes.reduce((sum, { pairs }) => sum + pairs, 0);
 }
 
-/** The groups that a name in a merged change stands for. */
+/** Returns the groups that a name in a merged change represents. */
 function expanded(name: string, groups: readonly EndGroup[]): readonly EndGroup[] {
   const all = { "all pods": "pods", "all nodes": "nodes", outside: "outside" };
   return groups.filter((group) => {
@@ -216,7 +220,7 @@ function expanded(name: string, groups: readonly EndGroup[]): readonly EndGroup[
 
 type FlowOfFamily = Flow & { readonly family: Family };
 
-/** Everything that may be sent between two ends, one of which policies may select. */
+/** Yields all traffic between each two ends of which policies may select one. */
 function* flowsOf(
   ends: readonly FlowEnd[],
   traffics: readonly Traffic[],
@@ -234,7 +238,7 @@ function* flowsOf(
   }
 }
 
-/** What the told changes say of one connection. */
+/** Returns the change that the diff lists for one connection. */
 function toldOf(told: readonly GroupChange[], flow: FlowOfFamily): string {
   const types = told.flatMap(({ change }) => {
     if (change.family !== undefined && change.family !== flow.family) return [];
@@ -245,7 +249,7 @@ function toldOf(told: readonly GroupChange[], flow: FlowOfFamily): string {
   return types.join() || "none";
 }
 
-/** The pods, the nodes and addresses at and beside the edges of prefixes that nobody has. */
+/** Returns the pods, the nodes, and unused addresses at and beside the edges of prefixes. */
 function endsOf(clusters: readonly RawCluster[]): readonly FlowEnd[] {
   const [first, second] = clusters;
   assert.ok(first !== undefined && second !== undefined);
@@ -281,7 +285,7 @@ function endsOf(clusters: readonly RawCluster[]): readonly FlowEnd[] {
   ];
 }
 
-/** Every port that a policy or a pod names and its neighbours, of every protocol, and ICMP. */
+/** Returns every port that a policy or a pod names and its neighbours, of every protocol, and ICMP. */
 function trafficsOf(clusters: readonly RawCluster[]): readonly Traffic[] {
   const text = JSON.stringify(clusters);
   const named = [...text.matchAll(/"(?:port|endPort|containerPort|number|start|end)":(\d+)/g)].map(([, port]) =>
@@ -295,7 +299,7 @@ function trafficsOf(clusters: readonly RawCluster[]): readonly Traffic[] {
   ];
 }
 
-/** Whether an address is in `outside 10.0.0.0/16 except 10.0.1.0/24, 10.0.2.0/24`. */
+/** Returns whether an address is in a range such as `outside 10.0.0.0/16 except 10.0.1.0/24, 10.0.2.0/24`. */
 function isIn(name: string, address: Address): boolean {
   const [prefix = "", exceptions] = name.replace("outside ", "").split(" except ");
   const except = (exceptions ?? "").split(", ").filter((text) => text !== "");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
 
@@ -48,10 +48,10 @@ async function tryOut(against: string, change: string, ...args: readonly string[
 }
 
 describe("cli/policy/dry_run", () => {
-  it("LINT-32: a change by which nodes do not do a policy whole is warned of, and what was so before is not", async () => {
+  it("LINT-32: a change that makes a policy too large for nodes is warned of, and one that was too large before is not", async () => {
     const list = (element: string, count: number): string =>
       `[${Array.from({ length: count }, () => element).join(", ")}]`;
-    // The same peer and port over and over again: what counts is how often.
+    // The same peer and port are repeated, since only their number counts.
     const large = (name: string, pairs: number): string => {
       const peers = list("{ podSelector: {} }", Math.ceil(pairs / 64));
       return policy(
@@ -75,7 +75,7 @@ describe("cli/policy/dry_run", () => {
     });
   }
 
-  it("DRYRUN-07: a policy in shadow changes nothing, which is said", async () => {
+  it("DRYRUN-07: a policy in shadow changes nothing, and the output says so", async () => {
     const against = pod("web", "web") + pod("db-0", "db");
     const shadow = object(
       "NetworkPolicy",
@@ -91,7 +91,7 @@ describe("cli/policy/dry_run", () => {
     );
   });
 
-  it("DRYRUN-02: a change takes the place of what has its kind and name, whatever else is in the cluster", async () => {
+  it("DRYRUN-02: a change replaces the object of its kind and name, whatever else is in the cluster", async () => {
     const against =
       pod("web", "web") + pod("db-0", "db") + policy("db", "{ podSelector: { matchLabels: { app: db } } }");
     const allow = policy(
@@ -115,7 +115,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([same.policies[0]?.change, same.changes], ["unchanged", []]);
   });
 
-  it("DRYRUN-08: a workload that is applied or deleted brings and takes its connections, and the exit code is 1", async () => {
+  it("DRYRUN-08: an applied or deleted workload adds or removes its connections, and the exit code is 1", async () => {
     const admits = policy(
       "db",
       "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 80 }] }] }",
@@ -139,7 +139,7 @@ describe("cli/policy/dry_run", () => {
     assert.match(out, /^cut \(removed workload\) shop\/deployment\/new -> shop\/deployment\/db: 80\/TCP$/m);
   });
 
-  it("DRYRUN-03: --delete takes away the objects of -f, or those it names", async () => {
+  it("DRYRUN-03: --delete removes the objects of -f, or those that it names", async () => {
     const deny = policy("db", "{ podSelector: { matchLabels: { app: db } } }");
     const against = pod("web", "web") + pod("db-0", "db") + deny;
     for (const result of [
@@ -200,7 +200,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual(byAddress.changes, []);
   });
 
-  it("DRYRUN-04: what its controller put on a pod stays, whatever stands for its template has", async () => {
+  it("DRYRUN-04: labels that a controller gave a pod stay, whatever its stand-in has", async () => {
     const template = `spec: { template: { metadata: { labels: { app: db } }, spec: { containers: [{ name: c, ports: [{ name: http, containerPort: 80 }] }] } } }`;
     const stateful = object("StatefulSet", "db", ` }\n${template}`, "apps/v1");
     const running = (ordinal: number): string =>
@@ -216,7 +216,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([others.map(({ change }) => change), changes], [["unchanged", "unchanged"], []]);
   });
 
-  it("DRYRUN-05: warns of what selects nothing, of names nobody's ports have and of lost DNS", async () => {
+  it("DRYRUN-05: selectors without a match, unused port names and lost DNS are warned of", async () => {
     const against = pod("web", "web") + pod("host", "agent", ", hostNetwork: true");
     const change =
       policy("nobody", "{ podSelector: { matchLabels: { app: wbe } } }") +
@@ -248,7 +248,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual(kept.warnings, []);
   });
 
-  it("DRYRUN-06: a change that makes no difference ends with 0, one that makes no sense with 2 or 3", async () => {
+  it("DRYRUN-06: a change without a difference ends with 0, and an invalid command with 2 or 3", async () => {
     const files = memoryFiles({
       "a.yaml": pod("web", "web"),
       "b.yaml": policy("all", "{ podSelector: {}, ingress: [{}] }"),

@@ -39,8 +39,8 @@ spec:
 const ask = (...args: readonly string[]) =>
   runCli(["policy", "explain", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": OBJECTS }));
 
-describe("policy explain: how it is asked", () => {
-  it("EXPLAIN-13: a port by its name is that of the Service, or of the pods' containers", async () => {
+describe("policy explain: the question", () => {
+  it("EXPLAIN-13: a port name means a port of the Service, or of the pods' containers", async () => {
     const byName = await ask("--from", "shop/web", "--to", "service/shop/db", "--port", "psql");
     assert.deepEqual(byName, await ask("--from", "shop/web", "--to", "service/shop/db", "--port", "15432"));
     assert.equal(byName.code, 0, byName.out + byName.err);
@@ -48,7 +48,7 @@ describe("policy explain: how it is asked", () => {
     assert.deepEqual(ofPod, await ask("--from", "shop/web", "--to", "shop/db", "--port", "5432"));
   });
 
-  it("EXPLAIN-13: a name that no port has is an error with the nearest names, and one of two ports asks for the number", async () => {
+  it("EXPLAIN-13: an unknown port name is an error with the nearest names, and an ambiguous one asks for the number", async () => {
     for (const [to, port, expected] of [
       ["service/shop/db", "psq", /service\/shop\/db has no port of this name; did you mean psql\?/],
       ["service/shop/db", "metrics", /no port of this name; expected psql/],
@@ -62,7 +62,7 @@ describe("policy explain: how it is asked", () => {
     assert.equal((await ask("--from", "shop/web", "--to", "shop/db", "--port", "-x")).code, 2);
   });
 
-  it("EXPLAIN-14: an address with its whole prefix is the address, and a range is an error of usage", async () => {
+  it("EXPLAIN-14: an address with its full prefix length is the address, and a range is an error of usage", async () => {
     const whole = await ask("--from", "shop/db", "--to", "8.8.8.8/32", "--port", "53/UDP");
     assert.deepEqual(whole, await ask("--from", "shop/db", "--to", "8.8.8.8", "--port", "53/UDP"));
     assert.equal(whole.code, 0);
@@ -75,7 +75,7 @@ describe("policy explain: how it is asked", () => {
     }
   });
 
-  it("EXPLAIN-15: of several peers each has its own line", async () => {
+  it("EXPLAIN-15: the answer names the line of the peer that matched", async () => {
     const lineOf = async (from: string): Promise<string | undefined> => {
       const { out } = await ask("--from", from, "--to", "shop/db", "--port", "sql");
       return /ingress\[0\]\.(from\[\d\])[^(]*\((a\.yaml:\d+)\)/.exec(out)?.slice(1).join(" ");

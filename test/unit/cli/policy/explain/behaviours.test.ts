@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 
 const pod = (name: string, labels: string, more = ""): string => `apiVersion: v1
@@ -9,7 +9,7 @@ spec: { nodeName: n1${more} }
 status: { phase: Running, podIPs: [{ ip: 10.1.0.${name.length} }] }
 `;
 
-/** The worked example of the documentation of NetworkPolicy, as it stands there. */
+/** The worked example in the documentation of NetworkPolicy. */
 const WORKED_EXAMPLE = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
@@ -62,8 +62,8 @@ async function explain(texts: readonly string[], args: string) {
   return runCli(["policy", "explain", "-f", "a.yaml", ...args.split(" ")], files);
 }
 
-describe("behaviours as explain shows them", () => {
-  it("LINT-32: what nodes do not do of a policy for its size is said beside the answer", async () => {
+describe("policy explain: behaviours", () => {
+  it("LINT-32: the answer notes a policy that is too large for nodes", async () => {
     const ports = Array.from({ length: MOST_PAIRS + 1 }, (_, i) => `{ port: ${i + 1} }`).join(", ");
     const large = (count: number): string => `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -84,7 +84,7 @@ spec: { podSelector: {}, ingress: [{ ports: [${ports.split(", ").slice(0, count)
   const pods = [pod("db", "role: db"), pod("frontend", "role: frontend"), pod("other", "role: other")];
   const example = [WORKED_EXAMPLE, ...pods];
 
-  it("POL-40: the worked example: each case and what lies next to it, with the rule or what it lacks", async () => {
+  it("POL-40: each case of the worked example, and its neighbours, is answered with the rule or its mismatch", async () => {
     const rule =
       /ingress allowed by NetworkPolicy default\/test-network-policy ingress\[0\]\.from\[\d\], ports\[0\] \(a\.yaml:(15|19|22)\)/;
     const cases: readonly (readonly [string, number, RegExp])[] = [
@@ -124,7 +124,7 @@ spec: { podSelector: {}, ingress: [{ ports: [${ports.split(", ").slice(0, count)
     }
   });
 
-  it("POL-41: the example of a range: 32000 and 32768, and no further", async () => {
+  it("POL-41: the example of a port range allows 32000 to 32768 and nothing beside it", async () => {
     const texts = [RANGE_EXAMPLE, ...pods];
     for (const [port, code] of [
       [31_999, 1],
@@ -140,7 +140,7 @@ spec: { podSelector: {}, ingress: [{ ports: [${ports.split(", ").slice(0, count)
     assert.match(all.out, /^default\/db to 10\.0\.0\.1: 32000-32768\/TCP\n/);
   });
 
-  it("POL-50: what no NetworkPolicy can forbid is allowed always, and says why", async () => {
+  it("POL-50: traffic that no NetworkPolicy can forbid is allowed always, with the reason", async () => {
     const deny = (namespace: string): string =>
       `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: deny, namespace: ${namespace} }\n` +
       "spec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
@@ -173,7 +173,7 @@ spec: { podSelector: {}, ingress: [{ ports: [${ports.split(", ").slice(0, count)
     }
   });
 
-  it("POL-50: a Service is no name that policies know: its pods and their port are", async () => {
+  it("POL-50: policies apply to a Service's pods and their port, not to the Service", async () => {
     const service =
       "apiVersion: v1\nkind: Service\nmetadata: { name: db, namespace: default }\n" +
       "spec: { clusterIP: 10.96.0.7, selector: { role: db }, ports: [{ port: 80, targetPort: 6379 }] }\n";
@@ -191,7 +191,7 @@ spec: { podSelector: {}, ingress: [{ ports: [${ports.split(", ").slice(0, count)
     );
   });
 
-  it("POL-51: what isolates each end, the rule that allows with its line, the tiers on the way", async () => {
+  it("POL-51: the answer has what isolates each end, the rule that allows with its line, and the tiers on the way", async () => {
     const pass = `apiVersion: policy.networking.k8s.io/v1alpha2
 kind: ClusterNetworkPolicy
 metadata: { name: first }

@@ -21,7 +21,7 @@ ports: [{ name: "", protocol: TCP, port: 8080 }]
 endpoints: [{ addresses: [10.1.0.2], nodeName: n1, targetRef: { kind: Pod, name: server, namespace: default } }]
 `;
 
-/** A policy of the client whose one egress rule allows this address at this port. */
+/** Returns a policy of the client with one egress rule that allows this address at this port. */
 const egress = (cidr: string, port: number): string => `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: { name: client }
@@ -41,14 +41,14 @@ describe("cli/policy/explain: behind Services", () => {
     return allowed;
   };
 
-  it("POL-27 POL-34: a rule meets the pod and its port, never the Service's address or port", async () => {
+  it("POL-27 POL-34: a rule matches the pod and its port, never the Service's address or port", async () => {
     assert.equal(await isAllowed(egress("10.1.0.2/32", 8080)), true);
     assert.equal(await isAllowed(egress("10.96.0.10/32", 80)), false);
     assert.equal(await isAllowed(egress("10.96.0.10/32", 8080)), false);
     assert.equal(await isAllowed(egress("10.1.0.2/32", 80)), false);
   });
 
-  it("EXPLAIN-04: an address that several Services have is asked about at the ports of all", async () => {
+  it("EXPLAIN-04: an address of several Services is explained at the ports of all of them", async () => {
     const shared = (name: string, port: number): string => `apiVersion: v1
 kind: Service
 metadata: { name: ${name} }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
-import { readObjects } from "../../../../../policyd/source/documents.ts";
-import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
 import type { Outcome } from "../../../../support/cli.ts";
 import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";

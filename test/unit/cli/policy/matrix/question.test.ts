@@ -7,10 +7,10 @@ import type {
   ClusterPolicyPeer,
   LabelSelector,
   PolicyPeer,
-} from "../../../../../policyd/cluster/model.ts";
-import { isFinished } from "../../../../../policyd/policy/evaluate/address_owner.ts";
-import { selects } from "../../../../../policyd/policy/evaluate/selector.ts";
-import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+} from "../../../../../policyd/objects/model.ts";
+import { isFinished } from "../../../../../policyd/semantics/policies/address_owner.ts";
+import { selects } from "../../../../../policyd/semantics/policies/selector.ts";
+import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 import { fixtureFiles } from "../../../../support/cli_golden.ts";
 import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";

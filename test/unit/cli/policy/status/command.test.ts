@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Programs } from "../../../../../cli/input/programs/programs.ts";
-import type { ReportedPolicy } from "../../../../../policyd/policy/status/policy_report.ts";
-import { reportLine } from "../../../../../policyd/policy/status/policy_report.ts";
+import type { ReportedPolicy } from "../../../../../policyd/policies/status/policy_report.ts";
+import { reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 import type { RawObject } from "../../../../support/fake_cluster.ts";
 import { FakeCluster } from "../../../../support/fake_cluster.ts";

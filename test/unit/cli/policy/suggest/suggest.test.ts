@@ -6,9 +6,9 @@ import type { SuggestedPolicy, Suggestion } from "../../../../../cli/policy/sugg
 import { suggest } from "../../../../../cli/policy/suggest/suggest.ts";
 import type { Address } from "../../../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { evaluatePolicy, isAllowed } from "../../../../../policyd/policy/evaluate/evaluate.ts";
-import type { PolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
-import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import { evaluatePolicy, isAllowed } from "../../../../../policyd/semantics/policies/evaluate.ts";
+import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { networkPolicy } from "../../../../support/policy/manifest.ts";
 

@@ -4,22 +4,22 @@ import { tableChanges } from "../../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
-import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
-import { nodeTables } from "../../../../../policyd/node/tables.ts";
+import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
+import { nodeTables } from "../../../../../policyd/node/tables/tables.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { ClosingParts } from "../../../../../policyd/policy/closing/close_early.ts";
-import { closeEarly } from "../../../../../policyd/policy/closing/close_early.ts";
+import type { ClosingParts } from "../../../../../policyd/policies/closing/close_early.ts";
+import { closeEarly } from "../../../../../policyd/policies/closing/close_early.ts";
 import {
   CLOSING_BRIDGE_TABLE,
   CLOSING_TABLE,
   closingBridgeTable,
   closingTable,
-} from "../../../../../policyd/policy/closing/closing_tables.ts";
-import type { MarkPlace } from "../../../../../policyd/policy/closing/enforced_mark.ts";
-import { EnforcedMark } from "../../../../../policyd/policy/closing/enforced_mark.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import { kernelOpening } from "../../../../../policyd/policy/cuts/opening.ts";
-import { policiesOff } from "../../../../../policyd/policy/policies_off.ts";
+} from "../../../../../policyd/policies/closing/closing_tables.ts";
+import type { MarkPlace } from "../../../../../policyd/policies/closing/enforced_mark.ts";
+import { EnforcedMark } from "../../../../../policyd/policies/closing/enforced_mark.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { kernelOpening } from "../../../../../policyd/policies/cuts/startup_rules.ts";
+import { policiesOff } from "../../../../../policyd/policies/policies_off.ts";
 
 const STATE = "/run/drawbridge";
 const BOOT = "b007";

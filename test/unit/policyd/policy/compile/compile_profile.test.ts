@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../../policyd/cluster/gate.ts";
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
-import { compileProfile } from "../../../../../policyd/policy/compile/compile_profile.ts";
-import { policyProblems } from "../../../../../policyd/policy/compile/compile_rules.ts";
-import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
-import type { Profile } from "../../../../../policyd/policy/compile/profile.ts";
+import { judge } from "../../../../../policyd/objects/gate/gate.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import { compileProfile } from "../../../../../policyd/policies/compile/compile_profile.ts";
+import { policyProblems } from "../../../../../policyd/policies/compile/compile_rules.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
+import type { Profile } from "../../../../../policyd/policies/compile/profile.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../../../../support/policy/manifest.ts";
 
 const SHADOW = { "drawbridge.dev/shadow": "true" };

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { PodGroup, PortGroup } from "../../../../../policyd/policy/compile/profile.ts";
-import { groupHasPod, podGroup } from "../../../../../policyd/policy/compile/groups.ts";
-import { logPrefix, parseLogPrefix } from "../../../../../policyd/policy/compile/log_prefix.ts";
-import { memberKeys } from "../../../../../policyd/policy/compile/member_elements.ts";
-import type { MemberSource } from "../../../../../policyd/policy/compile/member_set.ts";
-import { numberedPorts } from "../../../../../policyd/policy/compile/numbered_ports.ts";
-import { originComment } from "../../../../../policyd/policy/compile/plain_rules.ts";
+import type { PodGroup, PortGroup } from "../../../../../policyd/policies/compile/profile.ts";
+import { groupHasPod, podGroup } from "../../../../../policyd/policies/compile/groups.ts";
+import { logPrefix, parseLogPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
+import { memberKeys } from "../../../../../policyd/policies/compile/member_elements.ts";
+import type { MemberSource } from "../../../../../policyd/policies/compile/member_set.ts";
+import { numberedPorts } from "../../../../../policyd/policies/compile/numbered_ports.ts";
+import { originComment } from "../../../../../policyd/policies/compile/plain_rules.ts";
 
 const PROTOCOLS = ["TCP", "UDP"] as const;
 

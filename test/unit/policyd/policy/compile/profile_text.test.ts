@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { checkName } from "../../../../../kernel/nftables/model/identifier.ts";
 import { directionOf, profileOf } from "../../../../../policyd/metrics/policy_rule.ts";
-import type { PolicyOptions } from "../../../../../policyd/policy/compile/options.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import { profileChainName } from "../../../../../policyd/policy/compile/profile_chain.ts";
+import type { PolicyOptions } from "../../../../../policyd/policies/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { profileChainName } from "../../../../../policyd/policies/compile/profile_chain.ts";
 import { compiledText } from "../../../../support/policy/compiled_text.ts";
 import { clusterPolicy, SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 

@@ -4,13 +4,13 @@ import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts"
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../../policyd/clock.ts";
-import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { ConnectionTable } from "../../../../../policyd/policy/connection_limit/connection_limit.ts";
-import { ConnectionLimit } from "../../../../../policyd/policy/connection_limit/connection_limit.ts";
-import type { CountedPod } from "../../../../../policyd/policy/connection_limit/fair_share.ts";
+import type { ConnectionTable } from "../../../../../policyd/policies/connection_limit/connection_limit.ts";
+import { ConnectionLimit } from "../../../../../policyd/policies/connection_limit/connection_limit.ts";
+import type { CountedPod } from "../../../../../policyd/policies/connection_limit/fair_share.ts";
 
 const HOSTILE = "10.244.1.2";
 const OTHER = "10.244.1.3";

@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { labelBit } from "../../../../../kernel/conntrack/labels.ts";
-import { ALLOWED_LABEL } from "../../../../../policyd/policy/compile/policy_table.ts";
-import type { Fate } from "../../../../../policyd/policy/cuts/fate.ts";
-import { CUT_LABEL, FATE_LABELS, fateOf, flowState, isBroken } from "../../../../../policyd/policy/cuts/fate.ts";
-import type { FlowVerdict } from "../../../../../policyd/policy/live/flow_judge.ts";
+import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
+import type { Fate } from "../../../../../policyd/policies/cuts/cut_decision.ts";
+import {
+  CUT_LABEL,
+  FATE_LABELS,
+  fateOf,
+  flowState,
+  isBroken,
+} from "../../../../../policyd/policies/cuts/cut_decision.ts";
+import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_judge.ts";
 
 const NEW = { isLabelled: false, wasCut: false, isSettled: false };
 const LIVE = { ...NEW, isLabelled: true };
@@ -14,14 +20,26 @@ describe("policy/cuts: the fate of a connection", () => {
   const cases: readonly (readonly [FlowVerdict, typeof NEW, boolean, Fate, string])[] = [
     ["denied", LIVE, false, "cut", "a labelled connection that is denied is cut"],
     ["denied", SETTLED, false, "cut", "a settled connection that is denied is cut"],
-    ["denied", { ...LIVE, wasCut: true }, false, "cut", "a labelled connection that was cut before and is denied is cut again"],
+    [
+      "denied",
+      { ...LIVE, wasCut: true },
+      false,
+      "cut",
+      "a labelled connection that was cut before and is denied is cut again",
+    ],
     ["denied", NEW, false, "none", "a denied connection that never passed needs no cut"],
     ["denied", CUT, false, "none", "a denied connection that was cut stays cut"],
     ["allowed", CUT, false, "restore", "a cut connection that is allowed is restored"],
     ["allowed", LIVE, false, "none", "a labelled connection that is allowed keeps passing"],
     ["allowed", SETTLED, false, "none", "a settled connection that is allowed keeps passing"],
     ["allowed", NEW, false, "probe", "an allowed connection that the rules never let pass is only probed"],
-    ["allowed", NEW, true, "restore", "an allowed connection is restored with the first table, before rules have let anything pass"],
+    [
+      "allowed",
+      NEW,
+      true,
+      "restore",
+      "an allowed connection is restored with the first table, before rules have let anything pass",
+    ],
     ["denied", LIVE, true, "cut", "a denied connection is cut with the first table, too"],
     ["not ours", LIVE, false, "none", "a connection of no pod of ours is not touched"],
     ["not ours", NEW, true, "none", "a connection of no pod of ours gets no label with the first table"],

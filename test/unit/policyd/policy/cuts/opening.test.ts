@@ -3,10 +3,10 @@ import { tableChanges } from "../../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Element, Table } from "../../../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
-import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import { policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
-import { kernelOpening, OPENING_TABLE, openingTable } from "../../../../../policyd/policy/cuts/opening.ts";
+import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
+import { kernelOpening, OPENING_TABLE, openingTable } from "../../../../../policyd/policies/cuts/startup_rules.ts";
 
 const PLAIN = withVersion(policyTable(DEFAULT_POLICY_OPTIONS));
 const RESETTING = withVersion(policyTable({ ...DEFAULT_POLICY_OPTIONS, policyReset: true }));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { pauseAfter } from "../../../../../policyd/policy/cuts/pause.ts";
+import { pauseAfter } from "../../../../../policyd/policies/cuts/pause.ts";
 
 describe("policy/cuts: the pause after a round", () => {
   it("POL-84: rounds take an eighth of a processor, or shorter pauses where a change would wait too long", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { Pace } from "../../../../../policyd/policy/drop_log/pace.ts";
+import { Pace } from "../../../../../policyd/policies/drop_log/flow_limiter.ts";
 
 describe("policyd/policy/drop_log/pace", () => {
   it("DROP-05: a process that is suspended while it explains a flow pauses for at most a minute", () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
-import type { FlowEnds, Traffic } from "../../../../../policyd/policy/evaluate/flow.ts";
-import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
-import { reducedCluster } from "../../../../../policyd/policy/drop_log/cluster_view.ts";
+import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
+import type { FlowEnds, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
+import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { reducedCluster } from "../../../../../policyd/policies/drop_log/cluster_view.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";

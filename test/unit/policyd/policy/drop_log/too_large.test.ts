@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { dropFields } from "../../../../../policyd/policy/drop_log/drop_line.ts";
-import { reducedCluster } from "../../../../../policyd/policy/drop_log/cluster_view.ts";
-import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import { dropFields } from "../../../../../policyd/policies/drop_log/drop_line.ts";
+import { reducedCluster } from "../../../../../policyd/policies/drop_log/cluster_view.ts";
+import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
 import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
-import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
-import { compileProfile } from "../../../../../policyd/policy/compile/compile_profile.ts";
-import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import type { Profile } from "../../../../../policyd/policy/compile/profile.ts";
-import { ActiveProfiles } from "../../../../../policyd/policy/live/active_profiles.ts";
+import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import { compileProfile } from "../../../../../policyd/policies/compile/compile_profile.ts";
+import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import type { Profile } from "../../../../../policyd/policies/compile/profile.ts";
+import { ActiveProfiles } from "../../../../../policyd/policies/live/sets/active_profiles.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const BLOCKS = 2500;

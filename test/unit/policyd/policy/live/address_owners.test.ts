@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Node, Pod } from "../../../../../policyd/cluster/model.ts";
-import { ClusterStore } from "../../../../../policyd/cluster/store.ts";
-import { addressOwners } from "../../../../../policyd/policy/evaluate/address_owner.ts";
-import { AddressOwners, AddressRight } from "../../../../../policyd/policy/live/address_owners.ts";
-import { MemberIndex } from "../../../../../policyd/policy/live/member_index.ts";
+import type { Node, Pod } from "../../../../../policyd/objects/model.ts";
+import { ClusterStore } from "../../../../../policyd/objects/store.ts";
+import { addressOwners } from "../../../../../policyd/semantics/policies/address_owner.ts";
+import { AddressOwners, AddressRight } from "../../../../../policyd/policies/live/index/address_owners.ts";
+import { MemberIndex } from "../../../../../policyd/policies/live/index/member_index.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const [A, B] = ["10.0.0.1", "fd00::1"].map((text) => parseAddress(text));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import type { FlowVerdict } from "../../../../../policyd/policy/live/flow_judge.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_judge.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import {
   attachmentOf,

@@ -3,12 +3,12 @@ import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.
 import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
-import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import { policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
-import type { AffectedAddresses } from "../../../../../policyd/policy/live/affected_addresses.ts";
-import { FlowlessAddresses } from "../../../../../policyd/policy/live/flowless_addresses.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
+import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
+import { FlowlessAddresses } from "../../../../../policyd/policies/live/pods/flowless_addresses.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
-import { MOST_FORESEEN } from "../../../../../policyd/policy/live/foreseen_pods.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import { MOST_FORESEEN } from "../../../../../policyd/policies/live/pods/expected_pods.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

@@ -3,10 +3,10 @@ import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
-import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
+import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
-import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
+import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";

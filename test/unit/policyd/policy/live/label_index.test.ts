@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { LabelSelector } from "../../../../../policyd/cluster/model.ts";
-import { frozenLabels } from "../../../../../policyd/cluster/name.ts";
-import { isSelected } from "../../../../../policyd/policy/compile/selector.ts";
-import { LabelIndex } from "../../../../../policyd/policy/live/label_index.ts";
+import type { LabelSelector } from "../../../../../policyd/objects/model.ts";
+import { frozenLabels } from "../../../../../policyd/objects/name.ts";
+import { isSelected } from "../../../../../policyd/policies/compile/selector.ts";
+import { LabelIndex } from "../../../../../policyd/policies/live/index/label_index.ts";
 
 const key = fc.constantFrom("app", "tier", "role");
 const value = fc.constantFrom("", "a", "b", "c");

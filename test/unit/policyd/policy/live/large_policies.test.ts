@@ -3,8 +3,8 @@ import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
-import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";

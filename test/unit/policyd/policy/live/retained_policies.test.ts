@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../../policyd/clock.ts";
-import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
-import { RetainedPolicies } from "../../../../../policyd/policy/live/retained_policies.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
 import type {
   RetainedRecord,
   RetainedRecords,
   RetainedStore,
-} from "../../../../../policyd/policy/retained/retained_files.ts";
-import { packPolicy, unpackPolicy } from "../../../../../policyd/policy/retained/packed_policy.ts";
-import { policyManifest } from "../../../../../policyd/policy/retained/policy_manifest.ts";
-import { NO_RETAINED_FILES } from "../../../../../policyd/policy/retained/retained_files.ts";
+} from "../../../../../policyd/policies/retained/retained_files.ts";
+import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/retained/packed_policy.ts";
+import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
+import { NO_RETAINED_FILES } from "../../../../../policyd/policies/retained/retained_files.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const TERMINATING = { uid: "1", isTerminating: true };

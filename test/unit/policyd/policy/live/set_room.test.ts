@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
-import type { RoomBounds } from "../../../../../policyd/policy/live/set_room.ts";
+import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";

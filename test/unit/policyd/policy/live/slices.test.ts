@@ -3,11 +3,11 @@ import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
-import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
-import { POLICY_TABLE } from "../../../../../policyd/policy/compile/policy_table.ts";
-import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_table.ts";
+import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import { emptyTargets } from "../../../../support/dataplane/empty_targets.ts";
 import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";

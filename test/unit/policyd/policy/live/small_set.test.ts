@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { SmallSet } from "../../../../../policyd/policy/live/small_set.ts";
+import { SmallSet } from "../../../../../policyd/policies/live/index/small_set.ts";
 
 describe("policyd/policy/live/small_set", () => {
   it("a SmallSet behaves like a Set while values come and go", () => {

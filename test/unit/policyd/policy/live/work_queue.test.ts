@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { WorkQueue } from "../../../../../policyd/policy/live/work_queue.ts";
+import { WorkQueue } from "../../../../../policyd/policies/live/work_queue.ts";
 
 describe("policyd/policy/live/work_queue", () => {
   it("the queue gives urgent items first, then the oldest, and each item once", () => {

@@ -11,11 +11,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import * as fc from "fast-check";
-import { judge } from "../../../../../policyd/cluster/gate.ts";
-import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
+import { judge } from "../../../../../policyd/objects/gate/gate.ts";
+import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import { policyManifest } from "../../../../../policyd/policy/retained/policy_manifest.ts";
-import { retainedFiles } from "../../../../../policyd/policy/retained/retained_files.ts";
+import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
+import { retainedFiles } from "../../../../../policyd/policies/retained/retained_files.ts";
 import { realFileSystem } from "../../../../support/address_store.ts";
 import { networkPolicies } from "../../../../support/policy/arbitrary_network_policy.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

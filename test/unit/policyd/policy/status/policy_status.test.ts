@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../../policyd/clock.ts";
-import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
-import { PolicyProgress } from "../../../../../policyd/policy/status/policy_progress.ts";
-import type { ReportedPolicy } from "../../../../../policyd/policy/status/policy_report.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
+import { PolicyProgress } from "../../../../../policyd/policies/status/policy_progress.ts";
+import type { ReportedPolicy } from "../../../../../policyd/policies/status/policy_report.ts";
 import {
   packetsByPolicy,
   parseReportLine,
   policyReport,
   reportLine,
   reportPage,
-} from "../../../../../policyd/policy/status/policy_report.ts";
+} from "../../../../../policyd/policies/status/policy_report.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 
 function policy(name: string, generation: number): ClusterObject {

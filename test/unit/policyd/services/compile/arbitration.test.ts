@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
-import type { Service } from "../../../../../policyd/cluster/model.ts";
-import { FrontendHolders } from "../../../../../policyd/services/compile/arbitration.ts";
-import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";
-import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
+import type { Service } from "../../../../../policyd/objects/model.ts";
+import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
+import { compileService } from "../../../../../policyd/services/elements/compile_service.ts";
+import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 
 const ADDRESSES = ["10.96.0.1", "10.96.0.2"];

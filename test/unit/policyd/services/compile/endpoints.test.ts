@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { EndpointPort, EndpointSlice, Service } from "../../../../../policyd/cluster/model.ts";
-import { FrontendHolders } from "../../../../../policyd/services/compile/arbitration.ts";
-import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";
-import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
-import { portEndpoints, slicePorts } from "../../../../../policyd/services/compile/endpoints.ts";
+import type { EndpointPort, EndpointSlice, Service } from "../../../../../policyd/objects/model.ts";
+import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
+import { compileService } from "../../../../../policyd/services/elements/compile_service.ts";
+import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
+import { portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
 import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";

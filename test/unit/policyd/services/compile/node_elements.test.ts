@@ -6,7 +6,7 @@ import {
   localPodElements,
   nodePortElements,
   podRangeElement,
-} from "../../../../../policyd/services/compile/node_elements.ts";
+} from "../../../../../policyd/services/elements/node_elements.ts";
 import { formatClaims } from "../../../../support/services/scenario.ts";
 
 /** The elements of the sets without their types. */

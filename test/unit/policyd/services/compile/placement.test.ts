@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { addressFromValue } from "../../../../../kernel/ip/address.ts";
-import { jenkinsHash, scaled } from "../../../../../policyd/services/compile/jenkins_hash.ts";
-import { EXACT_MODULI, modulusFor, mostEndpoints } from "../../../../../policyd/services/compile/modulus.ts";
-import { place } from "../../../../../policyd/services/compile/placement.ts";
-import type { SocketAddress } from "../../../../../policyd/services/compile/socket_address.ts";
+import { jenkinsHash, scaled } from "../../../../../policyd/services/rules/jenkins_hash.ts";
+import { EXACT_MODULI, modulusFor, mostEndpoints } from "../../../../../policyd/services/rules/endpoint_draw.ts";
+import { place } from "../../../../../policyd/services/elements/placement.ts";
+import type { SocketAddress } from "../../../../../policyd/services/elements/socket_address.ts";
 
 function socket(number: number): SocketAddress {
   const address = addressFromValue(4, 0x0a00_0000n + BigInt(number));

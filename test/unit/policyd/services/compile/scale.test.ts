@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { Table } from "../../../../../kernel/nftables/model/object.ts";
 import { addressPlus, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
-import { FakeClock } from "../../../../../policyd/clock.ts";
-import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
-import { nodeTables } from "../../../../../policyd/node/tables.ts";
+import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import { nodeTables } from "../../../../../policyd/node/tables/tables.ts";
 import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
 import { NODE_CONFIGURATION } from "../../../../support/guard/guarded_node.ts";
 import { serviceManifest } from "../../../../support/services/manifest.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
-import type { PortEndpoint } from "../../../../../policyd/services/compile/endpoints.ts";
-import { portEndpoints, slicePorts } from "../../../../../policyd/services/compile/endpoints.ts";
-import { select } from "../../../../../policyd/services/compile/selection.ts";
+import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
+import type { PortEndpoint } from "../../../../../policyd/services/elements/endpoints.ts";
+import { portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
+import { select } from "../../../../../policyd/services/elements/selection.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 
 const context: CompileContext = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { ClusterObject, Kind } from "../../../../../policyd/cluster/model.ts";
-import { ServiceIndex } from "../../../../../policyd/services/compile/service_index.ts";
+import type { ClusterObject, Kind } from "../../../../../policyd/objects/model.ts";
+import { ServiceIndex } from "../../../../../policyd/services/elements/service_index.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 
 function parse(text: string): ClusterObject {

@@ -5,7 +5,11 @@ import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
 import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
-import { answeringAddresses, placeDifference, placesOf } from "../../../../../policyd/services/health_check/places.ts";
+import {
+  answeringAddresses,
+  placeDifference,
+  placesOf,
+} from "../../../../../policyd/services/health_check/listening_addresses.ts";
 import { isProxyHealthy } from "../../../../../policyd/services/health_check/proxy_health.ts";
 import { indexed, readScenario } from "../../../../support/services/scenario.ts";
 

@@ -3,12 +3,12 @@ import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import type { Address } from "../../../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../../policyd/clock.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
 import { HealthCheckServers } from "../../../../../policyd/services/health_check/health_check_servers.ts";
 import type { Answer } from "../../../../../policyd/services/health_check/http_listener.ts";
-import { placeId } from "../../../../../policyd/services/health_check/places.ts";
+import { placeId } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 
 /** Servers on a machine in memory, where each place belongs to one server at a time. */
 function setUp() {

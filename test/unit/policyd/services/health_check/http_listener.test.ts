@@ -9,7 +9,7 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
 import type { Listening } from "../../../../../policyd/services/health_check/http_listener.ts";
 import { nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
-import type { Place } from "../../../../../policyd/services/health_check/places.ts";
+import type { Place } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 
 const listener = nodeHttpListener(500);
 const LOOPBACK = parseAddress("127.0.0.1");

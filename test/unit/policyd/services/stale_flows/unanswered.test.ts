@@ -6,12 +6,12 @@ import { matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../../policyd/clock.ts";
-import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import { INET_TABLE } from "../../../../../policyd/node/table_part.ts";
-import { frontendId } from "../../../../../policyd/services/compile/arbitration.ts";
-import { endpointMaps } from "../../../../../policyd/services/compile/endpoint_maps.ts";
+import { INET_TABLE } from "../../../../../policyd/node/tables/table_part.ts";
+import { frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
+import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
 import { UnansweredConnections } from "../../../../../policyd/services/stale_flows/unanswered.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
+import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
 import type { Definition } from "../../../../apiserver/definitions.ts";
 import { CLUSTER_POLICY_PATHS } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../../policyd/cluster/gate.ts";
-import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
+import { judge } from "../../../../../policyd/objects/gate/gate.ts";
+import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
 import type { Definition } from "../../../../apiserver/definitions.ts";
 import { CLUSTER_POLICY_PATHS, DEFINITIONS_PATH } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { Collection } from "../../../../../policyd/source/api/collection.ts";
-import { Interner } from "../../../../../policyd/source/api/interner.ts";
+import { Collection } from "../../../../../policyd/objects/api/collection.ts";
+import { Interner } from "../../../../../policyd/objects/api/interner.ts";
 
 function service(externalIPs: readonly string[], annotations: Readonly<Record<string, string>> = {}): object {
   return {

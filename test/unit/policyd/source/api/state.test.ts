@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import type { Failure } from "../../../../../policyd/source/api/failure.ts";
-import { failureText } from "../../../../../policyd/source/api/failure.ts";
-import type { Serving } from "../../../../../policyd/source/api/serving.ts";
-import { REQUIRED } from "../../../../../policyd/source/api/serving.ts";
-import type { ReflectorEvent, ReflectorState, Step } from "../../../../../policyd/source/api/state.ts";
-import { advance, INITIAL } from "../../../../../policyd/source/api/state.ts";
+import type { Failure } from "../../../../../policyd/objects/api/failure.ts";
+import { failureText } from "../../../../../policyd/objects/api/failure.ts";
+import type { Serving } from "../../../../../policyd/objects/api/serving.ts";
+import { REQUIRED } from "../../../../../policyd/objects/api/serving.ts";
+import type { ReflectorEvent, ReflectorState, Step } from "../../../../../policyd/objects/api/state.ts";
+import { advance, INITIAL } from "../../../../../policyd/objects/api/state.ts";
 
 const UNKNOWN: Serving = { type: "unknown", versions: [0] };
 const half = (): number => 0.5;

@@ -1,0 +1,249 @@
+import type { Service } from "../../../policyd/objects/model.ts";
+import type { Direction, Flow, Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
+import type { JudgedFlow } from "../../../policyd/semantics/policies/verdict.ts";
+import type { End, HostsEnd } from "../../cluster/find_end.ts";
+import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import { locationText } from "../../input/place.ts";
+import { oversizes, oversizeText } from "../size.ts";
+import type { ExplainContext } from "./context.ts";
+import { policyReport } from "./end_report.ts";
+import type { Outcome } from "./merge.ts";
+import type { ExplainQuestion } from "./question.ts";
+import type { UnknownAddress } from "./unknown_address.ts";
+import { unknownAddresses } from "./unknown_address.ts";
+
+const MOST_NAMED = 5;
+
+/** Returns remarks on what the answer assumes because files do not say it, and on the most frequent mistake. */
+export function remarksOn(
+  context: ExplainContext,
+  { from, to, traffic }: ExplainQuestion,
+  outcomes: readonly Outcome[],
+): readonly string[] {
+  const ends = [from, to];
+  return [
+    ...ends.flatMap((end) => bareNode(context, end)),
+    ...representatives(from, to, outcomes),
+    ...servicesMet(context, to, outcomes).flatMap((service) => derivedRemarks(context, service)),
+    ...othersServicesRemark(context, to, outcomes),
+    ...portRemark(to, traffic, outcomes),
+    ...outsideRemark(from, to, outcomes),
+    ...ownNodeRemark(context, from, to),
+    ...hostPortRemarks(context, to, traffic),
+    ...unknownNodeRemark(outcomes),
+    ...unknownAddressRemarks(context, outcomes),
+    ...servicePortRemarks(context, outcomes),
+    ...sizeRemarks(context, outcomes),
+  ];
+}
+
+function bareNode({ cluster }: ExplainContext, { type, name }: End): readonly string[] {
+  if (type !== "node" || cluster.manifests.has(`Node ${name.slice("node/".length)}`)) return [];
+  return [`${name} is known by its pods alone: without a Node object its labels and addresses are not known`];
+}
+
+/** Returns remarks about ends of which only representatives were evaluated. */
+function representatives(from: HostsEnd, to: End, outcomes: readonly Outcome[]): readonly string[] {
+  const judged = { from: new Set<string>(), to: new Set<string>() };
+  for (const { from: source, to: destination } of outcomes.map((outcome) => outcome.judged)) {
+    judged.from.add(source);
+    judged.to.add(destination);
+  }
+  const ends =
+    to.type === "service"
+      ? [{ end: from, count: judged.from.size }]
+      : [
+          { end: from, count: judged.from.size },
+          { end: to, count: judged.to.size },
+        ];
+  return ends
+    .filter(({ end, count }) => count < end.hosts.length)
+    .map(
+      ({ end }) => `${end.name} has ${end.hosts.length} pods: of those that policies cannot tell apart two are judged`,
+    );
+}
+
+function servicesMet({ worlds }: ExplainContext, to: End, outcomes: readonly Outcome[]): readonly Service[] {
+  const keys = new Set(
+    outcomes.flatMap(({ way }) =>
+      way.steps.flatMap(({ verdict }) => (verdict.kind === "pass" ? [] : (verdict.frontend?.service ?? []))),
+    ),
+  );
+  if (to.type === "service") keys.add(to.service.key);
+  return [...keys].sort().flatMap((key) => worlds.objects.services.get(key) ?? []);
+}
+
+/** Returns remarks about what the input does not say of a Service and its endpoints. */
+export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Service): readonly string[] {
+  const derived = worlds.objects.derived.get(service.key);
+  const hasAddress = cluster.store.services.get(service.key)?.clusterIps.length !== 0;
+  const isNodeUnknown =
+    service.internalTrafficPolicy === "Local" &&
+    (derived?.slices ?? []).some(({ endpoints }) => endpoints.some(({ nodeName }) => nodeName === ""));
+  return [
+    ...(derived === undefined
+      ? []
+      : [
+          `Service ${service.key} has no EndpointSlices in the input: its endpoints are the pods that ` +
+            `${derived.selector} selects, and those that run count as ready`,
+        ]),
+    ...[...Map.groupBy(derived?.withoutPort ?? [], ({ targetPort }) => targetPort)].map(
+      ([targetPort, pods]) =>
+        `Service ${service.key} has targetPort ${targetPort}, and no port is called so in ${someNames(pods.map(({ pod }) => pod))}`,
+    ),
+    ...(isNodeUnknown
+      ? [
+          `Service ${service.key} has internalTrafficPolicy Local, and it is not known on which nodes the pods run: all are taken to be on one`,
+        ]
+      : []),
+    ...(hasAddress || service.isHeadless || service.type === "ExternalName"
+      ? []
+      : [`Service ${service.key} has no cluster IP in the input: the API server gives it one`]),
+    ...(worlds.oversized.get(service.key)?.problems ?? []).map((problem) => `on nodes ${problem}`),
+  ];
+}
+
+/** Another program may treat Services differently from Kubernetes' rules. */
+function othersServicesRemark(context: ExplainContext, to: End, outcomes: readonly Outcome[]): readonly string[] {
+  if (context.worlds.settings.isServing || servicesMet(context, to, outcomes).length === 0) return [];
+  return ["by --config another program serves Services: what is said of them is what Kubernetes expects of it"];
+}
+
+/** Returns the ports of a Service, where the question is about another one. */
+function portRemark(to: End, traffic: Traffic | undefined, outcomes: readonly Outcome[]): readonly string[] {
+  if (to.type !== "service" || to.service.isHeadless || traffic?.port === undefined) return [];
+  const { ports, key } = to.service;
+  // The address may belong to another Service at that port.
+  const verdicts = outcomes.flatMap(({ way }) => way.steps.at(-1)?.verdict ?? []);
+  if (verdicts.some((verdict) => verdict.kind !== "pass" && verdict.frontend !== undefined)) return [];
+  if (ports.some(({ port, protocol }) => port === traffic.port && protocol === traffic.protocol)) return [];
+  const known = ports.map(({ port, protocol, name }) => `${port}/${protocol}${name === "" ? "" : ` (${name})`}`);
+  return [`Service ${key} has ${known.length === 0 ? "no ports" : `${known.join(", ")}, and no other port`}`];
+}
+
+/** A node that replaces the source address is itself the source for the policies of all other nodes. */
+function unknownNodeRemark(outcomes: readonly Outcome[]): readonly string[] {
+  const isUnknown = outcomes.some(
+    ({ way }) => way.arrival?.masquerade?.masqueraded === true && way.steps.at(-1)?.node === UNKNOWN_NODE,
+  );
+  return isUnknown
+    ? ["the input has no nodes: policies are asked as those of the node are that takes the connection in"]
+    : [];
+}
+
+/** NetworkPolicies never block what a pod sends to its own node and receives from it. */
+function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readonly string[] {
+  if (to.type === "service") return [];
+  const isNode = ({ hosts }: HostsEnd): boolean =>
+    hosts.some((host) => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork));
+  const { policePodToOwnNode } = cluster.index.options;
+  const homeless = [...(policePodToOwnNode ? [] : [{ end: from, other: to }]), { end: to, other: from }].filter(
+    ({ end, other }) =>
+      isNode(other) &&
+      end.hosts.some((host) => host.type === "pod" && !host.pod.hostNetwork && host.pod.nodeName === undefined),
+  );
+  return homeless.map(
+    ({ end }) =>
+      `it is not known on which node ${end.name} runs; NetworkPolicies do not stop its traffic with that node, even if this answer is denied`,
+  );
+}
+
+/** A node's port may lead to a pod, whose policies then decide. */
+function hostPortRemarks({ cluster }: ExplainContext, to: End, traffic: Traffic | undefined): readonly string[] {
+  if (to.type === "service") return [];
+  const nodes = to.hosts.flatMap((host) => (host.type === "node" ? host.name : []));
+  if (nodes.length === 0) return [];
+  return [...cluster.manifests.values()].flatMap(({ object, hostPorts = [] }) => {
+    if (object.kind !== "Pod" || isFinished(object) || !nodes.includes(object.nodeName ?? nodes[0] ?? "")) return [];
+    const where = object.nodeName === undefined ? "its node" : `node/${object.nodeName}`;
+    return hostPorts
+      .filter(
+        ({ protocol, hostPort }) =>
+          traffic === undefined || (traffic.protocol === protocol && traffic.port === hostPort),
+      )
+      .map(
+        ({ protocol, hostPort, containerPort, hostIp }) =>
+          `port ${hostPort}/${protocol} of ${hostIp === undefined ? where : `${hostIp} on ${where}`} is a host port of ${object.key}: ask about port ${containerPort} of that pod, ` +
+          "whose policies decide",
+      );
+  });
+}
+
+/** A cluster IP has no route from outside of the cluster, unless somebody has made one. */
+function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): readonly string[] {
+  const isOutside = from.hosts.some(({ type }) => type === "outside") && to.type === "service";
+  const isClusterIp = outcomes.some(({ way }) =>
+    way.steps.some(({ verdict }) => verdict.kind !== "pass" && verdict.frontend?.type === "ClusterIP"),
+  );
+  if (!isOutside || !isClusterIp) return [];
+  return [
+    "from outside of the cluster this is a cluster IP: it takes a route to the nodes that the input does not show",
+  ];
+}
+
+/** Yields the questions to policies at the two ends, with the answers. */
+function* asked(
+  outcomes: readonly Outcome[],
+): Generator<{ direction: Direction; flow: Flow; judged: JudgedFlow; way: Outcome["way"] }> {
+  for (const { way, judged } of outcomes) {
+    const [atSource, atDestination] = judged.flows;
+    const { arrival } = way;
+    if (arrival === undefined || atSource === undefined || atDestination === undefined) continue;
+    yield { direction: "egress", flow: arrival.egress, judged: atSource, way };
+    yield { direction: "ingress", flow: arrival.ingress, judged: atDestination, way };
+  }
+}
+
+function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+  const found = [...asked(outcomes)].flatMap(({ direction, flow, judged }) =>
+    unknownAddresses(cluster.index, direction, judged, flow),
+  );
+  const byRule = Map.groupBy(found, ({ policy, direction, rule }) => ruleText(cluster, { policy, direction, rule }));
+  return [...byRule].map(([rule, all]) => {
+    return `no address is known of ${someNames(all.map(({ host }) => host))}: ${rule} is for addresses, and taken not to match`;
+  });
+}
+
+/** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */
+function sizeRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+  const isolating = new Set(
+    [...asked(outcomes)].flatMap(({ direction, judged }) =>
+      judged[direction].isolatedBy.map((key) => `${direction} ${key}`),
+    ),
+  );
+  return oversizes(cluster.index)
+    .filter(({ policy, direction }) => isolating.has(`${direction} ${policy.key}`))
+    .map(oversizeText);
+}
+
+function someNames(names: readonly string[]): string {
+  const unique = [...new Set(names)];
+  return unique.length > MOST_NAMED ? `${unique.length} pods` : unique.join(", ");
+}
+
+function ruleText(
+  { manifests }: ExplainContext["cluster"],
+  { policy, direction, rule }: Omit<UnknownAddress, "host">,
+): string {
+  const { file, line } = policyReport(manifests, policy, ["spec", direction, rule]);
+  const place = file === undefined ? "" : ` (${locationText(file, line)})`;
+  return `${policy} ${direction}[${rule}]${place}`;
+}
+
+/** Returns remarks on rules with the Service's port, where policies see the pod's (POL-34). */
+function servicePortRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+  const ports = new Map<string, Set<number>>();
+  for (const { direction, flow, judged, way } of asked(outcomes)) {
+    const verdict = way.steps.at(-1)?.verdict;
+    const nearest = judged[direction].nearest;
+    if (verdict?.kind !== "translate" || nearest === undefined || flow.port === undefined) continue;
+    const { port, service } = verdict.frontend;
+    const isMeant = nearest.failed.some((one) => one.type === "port" && one.from <= port && port <= one.to);
+    if (!isMeant || flow.port === port) continue;
+    const rule = ruleText(cluster, { policy: `NetworkPolicy ${nearest.policy}`, direction, rule: nearest.rule });
+    const text = `${rule} names port ${port} of Service ${service}: policies see the port of the pod`;
+    ports.set(text, (ports.get(text) ?? new Set()).add(flow.port));
+  }
+  return [...ports].map(([text, seen]) => `${text}, ${[...seen].join(" or ")}`);
+}

@@ -1,0 +1,171 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Flow, Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
+import type { Packet } from "../../../policyd/semantics/services/packet.ts";
+import type { Candidate, Masquerade, Translate, Verdict } from "../../../policyd/semantics/services/verdict.ts";
+import { ownerOf, UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import type { Host } from "../../cluster/find_end.ts";
+import { flowEndOf, hostAt, hostName, nodeOf } from "../../cluster/find_end.ts";
+import { entryNodes, hasAddress } from "./entry_nodes.ts";
+import type { ExplainContext } from "./context.ts";
+
+/** The verdict of a node's Services on a packet. */
+export interface ServiceStep {
+  readonly node: string;
+  readonly packet: Packet;
+  readonly verdict: Verdict;
+}
+
+/** One way that a connection may take. */
+export interface Way {
+  readonly family: Family | undefined;
+  readonly source: Host;
+  readonly steps: readonly ServiceStep[];
+  /** Undefined where the last step or `stopped` ends the way, so that no policy is evaluated. */
+  readonly arrival: Arrival | undefined;
+  readonly stopped: string | undefined;
+}
+
+/** The end of a way, and the questions to policies on it. */
+export interface Arrival {
+  readonly destination: Host;
+  /** The host of the address it was sent to, if another node's Services translate it; egress policies see it. */
+  readonly via: Host | undefined;
+  /** The effect of a Service on the source address. */
+  readonly masquerade: Masquerade | undefined;
+  /** The flow at the source: after a Service of its own node, before one of another node (POL-27). */
+  readonly egress: Flow;
+  /** The flow at the destination: from the source, or from the node that replaced its address on the way. */
+  readonly ingress: Flow;
+}
+
+/** Any port does, since clients choose theirs freely. */
+const SOURCE_PORT = 40_000;
+
+/** Returns a way without Services. */
+export function directWay(source: Host, destination: Host, traffic: Traffic, family: Family | undefined): Way {
+  const flow: Flow = { source: flowEndOf(source), destination: flowEndOf(destination), family, ...traffic };
+  return {
+    family,
+    source,
+    steps: [],
+    arrival: { destination, via: undefined, masquerade: undefined, egress: flow, ingress: flow },
+    stopped: undefined,
+  };
+}
+
+/** Returns a way that ends before any policy is evaluated. */
+export function stoppedWay(source: Host, stopped: string): Way {
+  return { family: undefined, source, steps: [], arrival: undefined, stopped };
+}
+
+/** Returns the ways to an address and port, maybe a Service's; none if the source has no address of the family. */
+export function waysToAddress(
+  context: ExplainContext,
+  source: Host,
+  destination: Address,
+  { protocol, port }: { readonly protocol: Protocol; readonly port: number },
+): readonly Way[] {
+  const from = context.addressOf(source, familyOf(destination));
+  if (from === undefined) return [];
+  const packet: Packet = {
+    entry: entryOf(source),
+    protocol,
+    source: from,
+    sourcePort: SOURCE_PORT,
+    destination,
+    destinationPort: port,
+  };
+  return entryNodes(context, source, destination).flatMap((node) => waysFrom(context, source, packet, node));
+}
+
+function entryOf(source: Host): Packet["entry"] {
+  if (source.type === "pod") return source.pod.hostNetwork ? "node" : "pod";
+  return source.type === "node" ? "node" : "outside";
+}
+
+function waysFrom(context: ExplainContext, source: Host, packet: Packet, node: string): readonly Way[] {
+  const step = stepAt(context, node, packet);
+  if (step.verdict.kind !== "pass") return waysAfter(context, source, [step], false);
+  const owner = ownerOf(context.cluster, packet.destination);
+  if (owner?.type === "node" && owner.key !== node) {
+    const there = stepAt(context, owner.key, { ...packet, entry: "outside" });
+    if (there.verdict.kind !== "pass") return waysAfter(context, source, [step, there], true);
+  }
+  const nowhere = whyNowhere(context, packet.destination);
+  if (nowhere !== undefined) return [{ ...stoppedWay(source, nowhere), steps: [step] }];
+  const { protocol, destinationPort: port } = packet;
+  const destination = hostAt(context.cluster, packet.destination);
+  return [{ ...directWay(source, destination, { protocol, port }, familyOf(packet.destination)), steps: [step] }];
+}
+
+/** Returns why a packet that no Service takes gets nowhere; undefined where its address may belong to a host. */
+function whyNowhere({ worlds }: ExplainContext, address: Address): string | undefined {
+  const { services } = worlds.objects;
+  if ([...services.values()].some(({ clusterIps }) => clusterIps.includes(address)))
+    return "no Service takes it, and a cluster IP is nobody's own address";
+  const lost = [...worlds.oversized.keys()].find((key) => hasAddress(services.get(key), address));
+  return lost === undefined ? undefined : `no Service takes it: Service ${lost} is too large for nodes`;
+}
+
+function stepAt({ worlds }: ExplainContext, node: string, packet: Packet): ServiceStep {
+  return { node, packet, verdict: evaluate(worlds.of(node), packet) };
+}
+
+/** @param isElsewhere whether a Service of another node than the source's took the packet */
+function waysAfter(
+  context: ExplainContext,
+  source: Host,
+  steps: readonly ServiceStep[],
+  isElsewhere: boolean,
+): readonly Way[] {
+  const last = steps.at(-1);
+  const family = last && familyOf(last.packet.destination);
+  const nowhere: Way = { family, source, steps, arrival: undefined, stopped: undefined };
+  if (last?.verdict.kind !== "translate") return [nowhere];
+  const before = isElsewhere ? hostAt(context.cluster, last.packet.destination) : undefined;
+  return candidatesOf(context, last.verdict, last.node).map(({ candidate, host }): Way => {
+    if (candidate.isRejected) return { ...nowhere, stopped: "refused: the endpoint is a cluster IP itself" };
+    const missing = missingPod(context, host);
+    if (missing !== undefined) return { ...nowhere, stopped: missing };
+    const seen = candidate.masquerade.masqueraded ? maskedSource(source, host, last.node) : source;
+    const { protocol, destinationPort } = last.packet;
+    const flow = { family, isThroughService: true, protocol, port: candidate.destination.port };
+    const ingress: Flow = { ...flow, source: flowEndOf(seen), destination: flowEndOf(host) };
+    const own = { ...flow, source: flowEndOf(source) };
+    const egress: Flow =
+      before === undefined
+        ? { ...own, destination: flowEndOf(host) }
+        : { ...own, destination: flowEndOf(before), port: destinationPort };
+    return {
+      ...nowhere,
+      arrival: { destination: host, via: before, masquerade: candidate.masquerade, egress, ingress },
+    };
+  });
+}
+
+/** Returns why an address cannot be evaluated, if slices call it a pod's and no pod of the input has it. */
+export function missingPod({ worlds }: ExplainContext, host: Host): string | undefined {
+  const pod = host.type === "outside" ? worlds.objects.endpointPods.get(host.address) : undefined;
+  return pod && `not known: ${hostName(host)} is pod ${pod}, which is not in the input or has another address there`;
+}
+
+function candidatesOf(
+  context: ExplainContext,
+  { candidates }: Translate,
+  here: string,
+): readonly { readonly candidate: Candidate; readonly host: Host }[] {
+  const all = candidates.map((candidate) => ({
+    candidate,
+    host: hostAt(context.cluster, candidate.destination.address),
+  }));
+  return context.few(all, ({ host }) => host, new Set([here]));
+}
+
+/** Policies on the node that replaces the address still see the source; those on other nodes see that node. */
+function maskedSource(source: Host, destination: Host, node: string): Host {
+  if (node === UNKNOWN_NODE || nodeOf(destination) === node) return source;
+  return { type: "node", name: node };
+}

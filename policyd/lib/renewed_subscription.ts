@@ -1,0 +1,63 @@
+import type { EventListener, KernelEvents, Subscription } from "../../kernel/events/events.ts";
+import type { EventSource } from "../../kernel/events/source.ts";
+import type { Cancel, Clock } from "./clock.ts";
+
+/** The parts that {@link KeptSubscription} needs. */
+export interface KeptSubscriptionParts {
+  readonly clock: Clock;
+  readonly source: EventSource;
+  readonly listener: Pick<EventListener, "onMessages" | "onOverrun">;
+  /** Milliseconds until a refused or ended subscription is retried. */
+  readonly retryMilliseconds: number;
+  /** Called once per series of refusals, until the subscription is open again. */
+  readonly onRefused: (reason: string) => void;
+  readonly onOpen: (wasRefused: boolean) => void;
+}
+
+/** A subscription that is retried indefinitely when the kernel refuses or ends it. */
+export class KeptSubscription {
+  readonly #parts: KeptSubscriptionParts;
+  #subscription: Subscription | undefined;
+  #retry: Cancel | undefined;
+  #refusal: string | undefined;
+  #isStopped = false;
+
+  constructor(parts: KeptSubscriptionParts) {
+    this.#parts = parts;
+  }
+
+  /** Why no notifications arrive; undefined while they do, and before the start. */
+  get refusal(): string | undefined {
+    return this.#refusal;
+  }
+
+  /** Resolves when notifications arrive from here on, or the kernel has refused them, which is then retried. */
+  async start(events: KernelEvents): Promise<void> {
+    const { source, listener, onOpen } = this.#parts;
+    const onFailure = (error: Error): void => this.#refused(events, error.message);
+    try {
+      const subscription = await events.subscribe(source, { ...listener, onFailure });
+      if (this.#isStopped) return subscription.close();
+      this.#subscription = subscription;
+      const wasRefused = this.#refusal !== undefined;
+      this.#refusal = undefined;
+      onOpen(wasRefused);
+    } catch (error) {
+      this.#refused(events, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#subscription?.close();
+    this.#retry?.();
+  }
+
+  #refused(events: KernelEvents, reason: string): void {
+    const { clock, retryMilliseconds, onRefused } = this.#parts;
+    if (this.#isStopped) return;
+    if (this.#refusal === undefined) onRefused(reason);
+    this.#refusal = reason;
+    this.#retry = clock.after(retryMilliseconds, () => void this.start(events));
+  }
+}

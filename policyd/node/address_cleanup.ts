@@ -1,0 +1,86 @@
+import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
+import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
+import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
+import { INET_TABLE } from "./tables/table_part.ts";
+
+/** The kernel's memory of a pod's address, which the next pod with that address must not inherit (POD-20). */
+export interface AddressMemory {
+  /** Forgets the flows of any protocol from and to these addresses. @throws DrawbridgeError when the kernel refuses */
+  forgetFlows(addresses: ReadonlySet<Address>): Promise<void>;
+  /** Forgets the session affinity of these clients. @throws DrawbridgeError when the kernel refuses */
+  forgetClients(addresses: ReadonlySet<Address>): void;
+}
+
+interface Waiting {
+  readonly addresses: readonly Address[];
+  readonly settle: (error: DrawbridgeError | undefined) => void;
+}
+
+/** Forgets the addresses of pods that go together in one pass, since the kernel walks whole tables for it. */
+export class PodMemory {
+  readonly #memory: AddressMemory;
+  #waiting: Waiting[] = [];
+
+  constructor(memory: AddressMemory) {
+    this.#memory = memory;
+  }
+
+  /** Resolves when nothing is remembered of these addresses. @throws DrawbridgeError when the kernel refuses */
+  async forget(addresses: readonly Address[]): Promise<void> {
+    if (addresses.length === 0) return;
+    const error = await new Promise<DrawbridgeError | undefined>((settle) => {
+      this.#waiting.push({ addresses, settle });
+      // Further requests of this turn of the event loop join the same pass.
+      if (this.#waiting.length === 1) setImmediate(() => void this.#run());
+    });
+    if (error !== undefined) throw error;
+  }
+
+  async #run(): Promise<void> {
+    const together = this.#waiting;
+    this.#waiting = [];
+    const addresses = new Set(together.flatMap((one) => one.addresses));
+    const settleAll = (error?: DrawbridgeError): void => {
+      for (const { settle } of together) settle(error);
+    };
+    try {
+      await this.#memory.forgetFlows(addresses);
+      this.#memory.forgetClients(addresses);
+      settleAll();
+    } catch (error) {
+      // Any other error is a bug, and ends the daemon.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      settleAll(error);
+    }
+  }
+}
+
+/** Returns the memory of the kernel of this thread's network namespace. */
+export function kernelPodMemory(syscalls: FlowCalls, ruleset: Pick<Ruleset, "deleteWritten">): PodMemory {
+  const sockets = new ConntrackSockets(syscalls);
+  return new PodMemory({
+    forgetFlows: async (addresses) => {
+      await deleteFlows(sockets, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
+    },
+    forgetClients: (addresses) => {
+      for (const family of [4, 6] as const) {
+        const clients = new Set(
+          [...addresses]
+            .filter((address) => familyOf(address) === family)
+            .map((address) => clientPrefix(address).join()),
+        );
+        if (clients.size === 0) continue;
+        ruleset.deleteWritten(INET_TABLE, clientMap(family), ({ key }) => {
+          const fields = key.slice(0, family === 4 ? 1 : 2).filter((field) => typeof field !== "object");
+          return clients.has(fields.join());
+        });
+      }
+    },
+  });
+}

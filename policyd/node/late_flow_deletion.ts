@@ -1,0 +1,87 @@
+import type { RemainingFlows } from "../attachments/follower.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+
+/** Minimum delay; most addresses wait less than double. A packet is in flight for microseconds unless its CPU stalls. */
+const LATER_MILLISECONDS = 500;
+
+export interface AftermathParts {
+  readonly clock: Pick<Clock, "after">;
+  /** Resolves to whether the rules of deleted pods are gone: until then those rules let flows through. */
+  readonly areRulesGone: () => Promise<boolean>;
+  /** Forgets the flows from and to addresses. @throws DrawbridgeError (rejects) when the kernel refuses */
+  readonly forget: (addresses: readonly Address[]) => Promise<void>;
+}
+
+/**
+ * Keeps the addresses of recently deleted pods and forgets their flows a second time (POD-20). Flows are forgotten when
+ * a pod's rules are gone, but a packet in flight that matched the old rules can create one after that. A timer handles
+ * all addresses that arrived meanwhile together.
+ */
+export class Aftermath {
+  readonly #parts: AftermathParts;
+  /** Addresses added since the last turn; `#old` has the ones added before. */
+  #young = new Set<Address>();
+  #old = new Set<Address>();
+  /** The addresses whose flows are being forgotten now. */
+  #ending: { readonly addresses: ReadonlySet<Address>; readonly end: Promise<void> } | undefined;
+  #timer: Cancel | undefined;
+  #isStopped = false;
+
+  constructor(parts: AftermathParts) {
+    this.#parts = parts;
+  }
+
+  /** Adds the addresses of a pod whose rules are being removed. */
+  add(addresses: readonly Address[]): void {
+    for (const address of addresses) this.#young.add(address);
+    this.#schedule();
+  }
+
+  /** Resolves when the flows of these addresses are not being forgotten, so that a new pod's own flows are not lost. */
+  async pauseFor(addresses: readonly Address[]): Promise<void> {
+    if (addresses.some((address) => this.#ending?.addresses.has(address) === true)) await this.#ending?.end;
+  }
+
+  /** Stops tracking the addresses of a new pod. @returns whether flows of their previous owner may remain */
+  end(addresses: readonly Address[]): RemainingFlows {
+    // An address may be in both sets: its pod left two networks, or its DEL was repeated in a later turn.
+    const found = addresses.map((address) => [this.#young.delete(address), this.#old.delete(address)]);
+    return found.flat().includes(true) ? "unknown" : "none";
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.();
+  }
+
+  #schedule(): void {
+    if (this.#isStopped || this.#ending !== undefined) return;
+    this.#timer ??= this.#parts.clock.after(LATER_MILLISECONDS, () => {
+      this.#timer = undefined;
+      void this.#turn();
+    });
+  }
+
+  async #turn(): Promise<void> {
+    const addresses = this.#old;
+    this.#old = this.#young;
+    this.#young = new Set();
+    if (addresses.size > 0) {
+      this.#ending = { addresses, end: this.#forget(addresses) };
+      await this.#ending.end;
+      this.#ending = undefined;
+    }
+    if (this.#old.size + this.#young.size > 0) this.#schedule();
+  }
+
+  async #forget(addresses: ReadonlySet<Address>): Promise<void> {
+    try {
+      if (await this.#parts.areRulesGone()) return await this.#parts.forget([...addresses]);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+    }
+    for (const address of addresses) this.#young.add(address);
+  }
+}

@@ -1,0 +1,115 @@
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { rangeText } from "../../objects/nodes/joined_networks.ts";
+import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
+import { openNodeJudge } from "../../objects/nodes/node_judge.ts";
+import type { Dataplane } from "../../dataplane.ts";
+import type { Configuration } from "../../configuration/configuration.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import { NETWORK_NAME } from "../../installation/network_configuration.ts";
+import type { ObjectChange } from "../../objects/object_source.ts";
+import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
+import { KeptNetworks } from "./unmasqueraded_networks.ts";
+
+const OWNER = "cluster networks";
+
+export interface MasqueradeDataplaneParts {
+  /** Its tables have the part `clusterMasquerade()`. The ruleset's owner starts and stops it. */
+  readonly ruleset: Pick<Ruleset, "claim">;
+  readonly nodeName: string;
+  /** This node's pod CIDRs, used in addition to those of its Node object. */
+  readonly podCidrs: readonly Cidr[];
+  readonly judge: NodeJudge;
+  /** Networks where pods keep their address, in addition to those of the Node objects. */
+  readonly further: readonly Cidr[];
+}
+
+/**
+ * Claims the networks where pods keep their own address, as Node objects change (POD-19). Only internal addresses of a
+ * node count: an external one is often translated by a gateway, which knows a route only to nodes.
+ */
+export class MasqueradeDataplane implements Dataplane {
+  readonly #parts: MasqueradeDataplaneParts;
+  readonly #readVerdict: VerdictReader;
+  readonly #kept: KeptNetworks;
+
+  constructor(parts: MasqueradeDataplaneParts) {
+    this.#parts = parts;
+    this.#readVerdict = parts.judge.reader();
+    this.#kept = new KeptNetworks(parts.further);
+    parts.ruleset.claim(OWNER, readyElements(), "urgent");
+    this.#claim();
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    const { judge } = this.#parts;
+    judge.apply(changes);
+    const names = this.#readVerdict();
+    for (const name of names) this.#kept.setNode(name, judge.judged.nodes.get(name));
+    if (names.size > 0) this.#claim();
+  }
+
+  synced(): void {
+    this.#parts.judge.synced();
+  }
+
+  /**
+   * Returns the elements that give a pod's packets the node's address: for all addresses in the installed network
+   * (NETWORK_NAME), and for those in this node's pod CIDRs as known when the pod is attached or the daemon starts. A
+   * pod's further networks do not belong to the cluster.
+   */
+  elementsOf({ network, addresses }: Pick<AttachmentRecord, "network" | "addresses">): readonly Claim[] {
+    const { podCidrs, nodeName, judge } = this.#parts;
+    const own = [...podCidrs, ...(judge.judged.nodes.get(nodeName)?.podCidrs ?? [])];
+    const leaving = addresses.filter(
+      ({ address }) => network === NETWORK_NAME || own.some((cidr) => cidrContains(cidr, address)),
+    );
+    return leavingPodElements(leaving.map(({ address }) => address));
+  }
+
+  /** Does nothing: a pod's elements are claimed together with those that bind it to its port (leavingPodElements). */
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {}
+
+  /** Claims changed ranges as urgent, so that the first packets to a new node's pods keep their source address. */
+  #claim(): void {
+    const { ruleset } = this.#parts;
+    const { removed, added } = this.#kept.difference();
+    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], "urgent");
+    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], "urgent");
+  }
+}
+
+/** Returns the dataplane that maintains the masquerade networks, as configured. */
+export function masqueradeDataplane(
+  configuration: Configuration,
+  ruleset: Pick<Ruleset, "claim">,
+  judge: NodeJudge = openNodeJudge(configuration),
+): MasqueradeDataplane {
+  const { nodeName, podCIDRs, nonMasqueradeCIDRs } = configuration;
+  const further = [...podCIDRs, ...nonMasqueradeCIDRs];
+  return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
+}
+
+/** Returns the dataplane that follows the Nodes and the elements of each attachment; both are empty without masquerade. */
+export function openMasquerade(
+  configuration: Configuration,
+  ruleset: Pick<Ruleset, "claim">,
+  judge: NodeJudge,
+): {
+  readonly dataplanes: readonly Dataplane[];
+  readonly elementsOf: (attachment: AttachmentRecord) => readonly Claim[];
+} {
+  if (!configuration.masquerade) return { dataplanes: [], elementsOf: () => [] };
+  const dataplane = masqueradeDataplane(configuration, ruleset, judge);
+  return { dataplanes: [dataplane], elementsOf: (attachment) => dataplane.elementsOf(attachment) };
+}

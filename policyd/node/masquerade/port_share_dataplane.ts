@@ -1,0 +1,198 @@
+import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Dataplane } from "../../dataplane.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import type { Logger } from "../../log/logger.ts";
+import { INET_TABLE } from "../tables/table_part.ts";
+import type { NodePorts, PodPorts, PortRange } from "./port_ranges.ts";
+import { LEAST_PORTS, MOST_SHARES, podPorts, shareCount, sharesOf, sizeOf } from "./port_ranges.ts";
+import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
+import type { NodePortsReader } from "./taken_ports.ts";
+
+/** The fields of an attachment that decide its share. */
+export type SharingAttachment = Pick<
+  AttachmentRecord,
+  "containerId" | "ifname" | "addresses" | "portMappings" | "ipMasq"
+>;
+
+export interface PortShareParts {
+  /** Its inet table has the part `portShares()`. */
+  readonly ruleset: Pick<Ruleset, "claim" | "provide">;
+  readonly ports: NodePortsReader;
+  /** Returns the current attachments. */
+  readonly attachments: () => Iterable<SharingAttachment>;
+  /** Whether an attachment may leave with the node's address. */
+  readonly isNeeded: (attachment: SharingAttachment) => boolean;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "warn" | "info">;
+}
+
+/** How often the node's ports are read again. In between, a pod rarely meets a port that a program has just bound. */
+const READ_MILLISECONDS = 60_000;
+/** The most bound ports, or ranges of ports, that are excluded. */
+const MOST_TAKEN = 4096;
+/** Used where nothing can be read: the kernel's default. */
+const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
+
+/**
+ * Gives each pod of the node its share of the source ports for traffic that leaves with the node's address (POD-25).
+ *
+ * A pod keeps its number for its lifetime. The share of a number changes only when the number of shares or the node's
+ * ports change. Connections continue with the port they have. A port that was once bound stays excluded until the
+ * daemon ends, so a program that binds ports again and again changes no rules.
+ */
+export class PortShareDataplane implements Dataplane {
+  readonly #parts: PortShareParts;
+  /** Numbers by container ID. */
+  readonly #numbers = new Map<string, number>();
+  readonly #taken = new Map<number, PortRange>();
+  #local = UNREAD.local;
+  #podPorts: PodPorts | undefined;
+  #shares: readonly PortRange[] = [];
+  #timer: Cancel | undefined;
+  #hasFailed = false;
+
+  constructor(parts: PortShareParts) {
+    this.#parts = parts;
+  }
+
+  begin(): void {
+    this.#readAgain();
+  }
+
+  apply(): void {}
+
+  synced(): void {}
+
+  /** Claims the elements of an attachment, in the same batch as other claims of this turn of the event loop. */
+  attached(attachment: SharingAttachment): void {
+    this.#forgetGone(attachment.containerId);
+    if (!this.#parts.isNeeded(attachment)) return;
+    const ports = attachment.portMappings.map(({ hostPort }) => ({ first: hostPort, last: hostPort }));
+    const isOther = this.#podPorts === undefined ? this.#read() : this.#take(this.#local, ports);
+    this.#numbers.set(attachment.containerId, this.#numbers.get(attachment.containerId) ?? this.#freeNumber());
+    if (this.#divide() || isOther) return this.#claimAll();
+    this.#claim(attachment.containerId, this.#attachmentsOf(attachment.containerId));
+  }
+
+  async register(): Promise<void> {}
+
+  /** Releases the share of a pod when its last attachment goes. */
+  async unregister({ containerId, ifname }: Pick<AttachmentRecord, "containerId" | "ifname">): Promise<void> {
+    const own = this.#attachmentsOf(containerId);
+    if (own.every((other) => other.ifname === ifname)) this.#forget(containerId);
+  }
+
+  problems(): readonly string[] {
+    if (this.#podPorts?.isApart !== false) return [];
+    const { first, last } = this.#local;
+    return [
+      `net.ipv4.ip_local_port_range is ${first} ${last}, which leaves fewer than ${LEAST_PORTS} ports for pods that leave with the node's ` +
+        "address: they share those of the node's programs; set a smaller range on the node",
+    ];
+  }
+
+  async stop(): Promise<void> {
+    this.#timer?.();
+  }
+
+  #readAgain(): void {
+    // The rules of the fewest shares exist from the first batch on, so the first pod only adds an element.
+    if (this.#read()) {
+      this.#divide();
+      this.#claimAll();
+    }
+    this.#timer = this.#parts.clock.after(READ_MILLISECONDS, () => this.#readAgain());
+  }
+
+  /** @returns whether the ports for pods have changed */
+  #read(): boolean {
+    const { logger, ports } = this.#parts;
+    try {
+      const { local, taken } = ports.read();
+      this.#hasFailed = false;
+      return this.#take(local, taken);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      if (!this.#hasFailed) logger.warn("the node's ports cannot be read", { error: error.message });
+      this.#hasFailed = true;
+      return this.#take(this.#local, []);
+    }
+  }
+
+  #take(local: PortRange, taken: readonly PortRange[]): boolean {
+    const before = this.#podPorts;
+    const key = (range: PortRange): number => range.first * 0x1_0000 + range.last;
+    // Ports that the kernel assigns to programs are excluded anyway.
+    const isInside = ({ first, last }: PortRange): boolean => first >= local.first && last <= local.last;
+    const fresh = taken.filter((range) => !this.#taken.has(key(range)) && !isInside(range));
+    const isSame = local.first === this.#local.first && local.last === this.#local.last;
+    if (before !== undefined && isSame && fresh.length === 0) return false;
+    this.#local = local;
+    for (const range of fresh) if (this.#taken.size < MOST_TAKEN) this.#taken.set(key(range), range);
+    this.#podPorts = podPorts({ local, taken: [...this.#taken.values()] });
+    const { isApart, ranges } = this.#podPorts;
+    if (before?.isApart !== isApart) {
+      const fields = { ports: sizeOf(ranges), localPorts: `${local.first}-${local.last}` };
+      if (isApart) this.#parts.logger.info("pods leave with ports that programs of the node do not get", fields);
+      else this.#parts.logger.warn("pods leave with ports that programs of the node may get, too", fields);
+    }
+    this.#shares = [];
+    return true;
+  }
+
+  /** @returns whether shares have changed */
+  #divide(): boolean {
+    const highest = Math.max(0, ...this.#numbers.values());
+    const needed = shareCount(highest + 1);
+    // The number of shares shrinks only when there is much room, so a single pod that comes and goes changes nothing.
+    const isEnough = needed <= this.#shares.length && needed * 4 > this.#shares.length;
+    if (isEnough) return false;
+    this.#shares = sharesOf(this.#podPorts?.ranges ?? [], needed);
+    return true;
+  }
+
+  #claimAll(): void {
+    const { ruleset, attachments } = this.#parts;
+    const shares = [...new Map(this.#shares.map((share) => [share.first, share])).values()];
+    ruleset.provide("port shares", { table: INET_TABLE, sets: [], chains: shares.map(shareChain) }, "urgent");
+    ruleset.claim("port shares", shares.map(shareElement), "urgent");
+    for (const [containerId, own] of Map.groupBy(attachments(), (one) => one.containerId)) {
+      this.#claim(containerId, own);
+    }
+  }
+
+  /** @param own the attachments of one sandbox */
+  #claim(containerId: string, own: readonly SharingAttachment[]): void {
+    const number = this.#numbers.get(containerId);
+    const share = number === undefined ? undefined : this.#shares[number % Math.max(1, this.#shares.length)];
+    const claims = own.flatMap(({ addresses }) =>
+      share === undefined ? [] : addresses.map(({ address }) => podShareElement(address, share)),
+    );
+    this.#parts.ruleset.claim(`ports of ${containerId}`, claims, "urgent");
+  }
+
+  /** @param staying the container ID of a present pod, whether or not the list has it */
+  #forgetGone(staying: string): void {
+    const present = new Set([...this.#parts.attachments()].map(({ containerId }) => containerId));
+    for (const containerId of this.#numbers.keys()) {
+      if (!present.has(containerId) && containerId !== staying) this.#forget(containerId);
+    }
+  }
+
+  #attachmentsOf(containerId: string): readonly SharingAttachment[] {
+    return [...this.#parts.attachments()].filter((other) => other.containerId === containerId);
+  }
+
+  #forget(containerId: string): void {
+    if (this.#numbers.delete(containerId)) this.#parts.ruleset.claim(`ports of ${containerId}`, [], "urgent");
+  }
+
+  #freeNumber(): number {
+    const taken = new Set(this.#numbers.values());
+    let number = 0;
+    while (taken.has(number)) number++;
+    return number < MOST_SHARES ? number : number % MOST_SHARES;
+  }
+}

@@ -1,0 +1,98 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { lookup } from "../../../kernel/nftables/model/expression.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import type { Chain } from "../../../kernel/nftables/model/object.ts";
+import type { Statement } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, hasBit, jumpTo, oneOf, rule } from "../../../kernel/nftables/model/statement.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { TablePart } from "../tables/table_part.ts";
+import { INET_TABLE } from "../tables/table_part.ts";
+import type { PortRange } from "./port_ranges.ts";
+
+const FAMILIES = [4, 6] as const;
+
+/** The map from a pod's address to the first port of its share; the digit of the family follows. */
+const POD_SHARES = "pod_ports";
+/** The map from the first port of a share to the chain that masquerades with it. */
+const SHARE_CHAINS = "port_shares";
+
+/** The chain for packets that Services masquerade. */
+export const HIDDEN_PODS = "hidden_pods";
+
+/** The protocols whose connections take a port of the node, or an identifier that is likewise one per connection. */
+const PORTED = ["icmp", "tcp", "udp", "ipv6-icmp", "sctp"] as const;
+
+/** Clears the priority, in which the rules carry the share, before the packet leaves. */
+export const clearPriority: Statement = { kind: "clear priority" };
+
+const masquerade = { kind: "masquerade", isFullyRandom: true } as const satisfies Statement;
+
+/**
+ * Returns the part of the inet table that gives each pod leaving with the node's address its own ports (POD-25), so
+ * that no pod uses up the ports of another or of the node. The chains of shares change with their number ({@link
+ * shareChain}); a pod is only an element in a map.
+ *
+ * The kernel could count a pod's connections to a destination (`ct count`) instead, but it then walks all of them for
+ * each new one, and a set of all pairs of pod and destination would be one more table for a pod to fill.
+ *
+ * @param hiddenBit mark bit of packets that Services masquerade; undefined where another program serves Services
+ */
+export function portShares(hiddenBit: number | undefined): TablePart {
+  return {
+    sets: [
+      ...FAMILIES.map((family) => ({
+        name: `${POD_SHARES}${family}`,
+        key: [familyWords[family].type],
+        data: ["classid"] as const,
+      })),
+      { name: SHARE_CHAINS, key: ["classid"], data: "verdict" },
+    ],
+    ...(hiddenBit === undefined
+      ? { chains: [] }
+      : {
+          chains: [{ name: HIDDEN_PODS, rules: FAMILIES.map((family) => rule(...masqueradeInShare(family))) }],
+          // Comes before the rule of Services that masquerades all other senders.
+          shared: {
+            nat_postrouting: [rule(anyFlag("ct status", "dnat"), hasBit("meta mark", hiddenBit), jumpTo(HIDDEN_PODS))],
+          },
+        }),
+  };
+}
+
+/**
+ * Returns the end of a postrouting NAT rule: the packet's source becomes the node's address with a port of the pod's
+ * share. A packet that comes from no pod continues with the next rule.
+ */
+export function masqueradeInShare(family: 4 | 6): readonly Statement[] {
+  return [
+    { kind: "set priority from", from: lookup(familyWords[family].source, `${POD_SHARES}${family}`) },
+    { kind: "vmap", key: "meta priority", map: SHARE_CHAINS },
+  ];
+}
+
+/** Returns the chain of a share. Its name states its content, like the name of every chain that comes and goes. */
+export function shareChain({ first, last }: PortRange): Chain {
+  return {
+    name: `ports_${first}_${last}`,
+    rules: [
+      rule(oneOf("meta l4proto", PORTED), clearPriority, { ...masquerade, ports: { first, last } }),
+      rule(clearPriority, masquerade),
+    ],
+  };
+}
+
+/** Returns the element that leads to a share's chain. */
+export function shareElement(share: PortRange): Claim {
+  const data = { kind: "jump", chain: shareChain(share).name } as const;
+  return { table: INET_TABLE, set: SHARE_CHAINS, element: { key: [share.first], data } };
+}
+
+/** Returns the element that assigns a share to a pod's address. */
+export function podShareElement(address: Address, { first }: PortRange): Claim {
+  return {
+    table: INET_TABLE,
+    set: `${POD_SHARES}${familyOf(address)}`,
+    element: { key: [address], data: [first] },
+  };
+}

@@ -1,0 +1,112 @@
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import {
+  accept,
+  dropping,
+  equals,
+  hasBit,
+  inSet,
+  jumpTo,
+  not,
+  oneOf,
+  returnToCaller,
+  rule,
+  startsWith,
+} from "../../../kernel/nftables/model/statement.ts";
+import type { NodeConfiguration } from "./configuration.ts";
+import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
+import type { TablePart } from "./table_part.ts";
+
+/** The guard's sets, which bind a source to a port. Attachments fill them. */
+export const GUARD_SETS = {
+  ipv4: { name: "pod4", key: ["ifname", "ether_addr", "ipv4_addr"] },
+  ipv6: { name: "pod6", key: ["ifname", "ether_addr", "ipv6_addr"] },
+  mac: { name: "podmac", key: ["ifname", "ether_addr"] },
+} as const;
+
+/** The comments of the rules that drop, which tell their counters apart for people and metrics. */
+export const DropReason = {
+  PROTOCOL: "tagged or neither IP nor ARP",
+  SOURCE: "source not of the pod",
+  LINK: "from pod to pod on the link",
+  PORT: "IP outside of the bridge",
+  FRAGMENT: "fragments beyond the share of a pod",
+  ASKED: "connections to the daemon beyond the share of a source",
+  REDIRECT: "redirect to a pod",
+  TUNNEL: "tunnel packet not from node to node",
+  QUERY: "multicast query of a pod",
+} as const satisfies Readonly<Record<string, string>>;
+
+/**
+ * Returns the part of the bridge table that keeps pods to their own addresses and away from each other's links.
+ *
+ * `prerouting` at -300 comes before br_netfilter's connection tracking (priority 0 of this family) and before the
+ * bridge learns the frame's source. It sees every frame whether br_netfilter is on or off; frames to reserved group
+ * addresses arrive here because of a port setting by the plugin (cni/add/wiring.ts). Only frames from pods' ports are
+ * checked, by the port, the source MAC and the source address together:
+ *
+ * - No pod needs tagged frames. The rule reads the tag at the place of the type, also where the kernel has moved it out
+ *   of the frame, so one test drops them together with EAPOL, LLDP and every other protocol.
+ * - For ARP, both the frame's source and the packet's own source are checked: the first is what the bridge learns.
+ * - From `::` a host without an address may send only duplicate address detection and multicast reports. No pod needs
+ *   0.0.0.0, since pods get their addresses from the plugin.
+ * - The target of a neighbour advertisement is checked later ({@link relatedPackets}): such a frame may bypass the
+ *   bridge.
+ *
+ * `multicast` keeps pods from sending membership queries (ENDS-05). After one query the bridge takes a pod for the
+ * link's querier (br_multicast_query_received) and sends the node's multicast only to ports whose reports it has heard.
+ * Pods never hear that query, so they do not answer it. Of IGMP only reports pass, because the bridge also parses
+ * fragments, whose type a rule does not see (ip_mc_check_igmp). A report concerns only the port it comes from.
+ *
+ * `forward` at -200 drops frames from a pod's port to any other port, except the bridged half of a translated
+ * connection (marks.ts): everything else takes the node's IP layer, where policies apply (POD-22). Frames to the bridge
+ * itself do not pass here.
+ */
+export function guard({ markBits, hostInterfacePrefix = HOST_INTERFACE_PREFIX }: NodeConfiguration): TablePart {
+  const isOthers = not(startsWith("iifname", hostInterfacePrefix));
+  const hasPodMac = inSet(concatenation("iifname", "ether saddr"), GUARD_SETS.mac.name);
+  return {
+    sets: Object.values(GUARD_SETS),
+    chains: [
+      {
+        name: "multicast",
+        rules: [
+          rule(
+            equals("meta protocol", "ip"),
+            oneOf("igmp type", ["membership-report-v1", "membership-report-v2", "leave-group", "membership-report-v3"]),
+            returnToCaller,
+          ),
+          dropping(DropReason.QUERY, equals("meta l4proto", "igmp")),
+          dropping(DropReason.QUERY, equals("icmpv6 type", "mld-listener-query")),
+        ],
+      },
+      {
+        name: "prerouting",
+        base: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
+        rules: [
+          rule(isOthers, accept),
+          dropping(DropReason.PROTOCOL, not(oneOf("ether type", ["ip", "arp", "ip6"]))),
+          rule(equals("meta pkttype", "multicast"), jumpTo("multicast")),
+          rule(inSet(concatenation("iifname", "ether saddr", "ip saddr"), GUARD_SETS.ipv4.name), accept),
+          rule(inSet(concatenation("iifname", "ether saddr", "ip6 saddr"), GUARD_SETS.ipv6.name), accept),
+          rule(
+            hasPodMac,
+            inSet(concatenation("iifname", "arp saddr ether", "arp saddr ip"), GUARD_SETS.ipv4.name),
+            accept,
+          ),
+          rule(
+            hasPodMac,
+            equals("ip6 saddr", 0n),
+            oneOf("icmpv6 type", ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"]),
+            accept,
+          ),
+          dropping(DropReason.SOURCE),
+        ],
+      },
+      {
+        name: "forward",
+        base: { type: "filter", hook: "forward", priority: -200, policy: "accept" },
+        rules: [rule(isOthers, accept), rule(hasBit("meta mark", markBits.bridged), accept), dropping(DropReason.LINK)],
+      },
+    ],
+  };
+}

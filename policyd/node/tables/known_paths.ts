@@ -1,0 +1,82 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, dropping, equals, inSet } from "../../../kernel/nftables/model/statement.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import { INET_TABLE } from "./table_part.ts";
+
+const FAMILIES = [4, 6] as const;
+
+/** Prefix of the sets of node addresses that are reached without a router; the digit of the family follows. */
+const ON_LINK = "on_link";
+
+/** The comment of the rules that drop. */
+export const KNOWN_PATH_REASON = "packet too big about a path without routers";
+
+/** The destination address of the quoted packet, by the conntrack direction of the error that quotes it. */
+const QUOTED_DESTINATION = {
+  4: { original: "ct original ip saddr", reply: "ct reply ip saddr" },
+  6: { original: "ct original ip6 saddr", reply: "ct reply ip6 saddr" },
+} as const;
+
+/** Matches "packet too big", which lowers the MTU of the path to the quoted packet's destination. */
+export const TOO_BIG: Readonly<Record<4 | 6, readonly Match[]>> = {
+  4: [equals("icmp type", "destination-unreachable"), equals("icmp code", "frag-needed")],
+  6: [equals("icmpv6 type", "packet-too-big")],
+};
+
+/** The sets of {@link knownPathRules}. */
+export const knownPathSets: readonly SetDefinition[] = FAMILIES.map((family) => ({
+  name: `${ON_LINK}${family}`,
+  key: [familyWords[family].type],
+}));
+
+/**
+ * The rules that keep everybody from lowering the MTU of a path to a node on the link (ENDS-06). Only routers report
+ * that a packet is too big, and such a path has none, so the report is forged by a sender on the link, or by one that
+ * can send there from a spoofed address. The rules protect connections of the node, of the tunnel, and of pods that
+ * leave with the node's address.
+ *
+ * An error travels in the direction of the replies to the packet it quotes: an error in direction "reply" is about a
+ * packet from the first end to the second.
+ */
+export const knownPathRules: readonly Rule[] = FAMILIES.flatMap((family) =>
+  (["original", "reply"] as const).map((direction) =>
+    dropping(
+      KNOWN_PATH_REASON,
+      anyFlag("ct state", "related"),
+      ...TOO_BIG[family],
+      equals("ct direction", direction),
+      inSet(QUOTED_DESTINATION[family][direction], `${ON_LINK}${family}`),
+    ),
+  ),
+);
+
+/** Claims the addresses of nodes that are reached without a router, as routes and Nodes change. */
+export class KnownPaths {
+  readonly #ruleset: Pick<Ruleset, "claim">;
+  #known: ReadonlySet<Address> = new Set();
+
+  /** @param ruleset whose tables have {@link knownPathSets} */
+  constructor(ruleset: Pick<Ruleset, "claim">) {
+    this.#ruleset = ruleset;
+  }
+
+  /** Replaces the claimed addresses by the given ones. */
+  set(addresses: ReadonlySet<Address>): void {
+    for (const known of this.#known) if (!addresses.has(known)) this.#claim(known, []);
+    for (const address of addresses) if (!this.#known.has(address)) this.#claim(address, [elementOf(address)]);
+    this.#known = addresses;
+  }
+
+  #claim(address: Address, elements: readonly Claim[]): void {
+    this.#ruleset.claim(`path to ${formatAddress(address)}`, elements);
+  }
+}
+
+function elementOf(address: Address): Claim {
+  return { table: INET_TABLE, set: `${ON_LINK}${familyOf(address)}`, element: { key: [address] } };
+}

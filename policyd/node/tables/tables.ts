@@ -1,0 +1,57 @@
+import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import { askerShare } from "./asked_ports.ts";
+import { bridgePackets } from "./bridge_packets.ts";
+import { keptSockets } from "../../protection/nat_exemption.ts";
+import { POLICY_TABLE, policyTable } from "../../policies/compile/policy_table.ts";
+import { services } from "../../services/rules/services_part.ts";
+import { clusterMasquerade } from "../masquerade/cluster_masquerade.ts";
+import type { NodeConfiguration } from "./configuration.ts";
+import { fragmentShare } from "./fragment_share.ts";
+import { relatedPackets } from "./related_packets.ts";
+import { guard } from "./guard.ts";
+import { hostPorts } from "./host_ports.ts";
+import { marks } from "./marks.ts";
+import { portShares } from "../masquerade/share_rules.ts";
+import { podMasquerade } from "../masquerade/pod_masquerade.ts";
+import type { TablePart } from "./table_part.ts";
+import { BRIDGE_TABLE, INET_TABLE, joined } from "./table_part.ts";
+import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
+
+/**
+ * Returns the tables of a node, composed of their parts, without elements and without the chains and sets of policies.
+ *
+ * They depend only on the configuration, never on objects: hooks that few nodes use (host ports, `ipMasq`, source
+ * ranges) are provided while something uses them. Printing or loading a table throws DrawbridgeError ERR_NFTABLES_VALUE
+ * when nft could not read back the bridge's name.
+ */
+export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
+  const { bridge, policyOptions, fragmentMemory = 0, askedPorts = [] } = configuration;
+  return [
+    compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
+    compose(INET_TABLE, configuration, [
+      marks(configuration),
+      relatedPackets(),
+      bridgePackets(configuration),
+      ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
+      ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),
+      keptSockets(),
+      hostPorts(),
+      podMasquerade(),
+      portShares(configuration.services === undefined ? undefined : configuration.markBits.masquerade),
+      ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),
+      ...(configuration.services === undefined ? [] : services(configuration.services)),
+      ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
+    ]),
+    ...(policyOptions === undefined
+      ? []
+      : [compose(POLICY_TABLE, configuration, [policyTable({ ...policyOptions, bridge })])]),
+  ];
+}
+
+function compose(reference: TableReference, { tableOwner }: NodeConfiguration, parts: readonly TablePart[]): Table {
+  return Object.freeze({
+    ...reference,
+    ...(tableOwner ? { isOwned: true } : {}),
+    ...joined(parts),
+  });
+}

@@ -1,0 +1,94 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, dropping, equals, inSet, jumpTo, not, rule } from "../../../kernel/nftables/model/statement.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import { TUNNEL } from "../../routes/names.ts";
+import type { NodeConfiguration } from "./configuration.ts";
+import { DropReason } from "./guard.ts";
+import type { TablePart } from "./table_part.ts";
+import { INET_TABLE } from "./table_part.ts";
+
+const FAMILIES = [4, 6] as const;
+
+/** The set names, without the digit of the family. */
+const SETS = {
+  /** The ends of the tunnel: the nodes' InternalIPs. */
+  peers: "tunnel_peers",
+  /** All addresses that reach nodes: their InternalIPs and ExternalIPs. */
+  nodes: "tunnel_nodes",
+} as const;
+
+/** The addresses of a node's Node object. */
+export interface TunnelEnd {
+  readonly internal: readonly Address[];
+  readonly external: readonly Address[];
+}
+
+/**
+ * Returns the part of the inet table that lets only nodes use the tunnel between them (GUARD-09). VXLAN has no
+ * authentication (RFC 7348, section 7): a datagram to its port delivers a packet past the guard, from any source
+ * address.
+ *
+ * - `tunnel_from_pods` drops packets to that port of a node when they come from a pod or NAT has redirected them there:
+ *   source NAT may give both this node's address, so the other node would take them for tunnel packets of this node.
+ * - `tunnel_to_node` drops packets from pods, and all that do not go from a Node's address to a Node's address. The
+ *   second half covers addresses in no Node object, which `tunnel_from_pods` does not recognise as a node's.
+ *
+ * Fragments are reassembled before these hooks, since rules of these tables track connections (nf_defrag_ipv4).
+ *
+ * Only packets that may start a flow are checked. A reply to a client of this node or of a pod whose source port is
+ * VXLAN's goes to a socket that asked for it; where the tunnel owns the port, no such client can exist. A tunnel never
+ * replies to the source port of a packet, so connection tracking sees all its packets as new. Untracked packets
+ * (`notrack`) are checked.
+ */
+export function tunnelGuard(bridge: string): TablePart {
+  const isTunnel = equals("udp dport", TUNNEL.port);
+  const dropped = (...conditions: readonly Match[]): Rule => dropping(DropReason.TUNNEL, ...conditions);
+  const fromPods = equals("iifname", bridge);
+  return {
+    sets: FAMILIES.flatMap((family) =>
+      Object.values(SETS).map((name) => ({ name: `${name}${family}`, key: [familyWords[family].type] })),
+    ),
+    chains: [
+      {
+        name: "tunnel_from_pods",
+        rules: FAMILIES.flatMap((family) => {
+          const toNode = inSet(familyWords[family].destination, `${SETS.nodes}${family}`);
+          return [dropped(fromPods, toNode), dropped(anyFlag("ct status", "dnat"), toNode)];
+        }),
+      },
+      {
+        name: "tunnel_to_node",
+        rules: [
+          dropped(fromPods),
+          ...FAMILIES.flatMap((family) => {
+            const { source, destination } = familyWords[family];
+            return [source, destination].map((field) => dropped(not(inSet(field, `${SETS.peers}${family}`))));
+          }),
+        ],
+      },
+    ],
+    sharedForNew: {
+      filter_forward: [rule(isTunnel, jumpTo("tunnel_from_pods"))],
+      filter_input: [rule(isTunnel, jumpTo("tunnel_to_node"))],
+    },
+  };
+}
+
+/** Returns whether there may be a tunnel, which needs the part {@link tunnelGuard}. */
+export function hasTunnel({ encapsulation }: Pick<NodeConfiguration, "encapsulation">): boolean {
+  return encapsulation !== undefined && encapsulation !== "never";
+}
+
+/** Returns the elements that a node contributes. */
+export function tunnelEndElements({ internal, external }: TunnelEnd): readonly Claim[] {
+  const claims = (set: string, addresses: readonly Address[]): readonly Claim[] =>
+    [...new Set(addresses)].map((address) => ({
+      table: INET_TABLE,
+      set: `${set}${familyOf(address)}`,
+      element: { key: [address] },
+    }));
+  return [...claims(SETS.peers, internal), ...claims(SETS.nodes, [...internal, ...external])];
+}

@@ -1,0 +1,23 @@
+import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
+import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
+import type { Protocol } from "../../objects/model.ts";
+import type { JudgedFlow } from "../compile/profile_verdict.ts";
+
+const protocols: ReadonlyMap<IpProtocol, Protocol> = new Map([
+  ["tcp", "TCP"],
+  ["udp", "UDP"],
+  ["sctp", "SCTP"],
+]);
+
+/**
+ * Returns a connection as the rules saw its first packet: from its source before masquerading, to the destination that
+ * destination NAT chose, from which its answers come.
+ */
+export function judgedFlow({ original, reply }: Pick<ConntrackEntry, "original" | "reply">): JudgedFlow {
+  return {
+    source: original.source,
+    destination: reply.source,
+    protocol: protocols.get(original.protocol),
+    port: reply.sourcePort ?? 0,
+  };
+}

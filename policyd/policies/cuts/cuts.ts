@@ -1,0 +1,297 @@
+import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
+import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
+import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import type { Relabelling } from "../../../kernel/conntrack/relabelling.ts";
+import type { ConntrackOutcome, LabelChange } from "../../../kernel/conntrack/table.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import type { Logger } from "../../log/logger.ts";
+import type { FlowJudge } from "../live/flow_judge.ts";
+import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
+import { ConnectionSet } from "./connection_set.ts";
+import { FATE_LABELS, fateOf, flowState, isBroken } from "./cut_decision.ts";
+import { judgedFlow } from "./checked_flow.ts";
+import type { Opening } from "./startup_rules.ts";
+import { pauseAfter } from "./pause.ts";
+import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
+import { Suspects } from "./flows_to_check.ts";
+
+/** The kernel's connections, of the node's network namespace. */
+export interface PolicyFlows {
+  /**
+   * Goes through the connections.
+   *
+   * @param asked the filters of the lists that the kernel is asked for
+   * @throws DrawbridgeError (by the promise) when the kernel refuses
+   */
+  relabel(asked: readonly ConntrackFilter[], relabelling: Relabelling): Promise<void>;
+  /** The node's own addresses. @throws DrawbridgeError when the kernel refuses */
+  nodeAddresses(): ReadonlySet<Address>;
+}
+
+export interface CutsParts {
+  readonly flows: PolicyFlows;
+  /** Returns the function that evaluates flows by the policies in force and the node's own addresses. */
+  readonly judgeOf: (nodeAddresses: () => ReadonlySet<Address>) => FlowJudge;
+  /** Whether these verdicts are those of the rules in force: while a change is being computed they are ahead. */
+  readonly isSettled: () => boolean;
+  /** Contains the table of policies. */
+  readonly ruleset: Pick<Ruleset, "claim">;
+  readonly opening: Opening;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Whether later packets of TCP connections that were cut are answered with resets. */
+  readonly policyReset: boolean;
+}
+
+/** The numbers of connections so far. */
+export interface CutsStatus {
+  /** Connections that had been let through and were stopped. */
+  readonly cut: number;
+  /** Connections that continue because they are allowed again. */
+  readonly restored: number;
+  /** Connections that pass without a label now. */
+  readonly settled: number;
+  /** Connections that are answered with resets now. */
+  readonly reset: number;
+  /** The number of walks through the kernel's connections. */
+  readonly rounds: number;
+  readonly failures: number;
+  readonly lastError: string | undefined;
+}
+
+/** When, after a round, the same flows are checked again: by then a packet that met the old rules has passed. */
+const SECOND_LOOK_MILLISECONDS = 300;
+const FIRST_RETRY = 50;
+const LAST_RETRY = 5000;
+/** How often ended connections are removed from those that pass or are reset by their numbers. */
+const UPKEEP_MILLISECONDS = 60_000;
+
+/**
+ * Makes live connections follow the policies: those that a change denies stop in both directions within a moment, and
+ * continue when they are allowed again, whichever end sends first. Connections that no change concerns are not touched.
+ *
+ * The rules let a packet through by its connection's label. So when new rules are in force, this evaluates the kernel's
+ * connections as the rules evaluate a first packet, and changes the label. A packet in transit that met the old rules
+ * can set the label after that, so the same connections are checked again a little later. They are also checked again
+ * if the verdicts were ahead of the rules: the change may be withdrawn before it is in force, without any notification.
+ *
+ * Rounds never overlap. The next one checks what changes meanwhile, after a pause ({@link pauseAfter}).
+ */
+export class Cuts implements PolicyFollower {
+  readonly #parts: CutsParts;
+  readonly #settled: ConnectionSet;
+  readonly #reset: ConnectionSet;
+  readonly #first = new Suspects();
+  readonly #second = new Suspects();
+  readonly #secondLooks = new Set<Cancel>();
+  #upkeep: Cancel | undefined;
+  #isUpkeepDue = false;
+  #timer: Cancel | undefined;
+  #isRunning = false;
+  /** This round evaluated flows by changes that are not in force yet, and may never be. */
+  #isAhead = false;
+  #isStopped = false;
+  /** When the next round may begin. */
+  #earliest = Number.NEGATIVE_INFINITY;
+  #retry = FIRST_RETRY;
+  #isOpening = false;
+  #counts = { cut: 0, restored: 0, rounds: 0, failures: 0 };
+  #lastError: string | undefined;
+  #nodeAddresses: ReadonlySet<Address> = new Set();
+  readonly #judge: FlowJudge;
+
+  constructor(parts: CutsParts) {
+    this.#parts = parts;
+    this.#judge = parts.judgeOf(() => this.#nodeAddresses);
+    this.#settled = new ConnectionSet(parts.ruleset, "settled");
+    this.#reset = new ConnectionSet(parts.ruleset, "cut");
+  }
+
+  /**
+   * Prepares for the rules when all policies are known, before the rules are written. It never fails: failures are
+   * logged, and then existing connections may stop until their clients send again or reconnect.
+   *
+   * If an earlier daemon left the rules in force, connections that it let through by their numbers are let through from
+   * the first batch on. If there are no rules, connections are labelled before the rules require labels: new ones from
+   * then on by rules that do nothing else ({@link Opening}), and existing ones by a round through all of them.
+   */
+  async prepare(): Promise<void> {
+    const { opening, policyReset } = this.#parts;
+    this.#isRunning = true;
+    try {
+      const { isInForce, settled, cut } = opening.read();
+      for (const id of settled) this.#settled.add(id, false);
+      for (const id of policyReset ? cut : []) this.#reset.add(id, false);
+      this.#isOpening = !isInForce;
+      if (!isInForce) {
+        opening.open();
+        const all = new Suspects();
+        all.addAll();
+        await this.#walk(all);
+      }
+    } catch (error) {
+      this.#failed(error, "connections from before this start cannot be read or labelled, and may stop");
+    }
+    this.#isRunning = false;
+    this.#schedule();
+  }
+
+  /**
+   * Called when the kernel has all rules that follow from the changes so far. The rules that label everything are
+   * removed first: a pod that waits for its policies gets its answer only after that.
+   */
+  rulesInForce(): void {
+    this.#isOpening = false;
+    try {
+      this.#parts.opening.close();
+    } catch (error) {
+      this.#failed(error, "the rules that let everything through at the start cannot be removed; it is retried");
+      this.#isUpkeepDue = true;
+      this.#schedule();
+    }
+  }
+
+  /** "all" also means that connections may have begun while there was no table. */
+  verdictsChanged({ withFlows }: ChangedVerdicts): void {
+    if (withFlows === "all") this.#first.addAll();
+    else this.#first.add(withFlows);
+    this.#schedule();
+  }
+
+  status(): CutsStatus {
+    return { ...this.#counts, settled: this.#settled.size, reset: this.#reset.size, lastError: this.#lastError };
+  }
+
+  problems(): readonly string[] {
+    return this.#lastError === undefined ? [] : [`live connections do not follow the policies: ${this.#lastError}`];
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    for (const cancel of [this.#timer, this.#upkeep, ...this.#secondLooks]) cancel?.();
+  }
+
+  #schedule(): void {
+    const { clock } = this.#parts;
+    if (this.#isStopped || this.#isRunning || this.#timer !== undefined) return;
+    if (this.#first.isEmpty && this.#second.isEmpty && !this.#isUpkeepDue) return;
+    const wait = Math.max(0, this.#earliest - clock.now());
+    this.#timer = clock.after(wait, () => {
+      this.#timer = undefined;
+      void this.#round();
+    });
+  }
+
+  async #round(): Promise<void> {
+    const { clock, opening } = this.#parts;
+    const began = clock.now();
+    this.#isRunning = true;
+    this.#isUpkeepDue = this.#isAhead = false;
+    const [first, second] = [this.#first.take(), this.#second.take()];
+    const suspects = new Suspects();
+    for (const some of [first, second]) suspects.addThoseOf(some);
+    try {
+      opening.close();
+      await this.#walk(suspects);
+      this.#lastError = undefined;
+      this.#retry = FIRST_RETRY;
+      this.#earliest = clock.now() + pauseAfter(clock.now() - began);
+      this.#lookAgain(this.#isAhead ? suspects : first);
+    } catch (error) {
+      this.#failed(error, "live connections cannot be checked against changed policies; it is retried");
+      this.#first.addThoseOf(first);
+      this.#second.addThoseOf(second);
+      this.#isUpkeepDue = true;
+      this.#earliest = clock.now() + this.#retry;
+      this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
+    }
+    this.#isRunning = false;
+    this.#keepUp();
+    this.#schedule();
+  }
+
+  #lookAgain(suspects: Suspects): void {
+    if (this.#isStopped || suspects.isEmpty) return;
+    const cancel = this.#parts.clock.after(SECOND_LOOK_MILLISECONDS, () => {
+      this.#secondLooks.delete(cancel);
+      this.#second.addThoseOf(suspects);
+      this.#schedule();
+    });
+    this.#secondLooks.add(cancel);
+  }
+
+  #keepUp(): void {
+    if (this.#isStopped || this.#upkeep !== undefined || this.#numbered === 0) return;
+    this.#upkeep = this.#parts.clock.after(UPKEEP_MILLISECONDS, () => {
+      this.#upkeep = undefined;
+      this.#isUpkeepDue = true;
+      this.#schedule();
+    });
+  }
+
+  async #walk(suspects: Suspects): Promise<void> {
+    const { flows, logger } = this.#parts;
+    const before = { ...this.#counts };
+    this.#nodeAddresses = flows.nodeAddresses();
+    // Only a walk through everything shows which of the connections known by number are gone.
+    const isWhole = this.#numbered > 0;
+    await flows.relabel(isWhole ? EVERY_FLOW : suspects.questions(), {
+      glance: (flow, id) => this.#glance(flow, id, suspects),
+      decide: (entry) => this.#decide(entry),
+      changed: (change, outcome) => this.#changed(change, outcome),
+    });
+    if (isWhole) for (const set of [this.#settled, this.#reset]) set.endWalk();
+    this.#counts.rounds++;
+    const [cut, restored] = [this.#counts.cut - before.cut, this.#counts.restored - before.restored];
+    if (cut + restored > 0) logger.info("live connections follow changed policies", { cut, restored });
+  }
+
+  /** The number of connections that pass or are reset by their numbers. */
+  get #numbered(): number {
+    return this.#settled.size + this.#reset.size;
+  }
+
+  #glance(flow: FlowTuples, id: () => number, suspects: Suspects): boolean {
+    if (this.#numbered > 0) {
+      const number = id();
+      this.#settled.see(number);
+      this.#reset.see(number);
+    }
+    return suspects.has(flow);
+  }
+
+  #decide(entry: ConntrackEntry): LabelChange["change"] | undefined {
+    const { policyReset, isSettled } = this.#parts;
+    const verdict = this.#judge(judgedFlow(entry));
+    this.#isAhead ||= !isSettled();
+    const state = flowState(entry.labels, this.#settled.has(entry.id));
+    if (policyReset && entry.original.protocol === "tcp") {
+      if (isBroken(verdict, state, this.#isOpening)) this.#reset.add(entry.id);
+      else this.#reset.delete(entry.id);
+    }
+    const fate = fateOf(verdict, state, this.#isOpening);
+    return fate === "none" ? undefined : FATE_LABELS[fate];
+  }
+
+  #changed({ key: { id }, change }: LabelChange<ConntrackEntry>, outcome: ConntrackOutcome): void {
+    if (change === FATE_LABELS.cut) {
+      if (outcome !== "absent") this.#counts.cut++;
+      this.#settled.delete(id);
+    } else if (outcome === "no-labels") {
+      this.#settled.add(id);
+    } else if (change === FATE_LABELS.restore && outcome === "done") {
+      this.#counts.restored++;
+    }
+  }
+
+  #failed(error: unknown, message: string): void {
+    // Any other error is a bug, and ends the daemon.
+    if (!(error instanceof DrawbridgeError)) throw error;
+    this.#counts.failures++;
+    this.#lastError = error.message;
+    this.#parts.logger.error(message, { error: error.message });
+  }
+}

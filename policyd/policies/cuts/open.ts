@@ -1,0 +1,49 @@
+import { localAddresses } from "../../../cni/node_rules/stale_flows.ts";
+import { relabelFlows } from "../../../kernel/conntrack/relabelling.ts";
+import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
+import type { Table } from "../../../kernel/nftables/model/object.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import type { PolicyOptions } from "../compile/options.ts";
+import type { CutsParts, PolicyFlows } from "./cuts.ts";
+import { Cuts } from "./cuts.ts";
+import type { KernelOpeningParts } from "./startup_rules.ts";
+import { kernelOpening } from "./startup_rules.ts";
+
+/** The parts that cuts need besides the policies. */
+export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "clock" | "logger"> {
+  readonly syscalls: FlowCalls;
+  readonly ruleset: Pick<Ruleset, "claim" | "commitBeside">;
+  /** Reads the kernel's tables. */
+  readonly kernel: KernelOpeningParts["kernel"];
+  readonly policyTable: Table;
+  readonly options: Pick<PolicyOptions, "bridge" | "policyReset">;
+}
+
+/** Returns cuts for the network namespace of this thread; nothing happens yet. */
+export function openCuts(machine: CutsMachine): Cuts {
+  const { syscalls, kernel, policyTable, options, judgeOf, isSettled, ruleset, clock, logger } = machine;
+  return new Cuts({
+    flows: kernelFlows(syscalls),
+    judgeOf,
+    isSettled,
+    ruleset,
+    opening: kernelOpening({
+      kernel,
+      commit: (changes) => ruleset.commitBeside(changes),
+      policyTable,
+      bridge: options.bridge,
+    }),
+    clock,
+    logger,
+    policyReset: options.policyReset,
+  });
+}
+
+function kernelFlows(syscalls: FlowCalls): PolicyFlows {
+  const sockets = new ConntrackSockets(syscalls);
+  return {
+    relabel: (asked, relabelling) => relabelFlows(sockets, asked, relabelling),
+    nodeAddresses: () => localAddresses(syscalls),
+  };
+}

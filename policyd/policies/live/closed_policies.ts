@@ -1,0 +1,34 @@
+import type { MemberSet } from "../compile/member_set.ts";
+import type { Profile } from "../compile/profile.ts";
+import { MOST_ELEMENTS, MOST_SET_ELEMENTS } from "./sets/set_room.ts";
+
+/** The reason why a NetworkPolicy that uses a closed set is restricted, for people. */
+export const CLOSED_POLICY =
+  `too many pairs of a selected pod's address and a port (more than ${MOST_SET_ELEMENTS} for pods of one set of policies, or more than ` +
+  `${MOST_ELEMENTS} on a node, and this namespace has the most of them): it allows the pods it isolates nothing from or to these peers; ` +
+  "select fewer pods or ports";
+
+/**
+ * Returns the keys of the NetworkPolicies of a profile whose rules use one of these sets, each once, in the profile's
+ * order.
+ *
+ * Rules of a policy that name the same peers without using the set count as well.
+ */
+export function policiesThatAsk(profile: Profile, sets: readonly MemberSet[]): readonly string[] {
+  const groups = new Set<string>();
+  const names = new Set<string>();
+  for (const { sources } of sets) {
+    for (const { group, ports } of sources) {
+      if (group !== undefined) groups.add(group.key);
+      else if (ports.type === "name") names.add(ports.name);
+    }
+  }
+  const asking = new Set<string>();
+  for (const { peers, ports, origin } of (profile.isolation ?? profile.shadow)?.rules ?? []) {
+    const isAsking =
+      peers?.some(({ key }) => groups.has(key)) === true ||
+      ports?.some((port) => port.type === "name" && names.has(port.name)) === true;
+    if (isAsking) asking.add(origin.policy);
+  }
+  return [...asking];
+}

@@ -1,0 +1,58 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { isLoopback } from "../../../kernel/ip/special.ts";
+import { groupHasNode, groupHasPod } from "../compile/groups.ts";
+import type { FlowView, JudgedFlow } from "../compile/profile_verdict.ts";
+import { judgeProfile } from "../compile/profile_verdict.ts";
+import type { PolicyOptions } from "../compile/options.ts";
+import type { Direction, NodeGroup, PodGroup } from "../compile/profile.ts";
+import type { LivePolicies } from "./live_policies.ts";
+import type { LocalPod } from "./pods/local_pods.ts";
+
+/** "not ours": neither end is a pod of this node. */
+export type FlowVerdict = "allowed" | "denied" | "not ours";
+
+/** Returns the verdict of the rules on the first packet of a flow, by the current policies. */
+export type FlowJudge = (flow: JudgedFlow) => FlowVerdict;
+
+/** @param nodeAddresses the node's own addresses; called once for each flow */
+export function flowJudge(
+  live: Pick<LivePolicies, "members" | "locals">,
+  options: PolicyOptions,
+  nodeAddresses: () => ReadonlySet<Address>,
+): FlowJudge {
+  const { members, locals } = live;
+  const view: FlowView = {
+    isInGroup: (group, address) => isInGroup(members, group, address),
+    hasPortName: (address, name, protocol, port) =>
+      members
+        .memberAt(address)
+        ?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) === true,
+    isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
+    isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
+  };
+  const allows = (local: LocalPod, direction: Direction, flow: JudgedFlow): boolean => {
+    if (local.wanted === undefined) return false;
+    const profile = local.wanted[direction]?.profile;
+    return profile === undefined || judgeProfile(profile, flow, view, options);
+  };
+  return (flow) => {
+    const [source, destination] = [locals.at(flow.source), locals.at(flow.destination)];
+    if (source === undefined && destination === undefined) return "not ours";
+    const mayLeave = source === undefined || allows(source, "egress", flow);
+    // No policy applies to what the node sends to its pods (POL-07).
+    const mayEnter =
+      destination === undefined ||
+      (view.isOwnNode(flow.source) ? destination.wanted !== undefined : allows(destination, "ingress", flow));
+    return mayLeave && mayEnter ? "allowed" : "denied";
+  };
+}
+
+function isInGroup(members: LivePolicies["members"], group: PodGroup | NodeGroup, address: Address): boolean {
+  const identity = members.memberAt(address)?.identity;
+  if (identity === undefined) return false;
+  if (members.groups.isActive(group.key)) return identity.groups.has(group.key);
+  const { labels, namespace } = identity;
+  if (group.type === "nodes") return namespace === undefined && groupHasNode(group, labels);
+  if (namespace === undefined) return false;
+  return groupHasPod(group, { namespace, labels, namespaceLabels: members.groups.namespaceLabels(namespace) });
+}

@@ -1,0 +1,325 @@
+import type { Labels, LabelSelector } from "../../../objects/model.ts";
+import { nameLabel } from "../../../objects/name.ts";
+import { isSelected } from "../../compile/selector.ts";
+import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
+import { LabelIndex } from "./label_index.ts";
+import type { ReadonlySmallSet } from "./small_set.ts";
+import { SmallSet } from "./small_set.ts";
+
+/** Members that no selector distinguishes: pods of one namespace with the same labels, or a node. */
+export interface Identity {
+  /** Undefined for a node. */
+  readonly namespace: string | undefined;
+  readonly labels: Labels;
+  /** The keys of its active groups. */
+  readonly groups: ReadonlySmallSet<string>;
+  /** The keys of its members, as the caller enters them. */
+  readonly members: ReadonlySmallSet<string>;
+}
+
+interface OwnIdentity extends Identity {
+  readonly groups: SmallSet<string>;
+  readonly members: SmallSet<string>;
+  readonly entry: NamespaceEntry | undefined;
+  readonly signature: string;
+}
+
+interface NamespaceEntry {
+  readonly name: string;
+  labels: Labels;
+  /** Whether these are the labels of a Namespace, even of one that is gone. */
+  isTold: boolean;
+  isObject: boolean;
+  /** Holders that need its labels even if it is gone and has no pods left. */
+  readonly holders: Set<string>;
+  readonly identities: Map<string, OwnIdentity>;
+  readonly scopes: Set<Scope>;
+}
+
+/** The namespaces in which groups select: one by its name, or those that a selector selects. */
+interface Scope {
+  readonly key: string;
+  readonly namespace: string | undefined;
+  readonly selector: LabelSelector | undefined;
+  readonly namespaces: Set<NamespaceEntry>;
+  readonly groups: LabelIndex<ActivePodGroup>;
+}
+
+interface ActivePodGroup {
+  readonly group: PodGroup;
+  readonly scope: Scope;
+  readonly identities: Set<OwnIdentity>;
+}
+
+interface ActiveNodeGroup {
+  readonly group: NodeGroup;
+  readonly identities: Set<OwnIdentity>;
+}
+
+/**
+ * The pods and nodes of all groups that are in use. A change of a member costs the groups that select in its namespace,
+ * a change of a namespace those whose scope it enters or leaves, a new group the identities of its namespaces.
+ */
+export class GroupIndex {
+  readonly #namespaces = new Map<string, NamespaceEntry>();
+  readonly #scopes = new Map<string, Scope>();
+  readonly #podGroups = new Map<string, ActivePodGroup>();
+  readonly #nodeGroups = new Map<string, ActiveNodeGroup>();
+  /** By the keys of pods and nodes. */
+  readonly #members = new Map<string, OwnIdentity>();
+  readonly #nodes = new Set<OwnIdentity>();
+
+  /** The labels of a namespace as selectors see them. */
+  namespaceLabels(name: string): Labels {
+    return this.#namespaces.get(name)?.labels ?? nameLabel(name);
+  }
+
+  /** Whether these are all of its labels: its Namespace has arrived. */
+  isNamespaceTold(name: string): boolean {
+    return this.#namespaces.get(name)?.isTold === true;
+  }
+
+  /**
+   * Sets the labels of a Namespace, undefined for one that is gone. Its pods and holders may outlive it, and keep its
+   * last labels (CVE-2024-7598).
+   *
+   * @returns the identities whose groups have changed
+   */
+  setNamespace(name: string, labels: Labels | undefined): ReadonlySet<Identity> {
+    const entry = this.#namespace(name);
+    entry.isObject = labels !== undefined;
+    if (labels !== undefined) {
+      entry.labels = labels;
+      entry.isTold = true;
+    }
+    const changed = new Set<Identity>();
+    for (const scope of this.#scopes.values()) {
+      if (scope.selector === undefined) continue;
+      const isIn = isSelected(scope.selector, entry.labels);
+      if (isIn === entry.scopes.has(scope)) continue;
+      if (isIn) join(scope, entry);
+      else part(scope, entry);
+      for (const identity of entry.identities.values()) {
+        for (const active of scope.groups.candidates(identity.labels)) {
+          if (isIn ? enter(active, identity) : leave(active, identity)) changed.add(identity);
+        }
+      }
+    }
+    this.#forgetEmpty(entry);
+    return changed;
+  }
+
+  /** Keeps the last labels of a namespace until {@link release}. */
+  hold(name: string, holder: string): void {
+    this.#namespace(name).holders.add(holder);
+  }
+
+  /** Does nothing for undefined, the namespace of an attachment without a pod. */
+  release(name: string | undefined, holder: string): void {
+    const entry = name === undefined ? undefined : this.#namespaces.get(name);
+    if (entry?.holders.delete(holder) === true) this.#forgetEmpty(entry);
+  }
+
+  /** Adds a pod, or changes its labels. @returns its identity */
+  addPod(member: string, namespace: string, labels: Labels): Identity {
+    const before = this.#members.get(member);
+    const entry = this.#namespace(namespace);
+    const signature = signatureOf(labels);
+    let identity = entry.identities.get(signature);
+    if (identity === undefined) {
+      identity = { namespace, entry, labels, signature, groups: new SmallSet(), members: new SmallSet() };
+      entry.identities.set(signature, identity);
+      for (const scope of entry.scopes) for (const active of scope.groups.candidates(labels)) enter(active, identity);
+    }
+    identity.members.add(member);
+    this.#members.set(member, identity);
+    // Only after that: a namespace that is gone would forget its labels with its last pod.
+    if (before !== undefined && before !== identity) this.#takeOut(before, member);
+    return identity;
+  }
+
+  /** Adds a node, whose name must be new. */
+  addNode(member: string, labels: Labels): Identity {
+    const identity: OwnIdentity = {
+      namespace: undefined,
+      entry: undefined,
+      labels,
+      signature: "",
+      groups: new SmallSet([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
+      members: new SmallSet([member]),
+    };
+    for (const key of identity.groups) this.#nodeGroups.get(key)?.identities.add(identity);
+    this.#members.set(member, identity);
+    this.#nodes.add(identity);
+    return identity;
+  }
+
+  /** Removes a pod or a node; does nothing for an unknown one. */
+  remove(member: string): void {
+    const identity = this.#members.get(member);
+    this.#members.delete(member);
+    if (identity !== undefined) this.#takeOut(identity, member);
+  }
+
+  /** Returns undefined for an unknown member. */
+  identityOf(member: string): Identity | undefined {
+    return this.#members.get(member);
+  }
+
+  /** Begins to follow groups. For thousands at once, each pod is checked once instead of once for each. */
+  activate(groups: readonly (PodGroup | NodeGroup)[]): void {
+    const added = new Map<Scope, LabelIndex<ActivePodGroup>>();
+    for (const group of groups) if (group.type === "nodes") this.#activateNodes(group);
+    const pods = groups.filter((group) => group.type === "pods");
+    for (const [group, scope] of this.#scopesOf(pods)) {
+      const active: ActivePodGroup = { group, scope, identities: new Set() };
+      this.#podGroups.set(group.key, active);
+      // Nearly always all groups of a scope are new, and one index suffices.
+      const own = added.get(scope) ?? (scope.groups.isEmpty ? scope.groups : groupIndex());
+      added.set(scope, own);
+      own.add(active);
+      if (own !== scope.groups) scope.groups.add(active);
+    }
+    for (const [scope, own] of added) {
+      for (const { identities } of scope.namespaces) {
+        for (const one of identities.values()) for (const active of own.candidates(one.labels)) enter(active, one);
+      }
+    }
+  }
+
+  /** Stops following a group. */
+  deactivate({ key }: PodGroup | NodeGroup): void {
+    const pods = this.#podGroups.get(key);
+    for (const identity of (pods ?? this.#nodeGroups.get(key))?.identities ?? []) identity.groups.delete(key);
+    this.#podGroups.delete(key);
+    this.#nodeGroups.delete(key);
+    if (pods === undefined) return;
+    const { scope } = pods;
+    scope.groups.delete(pods);
+    if (!scope.groups.isEmpty) return;
+    this.#scopes.delete(scope.key);
+    for (const entry of scope.namespaces) entry.scopes.delete(scope);
+  }
+
+  /** The identities in an active group. */
+  identitiesOf(key: string): ReadonlySet<Identity> {
+    return this.#podGroups.get(key)?.identities ?? this.#nodeGroups.get(key)?.identities ?? new Set();
+  }
+
+  /** The identities of all pods. */
+  *podIdentities(): Iterable<Identity> {
+    for (const { identities } of this.#namespaces.values()) yield* identities.values();
+  }
+
+  isActive(key: string): boolean {
+    return this.#podGroups.has(key) || this.#nodeGroups.has(key);
+  }
+
+  #takeOut(identity: OwnIdentity, member: string): void {
+    identity.members.delete(member);
+    if (identity.members.size > 0) return;
+    for (const key of identity.groups) {
+      this.#podGroups.get(key)?.identities.delete(identity);
+      this.#nodeGroups.get(key)?.identities.delete(identity);
+    }
+    this.#nodes.delete(identity);
+    identity.entry?.identities.delete(identity.signature);
+    if (identity.entry !== undefined) this.#forgetEmpty(identity.entry);
+  }
+
+  #activateNodes(group: NodeGroup): void {
+    const members = [...this.#nodes].filter(({ labels }) => isSelected(group.selector, labels));
+    const active: ActiveNodeGroup = { group, identities: new Set(members) };
+    this.#nodeGroups.set(group.key, active);
+    for (const identity of active.identities) identity.groups.add(group.key);
+  }
+
+  /** Returns the scope of each group, with the namespaces of new scopes. */
+  #scopesOf(groups: readonly PodGroup[]): ReadonlyMap<PodGroup, Scope> {
+    const scopes = new Map<PodGroup, Scope>();
+    const added = new LabelIndex<Scope>(({ selector }) => selector);
+    for (const group of groups) {
+      const { namespace, namespaceSelector: selector } = group;
+      const key = selector === undefined ? `name ${namespace}` : `selector ${JSON.stringify(selector)}`;
+      const scope = this.#scopes.get(key) ?? { key, namespace, selector, namespaces: new Set(), groups: groupIndex() };
+      scopes.set(group, scope);
+      if (this.#scopes.has(key)) continue;
+      this.#scopes.set(key, scope);
+      if (selector !== undefined) added.add(scope);
+      const own = namespace === undefined ? undefined : this.#namespaces.get(namespace);
+      if (own !== undefined) join(scope, own);
+    }
+    if (added.isEmpty) return scopes;
+    for (const entry of this.#namespaces.values()) {
+      for (const scope of added.candidates(entry.labels)) if (covers(scope, entry)) join(scope, entry);
+    }
+    return scopes;
+  }
+
+  #namespace(name: string): NamespaceEntry {
+    const known = this.#namespaces.get(name);
+    if (known !== undefined) return known;
+    const entry: NamespaceEntry = {
+      name,
+      labels: nameLabel(name),
+      isTold: false,
+      isObject: false,
+      holders: new Set(),
+      identities: new Map(),
+      scopes: new Set(),
+    };
+    this.#namespaces.set(name, entry);
+    for (const scope of this.#scopes.values()) if (covers(scope, entry)) join(scope, entry);
+    return entry;
+  }
+
+  #forgetEmpty(entry: NamespaceEntry): void {
+    if (entry.isObject || entry.identities.size + entry.holders.size > 0) return;
+    for (const scope of entry.scopes) scope.namespaces.delete(entry);
+    this.#namespaces.delete(entry.name);
+  }
+}
+
+function groupIndex(): LabelIndex<ActivePodGroup> {
+  return new LabelIndex(({ group }) => group.podSelector);
+}
+
+function hasLabels(labels: Labels): (active: ActiveNodeGroup) => boolean {
+  return ({ group }) => isSelected(group.selector, labels);
+}
+
+/** Returns the labels as a string. They are sorted by key, and neither a key nor a value contains a line end. */
+function signatureOf(labels: Labels): string {
+  const parts: string[] = [];
+  for (const key in labels) parts.push(key, labels[key] ?? "");
+  // A flat string: a concatenated one keeps its parts in memory.
+  return parts.join("\n");
+}
+
+function covers({ selector, namespace }: Scope, { name, labels }: NamespaceEntry): boolean {
+  return selector === undefined ? namespace === name : isSelected(selector, labels);
+}
+
+function join(scope: Scope, entry: NamespaceEntry): void {
+  scope.namespaces.add(entry);
+  entry.scopes.add(scope);
+}
+
+function part(scope: Scope, entry: NamespaceEntry): void {
+  scope.namespaces.delete(entry);
+  entry.scopes.delete(scope);
+}
+
+/** @returns whether the identity is in the group now */
+function enter({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
+  if (group.podSelector !== undefined && !isSelected(group.podSelector, identity.labels)) return false;
+  identities.add(identity);
+  identity.groups.add(group.key);
+  return true;
+}
+
+/** @returns whether the identity was in the group before */
+function leave({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
+  identity.groups.delete(group.key);
+  return identities.delete(identity);
+}

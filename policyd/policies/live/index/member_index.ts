@@ -1,0 +1,165 @@
+import type { Address } from "../../../../kernel/ip/address.ts";
+import type { Labels, Namespace, Node, Pod } from "../../../objects/model.ts";
+import { addressesOfNode } from "../../../objects/nodes/node_addresses.ts";
+import { frozenLabels } from "../../../objects/name.ts";
+import { AddressOwners, AddressRight } from "./address_owners.ts";
+import type { Identity } from "./group_index.ts";
+import { GroupIndex } from "./group_index.ts";
+import type { Member } from "../sets/member_sets.ts";
+
+/** The pod or node that has an address. */
+export type AddressHolder =
+  | { readonly type: "pod"; readonly pod: Pod }
+  | { readonly type: "node"; readonly name: string };
+
+/**
+ * The pods and nodes of the cluster: which of them each address belongs to, and which groups each is in. Pods of the
+ * host's network and finished pods are not members (POL-54, POL-57).
+ */
+export class MemberIndex {
+  readonly groups = new GroupIndex();
+  readonly #owners = new AddressOwners();
+  readonly #pods = new Map<string, Pod>();
+  /** The last Pods of attachments whose own Pod is gone or replaced; they are members of their own. */
+  readonly #kept = new Map<string, Pod>();
+
+  /** The Pod with a key. */
+  pod(key: string): Pod | undefined {
+    return this.#pods.get(key);
+  }
+
+  /**
+   * Records a Pod, undefined for one that is gone.
+   *
+   * @returns the keys of the members whose elements may have changed, first those that gained addresses; a single one
+   *   if no address moved to another member
+   */
+  setPod(key: string, pod: Pod | undefined): ReadonlySet<string> {
+    const member = podMember(key);
+    const before = this.#pods.get(key);
+    if (pod === undefined) this.#pods.delete(key);
+    else this.#pods.set(key, pod);
+    const selectable = pod !== undefined && isMember(pod) ? pod : undefined;
+    if (selectable === undefined) this.groups.remove(member);
+    else if (this.groups.identityOf(member) === undefined || !isSameLabels(before?.labels, selectable.labels)) {
+      this.groups.addPod(member, selectable.namespace, selectable.labels);
+    }
+    return new Set([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);
+  }
+
+  /** Like {@link setPod}, for a node. */
+  setNode(name: string, node: Node | undefined): ReadonlySet<string> {
+    const member = nodeMember(name);
+    this.groups.remove(member);
+    if (node !== undefined) this.groups.addNode(member, node.labels);
+    const addresses = node && addressesOfNode(node);
+    const claim = addresses && { owner: member, right: AddressRight.node, addresses };
+    return new Set([...this.#owners.replace(member, claim), member]);
+  }
+
+  /** Records a Namespace. @returns the identities whose groups have changed, and the keys of their members */
+  setNamespace(
+    name: string,
+    namespace: Namespace | undefined,
+  ): { readonly identities: ReadonlySet<Identity>; readonly members: Iterable<string> } {
+    const identities = this.groups.setNamespace(name, namespace?.labels);
+    return { identities, members: [...identities].flatMap(({ members }) => [...members]) };
+  }
+
+  /**
+   * Records to which pod the addresses of an attachment belong, undefined for one that is gone. A Pod that was deleted
+   * stays a peer for as long as it is attached: it may still run (POL-58).
+   *
+   * @param key the attachment's
+   * @param pod its last Pod; undefined when none is known: then the addresses belong to nobody, not even to another pod
+   * @returns as {@link setPod}
+   */
+  setAttachment(key: string, addresses: readonly Address[] | undefined, pod: Pod | undefined): ReadonlySet<string> {
+    const source = `${ATTACHMENT}${key}`;
+    const isThere = pod !== undefined && this.#pods.get(pod.key) === pod;
+    this.#keep(source, isThere || addresses === undefined ? undefined : pod);
+    const owner = isThere ? podMember(pod.key) : source;
+    const claim = addresses && { owner, right: AddressRight.attachment, addresses };
+    return new Set([...this.#owners.replace(source, claim), source]);
+  }
+
+  /** Returns a member with all that its elements depend on; undefined if there is none with this key. */
+  member(key: string): Member | undefined {
+    const identity = this.groups.identityOf(key);
+    if (identity === undefined) return undefined;
+    return { identity, addresses: this.#owners.addressesOf(key), ports: this.#podOf(key)?.ports ?? [] };
+  }
+
+  /** Returns no labels for a Node that does not exist. */
+  nodeLabels(name: string): Labels {
+    return this.groups.identityOf(nodeMember(name))?.labels ?? NO_LABELS;
+  }
+
+  /** The member that has an address. */
+  memberAt(address: Address): Member | undefined {
+    const owner = this.#owners.ownerOf(address);
+    return owner === undefined ? undefined : this.member(owner);
+  }
+
+  /** The holder of an address; undefined outside the cluster. */
+  holderOf(address: Address): AddressHolder | undefined {
+    const owner = this.#owners.ownerOf(address);
+    if (owner === undefined) return undefined;
+    if (owner.startsWith(NODE)) return { type: "node", name: owner.slice(NODE.length) };
+    const pod = this.#podOf(owner);
+    return pod && { type: "pod", pod };
+  }
+
+  #keep(member: string, pod: Pod | undefined): void {
+    const wanted = pod !== undefined && isMember(pod) ? pod : undefined;
+    if (this.#kept.get(member) === wanted) return;
+    this.#kept.delete(member);
+    this.groups.remove(member);
+    if (wanted === undefined) return;
+    this.#kept.set(member, wanted);
+    this.groups.addPod(member, wanted.namespace, wanted.labels);
+  }
+
+  #podOf(member: string): Pod | undefined {
+    return member.startsWith(POD) ? this.#pods.get(member.slice(POD.length)) : this.#kept.get(member);
+  }
+}
+
+const NO_LABELS = frozenLabels([]);
+const POD = "Pod ";
+const NODE = "Node ";
+const ATTACHMENT = "attachment ";
+
+/** Joins to a flat string: a concatenated one keeps its parts in memory, and each pod of the cluster has one. */
+function podMember(key: string): string {
+  return [POD, key].join("");
+}
+
+function nodeMember(name: string): string {
+  return `${NODE}${name}`;
+}
+
+function isMember(pod: Pod): boolean {
+  return !pod.hostNetwork && !isFinished(pod);
+}
+
+function isFinished({ phase }: Pod): boolean {
+  return phase === "Succeeded" || phase === "Failed";
+}
+
+/** Returns the addresses that a Pod claims: those of a pod of the host's network belong to its node. */
+function claimOf(pod: Pod, owner: string): Parameters<AddressOwners["replace"]>[1] {
+  const { addresses, hostNetwork, nodeName, phase, isTerminating } = pod;
+  if (!hostNetwork) {
+    if (isFinished(pod)) return undefined;
+    return { owner, right: AddressRight.pod(phase === "Running", isTerminating), addresses };
+  }
+  if (nodeName === undefined) return undefined;
+  return { owner: nodeMember(nodeName), right: AddressRight.hostNetworkPod, addresses };
+}
+
+function isSameLabels(a: Labels | undefined, b: Labels): boolean {
+  if (a === undefined) return false;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => a[key] === b[key]);
+}

@@ -1,0 +1,76 @@
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
+import type { SelectablePod } from "../../compile/groups.ts";
+import { subjectSelects } from "../../compile/groups.ts";
+import { isEmptySelector } from "../../compile/selector.ts";
+import type { NamespaceLife } from "./retained_policies.ts";
+
+/** Policies of one pod. */
+export interface Selection {
+  readonly networkPolicies: readonly NetworkPolicy[];
+  readonly clusterPolicies: readonly ClusterNetworkPolicy[];
+}
+
+/** The existing policies, by where they select. */
+export class PolicyLists {
+  readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
+  readonly #clusterPolicies = new Map<string, ClusterNetworkPolicy>();
+
+  /** Records a policy, undefined for one that is gone. @returns its previous version */
+  setNetworkPolicy(key: string, policy: NetworkPolicy | undefined): NetworkPolicy | undefined {
+    const namespace = key.slice(0, key.indexOf("/"));
+    const policies = this.#byNamespace.get(namespace) ?? new Map<string, NetworkPolicy>();
+    const before = policies.get(key);
+    if (policy === undefined) policies.delete(key);
+    else policies.set(key, policy);
+    if (policies.size === 0) this.#byNamespace.delete(namespace);
+    else this.#byNamespace.set(namespace, policies);
+    return before;
+  }
+
+  /** Like {@link setNetworkPolicy}. */
+  setClusterPolicy(key: string, policy: ClusterNetworkPolicy | undefined): ClusterNetworkPolicy | undefined {
+    const before = this.#clusterPolicies.get(key);
+    if (policy === undefined) this.#clusterPolicies.delete(key);
+    else this.#clusterPolicies.set(key, policy);
+    return before;
+  }
+
+  get hasClusterPolicies(): boolean {
+    return this.#clusterPolicies.size > 0;
+  }
+
+  /** Whether a policy selects its subjects by labels of their namespaces. */
+  get hasNamespaceSubjects(): boolean {
+    for (const { subject } of this.#clusterPolicies.values()) {
+      if (!isEmptySelector(subject.namespaceSelector)) return true;
+    }
+    return false;
+  }
+
+  /** Whether any policy could select a pod of which only the namespace is known. */
+  couldSelect({ namespace, retained }: NamespaceLife): boolean {
+    return this.#clusterPolicies.size > 0 || retained.size > 0 || this.#byNamespace.has(namespace);
+  }
+
+  /** The NetworkPolicies of a namespace. */
+  in(namespace: string): Iterable<NetworkPolicy> {
+    return this.#byNamespace.get(namespace)?.values() ?? [];
+  }
+
+  /** All policies that may select a pod, including those it retains. */
+  of({ namespace, retained }: NamespaceLife): Selection {
+    const there = this.#byNamespace.get(namespace);
+    const kept = [...retained.values()].filter(({ key }) => there?.has(key) !== true);
+    return {
+      networkPolicies: [...(there?.values() ?? []), ...kept],
+      clusterPolicies: [...this.#clusterPolicies.values()],
+    };
+  }
+
+  /** The policies of {@link of} that do select the pod. */
+  selectionOf(pod: SelectablePod, life: NamespaceLife): Selection {
+    const { networkPolicies, clusterPolicies } = this.of(life);
+    const selects = (policy: NetworkPolicy | ClusterNetworkPolicy): boolean => subjectSelects(policy, pod);
+    return { networkPolicies: networkPolicies.filter(selects), clusterPolicies: clusterPolicies.filter(selects) };
+  }
+}

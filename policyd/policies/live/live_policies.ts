@@ -1,0 +1,401 @@
+import type { AttachmentName } from "../../../cni/attachment/policyd_messages.ts";
+import { attachmentKey } from "../../attachments/registry.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../objects/model.ts";
+import type { ObjectChange } from "../../objects/object_source.ts";
+import { subjectSelects } from "../compile/groups.ts";
+import type { ProfilesByDirection } from "../compile/profile.ts";
+import type { PolicyOptions } from "../compile/options.ts";
+import type { Slices } from "../../lib/slices.ts";
+import { ActiveProfiles } from "./sets/active_profiles.ts";
+import { ChangeQueue } from "./change_queue.ts";
+import type { ForeseenPod } from "./pods/expected_pods.ts";
+import { ForeseenPods } from "./pods/expected_pods.ts";
+import type { LocalPod, PolicedAttachment } from "./pods/local_pods.ts";
+import { isPodOf, LocalPods } from "./pods/local_pods.ts";
+import { LocalVerdicts } from "./pods/local_verdicts.ts";
+import { MemberIndex } from "./index/member_index.ts";
+import { MemberSets } from "./sets/member_sets.ts";
+import type { Selection } from "./index/policy_lists.ts";
+import { PolicyLists } from "./index/policy_lists.ts";
+import { PodPolicies } from "./pods/pod_policies.ts";
+import type { PolicyRules } from "./policy_rules.ts";
+import type { RetainedStore } from "../retained/retained_files.ts";
+import type { RoomBounds } from "./sets/set_room.ts";
+import { RetainedPolicies } from "./index/retained_policies.ts";
+import { WorkQueue } from "./work_queue.ts";
+
+/** The dependencies of live policies. */
+export interface LiveParts {
+  readonly nodeName: string;
+  readonly rules: PolicyRules;
+  readonly options: PolicyOptions;
+  readonly clock: Pick<Clock, "now" | "after">;
+  /** Where the policies of ending namespaces outlive the daemon. */
+  readonly retained: RetainedStore;
+  readonly areNamespacesTold: boolean;
+  readonly roomBounds?: RoomBounds;
+}
+
+/**
+ * A pod was attached. It is queued among the changes of objects, so that it gets the Pod of that moment, not one that
+ * changes before it in the queue replace.
+ */
+interface Arrival {
+  readonly type: "arrival";
+  readonly local: LocalPod;
+}
+
+/** A pod of this node, attached or expected. */
+type OwnPod = LocalPod | ForeseenPod;
+
+/**
+ * The policies of this node's pods, by the current objects and attachments.
+ *
+ * Changes are queued. {@link step} does one small piece of work at a time, after which the rules may be committed:
+ * whatever a chain uses exists before the chain, and the chain before anything that jumps to it. A pod that waits for
+ * its rules comes before all others, together with what its policies need.
+ */
+export class LivePolicies {
+  readonly members = new MemberIndex();
+  readonly locals = new LocalPods();
+  readonly profiles: ActiveProfiles;
+  readonly #foreseen: ForeseenPods;
+  readonly #sets: MemberSets;
+  readonly #verdicts: LocalVerdicts;
+  readonly #lists = new PolicyLists();
+  readonly #policies: PodPolicies;
+  readonly #retained: RetainedPolicies;
+  readonly #changes = new ChangeQueue<ObjectChange | Arrival>();
+  /** Local pods whose arrival is still queued. */
+  readonly #arriving = new Set<LocalPod>();
+  /** Pods and nodes whose elements may have changed. */
+  readonly #toSettle = new WorkQueue<string>();
+  /** Pods whose policies may have changed. */
+  readonly #toDecide = new WorkQueue<OwnPod>();
+  /** Pods that wait for the switch to their wanted profiles. */
+  readonly #toSwitch = new WorkQueue<OwnPod>();
+  /** The pod whose policies are being computed; this work can be restarted at any time. */
+  #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
+  #isStarted = false;
+
+  constructor({ nodeName, rules, options, clock, retained, areNamespacesTold, roomBounds }: LiveParts) {
+    this.#foreseen = new ForeseenPods(nodeName);
+    this.#sets = new MemberSets(rules, this.members.groups, (members) => this.#settleAll(members), roomBounds);
+    this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
+    this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
+    const { members, profiles } = this;
+    this.#policies = new PodPolicies({ lists: this.#lists, members, profiles, areNamespacesTold });
+    const policiesIn = (namespace: string): Iterable<NetworkPolicy> => this.#lists.in(namespace);
+    this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
+  }
+
+  /** Queues changes of objects. */
+  change(changes: readonly ObjectChange[]): void {
+    this.#changes.add(changes);
+  }
+
+  /** Notes that all objects have arrived once: policies are computed from now on. */
+  start(): void {
+    this.#isStarted = true;
+  }
+
+  /** Adds a pod that is attached now or was before; it replaces one with the same name. */
+  attach(attachment: PolicedAttachment): void {
+    const { pod } = attachment;
+    const key = attachmentKey(attachment);
+    const before = this.locals.get(key);
+    if (pod !== undefined) this.members.groups.hold(pod.namespace, key);
+    if (before !== undefined) this.#forget(before);
+    if (before?.life?.namespace !== pod?.namespace) this.members.groups.release(before?.life?.namespace, key);
+    const life = pod && this.#retained.enter(pod.namespace, key, before?.life);
+    if (life === undefined) this.#retained.leave(before?.life, key);
+    const local = this.locals.add(attachment, life);
+    this.#arriving.add(local);
+    this.#changes.add([{ type: "arrival", local }]);
+    this.#decideLater(local);
+  }
+
+  /** Removes a pod; does nothing for an unknown one. */
+  detach(name: AttachmentName): void {
+    const local = this.locals.get(attachmentKey(name));
+    if (local === undefined) return;
+    this.#forget(local);
+    this.members.groups.release(local.life?.namespace, local.key);
+    this.#retained.leave(local.life, local.key);
+  }
+
+  /**
+   * Does one piece of the outstanding work, the most urgent first.
+   *
+   * @returns whether there was any work
+   */
+  step(): boolean {
+    const change = this.#changes.take();
+    if (change !== undefined) {
+      this.#apply(change);
+      return true;
+    }
+    if (!this.#isStarted) return false;
+    this.#retained.begin();
+    return (
+      this.#goOnDeciding(true) ||
+      isDone(this.#toDecide.takeUrgent(), (local) => this.#beginDeciding(local, true)) ||
+      isDone(this.#toSettle.takeUrgent(), (key) => this.#sets.settle(key, this.members.member(key))) ||
+      isDone(this.#toSwitch.takeUrgent(), (local) => this.#switch(local)) ||
+      this.#goOnDeciding(false) ||
+      isDone(this.#toDecide.take(), (local) => this.#beginDeciding(local, false)) ||
+      isDone(this.#toSettle.take(), (key) => this.#sets.settle(key, this.members.member(key))) ||
+      isDone(this.#toSwitch.take(), (local) => this.#switch(local))
+    );
+  }
+
+  /** Whether the rules of an attachment are claimed. @param key the attachment's */
+  isClaimed(key: string): boolean {
+    return this.locals.get(key)?.claimed !== undefined;
+  }
+
+  /** Returns why an attachment may send and receive nothing; undefined if it may. @param key the attachment's */
+  awaits(key: string): string | undefined {
+    const local = this.locals.get(key);
+    if (local === undefined || local.claimed !== undefined) return undefined;
+    if (!this.#isStarted) return "policyd has not read all objects yet";
+    if (local.life?.isUnknown === true) {
+      return `the namespace of ${local.podKey} was being deleted before policyd started, and its policies are not known`;
+    }
+    const isWorkedOn =
+      local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0 || this.#deciding?.local === local;
+    if (isWorkedOn) return "policyd is working out policies";
+    if (local.pod === undefined) return `policyd does not know its Pod ${local.podKey} yet, which policies may select`;
+    return `policyd does not know its Namespace ${local.pod.namespace} yet, by whose labels policies may select`;
+  }
+
+  /** The numbers of the sets of groups, for the metrics. */
+  setTotals(): ReturnType<MemberSets["totals"]> {
+    return this.#sets.totals();
+  }
+
+  /** All policies that may select a pod. */
+  policiesFor(namespace: string, podKey: string): Selection {
+    const [local] = this.locals.ofPod(podKey);
+    return this.#lists.of(local?.life ?? { namespace, retained: new Map(), isUnknown: false });
+  }
+
+  /** The present problems, for the status. */
+  problems(): readonly string[] {
+    const problems = [...this.profiles.problems()];
+    for (const { key, podKey, attachment } of this.locals.values()) {
+      const reason = this.awaits(key);
+      if (reason !== undefined) {
+        problems.push(`pod ${podKey ?? attachment.containerId} sends and receives nothing: ${reason}`);
+      }
+    }
+    return problems;
+  }
+
+  #apply(change: ObjectChange | Arrival): void {
+    if (change.type === "arrival") {
+      if (this.#arriving.delete(change.local)) this.#takePod(change.local);
+      return;
+    }
+    const { key } = change;
+    switch (change.kind) {
+      case "Pod": {
+        const members = this.members.setPod(key, objectOf(change, "Pod"));
+        for (const local of this.locals.ofPod(key)) {
+          if (this.#arriving.has(local)) continue;
+          this.#takePod(local);
+          this.#decideLater(local);
+        }
+        this.#foresee(key);
+        // After the members that have the addresses now: a set that denies these addresses is never without them.
+        this.#settleChanged(members);
+        break;
+      }
+      case "Node":
+        this.#settleChanged(this.members.setNode(key, objectOf(change, "Node")));
+        break;
+      case "Namespace":
+        this.#setNamespace(change);
+        break;
+      case "NetworkPolicy":
+        this.#setNetworkPolicy(change);
+        break;
+      case "ClusterNetworkPolicy": {
+        const policy = objectOf(change, "ClusterNetworkPolicy");
+        const before = this.#lists.setClusterPolicy(key, policy);
+        this.#decideSelected([...this.locals.values(), ...this.#foreseen.values()], before, policy);
+        break;
+      }
+      case "Service":
+      case "EndpointSlice":
+      case "ServiceCIDR":
+        break;
+    }
+  }
+
+  #setNamespace(change: ObjectChange): void {
+    const { key } = change;
+    const namespace = objectOf(change, "Namespace");
+    const { identities, members } = this.members.setNamespace(key, namespace);
+    for (const identity of identities) this.#sets.groupsChanged(identity);
+    this.#settleAll(members);
+    const isChanged = this.#retained.namespaceChanged(key, namespace);
+    if (!isChanged && !this.#lists.hasClusterPolicies) return;
+    for (const local of this.#ofNamespace(key)) this.#decideLater(local);
+  }
+
+  #setNetworkPolicy(change: ObjectChange): void {
+    const policy = objectOf(change, "NetworkPolicy");
+    const before = this.#lists.setNetworkPolicy(change.key, policy);
+    if (policy !== undefined) this.#retained.policySet(policy);
+    else if (before !== undefined) this.#retained.policyDeleted(before);
+    const namespace = (policy ?? before)?.namespace;
+    if (namespace !== undefined) this.#decideSelected(this.#ofNamespace(namespace), before, policy);
+  }
+
+  #ofNamespace(namespace: string): readonly OwnPod[] {
+    return [...this.locals.ofNamespace(namespace), ...this.#foreseen.ofNamespace(namespace)];
+  }
+
+  /** Queues the pods that one of the versions of a policy selects, and those whose labels are not known. */
+  #decideSelected(
+    locals: Iterable<OwnPod>,
+    ...versions: readonly (NetworkPolicy | ClusterNetworkPolicy | undefined)[]
+  ): void {
+    for (const local of locals) {
+      const subject = this.#policies.subjectOf(local);
+      const isSelected = versions.some(
+        (policy) => policy && (subject === undefined || subjectSelects(policy, subject)),
+      );
+      if (isSelected) this.#decideLater(local);
+    }
+  }
+
+  /** Queues a pod, urgently if it has nothing in force yet: somebody waits for it. */
+  #decideLater(local: OwnPod): void {
+    this.#toDecide.add(local, local.type === "attached" && local.claimed === undefined);
+  }
+
+  #forget(local: LocalPod): void {
+    this.locals.remove(local);
+    this.#arriving.delete(local);
+    this.#forgetWork(local);
+    this.#settleChanged(this.members.setAttachment(local.key, undefined, undefined));
+    this.#verdicts.close(local);
+    if (local.podKey !== undefined) this.#foresee(local.podKey);
+  }
+
+  #forgetWork(local: OwnPod): void {
+    this.#toDecide.delete(local);
+    if (this.#deciding?.local === local) this.#deciding = undefined;
+    this.#toSwitch.delete(local);
+  }
+
+  /** Keeps what a Pod's policies need in force while its ADD is expected and until its attachment has rules. */
+  #foresee(podKey: string): void {
+    const { changed, gone } = this.#foreseen.take(podKey, this.members.pod(podKey), this.locals.ofPod(podKey));
+    if (changed !== undefined) this.#decideLater(changed);
+    if (gone === undefined) return;
+    this.#forgetWork(gone);
+    this.#verdicts.close(gone);
+  }
+
+  /** After the switch, an attached pod holds what was prepared for it. */
+  #switch(local: OwnPod): void {
+    this.#verdicts.switch(local);
+    this.#foreseeAnew(local);
+  }
+
+  #close(local: OwnPod): void {
+    this.#verdicts.close(local);
+    this.#foreseeAnew(local);
+  }
+
+  /** Updates whether the Pod of an attached pod is expected: it may be again, or no longer. */
+  #foreseeAnew(local: OwnPod): void {
+    if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
+  }
+
+  #settleAll(keys: Iterable<string>, isUrgent = false): void {
+    for (const key of keys) this.#toSettle.add(key, isUrgent);
+  }
+
+  /**
+   * Queues members whose addresses have changed. An address that moves is first added to its new member, so that a set
+   * that denies both is never without it. It is removed from the old member before any pod gets rules with it. Both go
+   * before the members that are queued already.
+   */
+  #settleChanged(keys: ReadonlySet<string>): void {
+    const isMove = keys.size > 1;
+    for (const key of keys) {
+      if (isMove) this.#toSettle.delete(key);
+      this.#toSettle.add(key, isMove);
+    }
+  }
+
+  /** Records the Pod of an attachment, if it exists. */
+  #takePod(local: LocalPod): void {
+    const pod = local.podKey === undefined ? undefined : this.members.pod(local.podKey);
+    const own = pod !== undefined && isPodOf(local.attachment, pod) ? pod : undefined;
+    local.pod = own ?? local.pod;
+    this.#settleChanged(this.members.setAttachment(local.key, local.addresses, local.pod));
+  }
+
+  #beginDeciding(local: OwnPod, isUrgent: boolean): void {
+    const decided = local.type === "attached" ? this.#decidedAhead(local) : undefined;
+    if (decided !== undefined) return this.#want(local, decided, isUrgent);
+    // An urgent pod interrupts the work on another, which is restarted later: its compiled policies are retained.
+    if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
+    this.#deciding = { local, isUrgent, work: this.#policies.ahead(local) };
+    this.#goOnDeciding(isUrgent);
+  }
+
+  /** @returns whether anything was done */
+  #goOnDeciding(isUrgent: boolean): boolean {
+    const deciding = this.#deciding;
+    if (deciding === undefined || deciding.isUrgent !== isUrgent) return false;
+    if (deciding.work.next().done !== true) return true;
+    this.#deciding = undefined;
+    this.#decide(deciding.local, isUrgent);
+    this.profiles.forgetPrepared();
+    return true;
+  }
+
+  #decide(local: OwnPod, isUrgent: boolean): void {
+    const profiles = this.#policies.profilesOf(local);
+    if (profiles === undefined) return this.#close(local);
+    this.#want(local, profiles, isUrgent);
+  }
+
+  /** Returns the profiles computed while the pod's ADD was expected; undefined if they may have changed. */
+  #decidedAhead(local: LocalPod): ProfilesByDirection | undefined {
+    const foreseen = this.#foreseen.of(local);
+    if (foreseen?.wanted === undefined || this.#toDecide.has(foreseen)) return undefined;
+    if (this.#deciding?.local === foreseen) return undefined;
+    return { egress: foreseen.wanted.egress?.profile, ingress: foreseen.wanted.ingress?.profile };
+  }
+
+  #want(local: OwnPod, profiles: ProfilesByDirection, isUrgent: boolean): void {
+    this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
+    this.#toSwitch.add(local, isUrgent);
+  }
+}
+
+function isDone<T>(item: T | undefined, work: (item: T) => void): boolean {
+  if (item === undefined) return false;
+  work(item);
+  return true;
+}
+
+/** The object that was set; undefined for one that is gone. */
+function objectOf<K extends Kind>(
+  change: ObjectChange,
+  kind: K,
+): Extract<ClusterObject, { readonly kind: K }> | undefined {
+  return change.type === "set" && isOf(change.object, kind) ? change.object : undefined;
+}
+
+function isOf<K extends Kind>(object: ClusterObject, kind: K): object is Extract<ClusterObject, { readonly kind: K }> {
+  return object.kind === kind;
+}

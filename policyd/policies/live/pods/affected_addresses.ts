@@ -1,0 +1,68 @@
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { addressFromValue } from "../../../../kernel/ip/address.ts";
+import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
+import { tableKey } from "../../../ruleset/desired/desired_element.ts";
+import type { Commit } from "../../../ruleset/commit.ts";
+import type { SetDifference } from "../../../ruleset/difference.ts";
+import { POLICY_SETS, POLICY_TABLE } from "../../compile/policy_table.ts";
+
+/** The addresses from or to which flows are affected, as policies see them; "all" also when they are not known. */
+export type AffectedAddresses = ReadonlySet<Address> | "all";
+
+/**
+ * Returns the addresses of flows whose verdict may change with a commit. The keys of sets and maps of policies that
+ * change begin with an address: that of a local pod with a new profile, or of a member that entered or left a group.
+ */
+export function affectedBy({ isWhole, differences }: Commit): AffectedAddresses {
+  if (isWhole) return "all";
+  const addresses = new Set<Address>();
+  for (const { table, set, deleted, added } of differences) {
+    if (tableKey(table) !== tableKey(POLICY_TABLE)) continue;
+    collect(set, deleted, addresses);
+    collect(set, added, addresses);
+  }
+  return addresses;
+}
+
+/** The effect of a commit on known addresses; nothing passes from or to any other (POL-09). */
+export interface KnownChanges {
+  /** They became known, or ceased to be known, or both. */
+  readonly changed: ReadonlySet<Address>;
+  /** They became known, and nothing about them was deleted: one set of rules applies from the first packet. */
+  readonly entered: ReadonlySet<Address>;
+  /** They ceased to be known, and nothing about them was added. */
+  readonly left: ReadonlySet<Address>;
+}
+
+/** Returns the effect of a commit, which may be several transactions: an address may become known and change. */
+export function knownChanges(differences: readonly SetDifference[]): KnownChanges {
+  const all = { added: new Set<Address>(), deleted: new Set<Address>() };
+  const known = { added: new Set<Address>(), deleted: new Set<Address>() };
+  for (const { table, set, deleted, added } of differences) {
+    if (tableKey(table) !== tableKey(POLICY_TABLE)) continue;
+    for (const into of KNOWN_SETS.has(set.name) ? [all, known] : [all]) {
+      collect(set, deleted, into.deleted);
+      collect(set, added, into.added);
+    }
+  }
+  return {
+    changed: new Set([...known.added, ...known.deleted]),
+    entered: new Set([...known.added].filter((address) => !all.deleted.has(address))),
+    left: new Set([...known.deleted].filter((address) => !all.added.has(address))),
+  };
+}
+
+const KNOWN_SETS: ReadonlySet<string> = new Set([`${POLICY_SETS.known}4`, `${POLICY_SETS.known}6`]);
+
+/** Skips sets of connections and sets of ranges: these are as old as the profile that uses them. */
+function collect({ key: [type] }: SetDefinition, elements: readonly Element[], addresses: Set<Address>): void {
+  for (const { key } of elements) {
+    const address = addressOf(type, key);
+    if (address !== undefined) addresses.add(address);
+  }
+}
+
+function addressOf(type: SetDefinition["key"][number] | undefined, [first]: Element["key"]): Address | undefined {
+  if (type === "ipv4_addr" && typeof first === "number") return addressFromValue(4, BigInt(first));
+  return type === "ipv6_addr" && typeof first === "bigint" ? addressFromValue(6, first) : undefined;
+}

@@ -1,0 +1,89 @@
+import type { Pod } from "../../../objects/model.ts";
+import type { JudgedPod, LocalPod } from "./local_pods.ts";
+
+/**
+ * A Pod that is bound to this node but has no attachment: its ADD will follow, since the kubelet learns of its pods
+ * when the daemon does. Whatever its policies need is put in force in advance, so that ADD has little to wait for.
+ */
+export interface ForeseenPod extends JudgedPod {
+  readonly type: "foreseen";
+  readonly podKey: string;
+  pod: Pod;
+}
+
+/**
+ * More than the pods of any node. Anybody who may create Pods can bind any number of them to a node, whose kubelet then
+ * refuses them: nothing is prepared for Pods above this number.
+ */
+export const MOST_FORESEEN = 256;
+
+/** The effect of a change on an expected pod. */
+export interface Foresight {
+  /** Its policies may have changed. */
+  readonly changed?: ForeseenPod;
+  /** The pod is not expected any more. */
+  readonly gone?: ForeseenPod;
+}
+
+/** The pods whose ADD is expected, one for each Pod. */
+export class ForeseenPods {
+  readonly #nodeName: string;
+  readonly #pods = new Map<string, ForeseenPod>();
+
+  constructor(nodeName: string) {
+    this.#nodeName = nodeName;
+  }
+
+  /**
+   * Records a Pod, undefined for one that is gone. It is expected until the rules of an attachment with its name are in
+   * force.
+   *
+   * @param attached the attachments with its name
+   */
+  take(podKey: string, pod: Pod | undefined, attached: ReadonlySet<LocalPod>): Foresight {
+    const known = this.#pods.get(podKey);
+    const expected = pod !== undefined && this.#isExpected(pod) && !isAnyClaimed(attached) ? pod : undefined;
+    if (expected === undefined) {
+      this.#pods.delete(podKey);
+      return known === undefined ? NOTHING : { gone: known };
+    }
+    if (known === undefined) return this.#pods.size < MOST_FORESEEN ? this.#add(expected) : NOTHING;
+    known.pod = expected;
+    return { changed: known };
+  }
+
+  /** Returns the expected pod of the same Pod, unless the attached one retains policies from an earlier life. */
+  of({ podKey, pod, life }: LocalPod): ForeseenPod | undefined {
+    const foreseen = podKey === undefined ? undefined : this.#pods.get(podKey);
+    return foreseen?.pod === pod && life?.isUnknown === false && life.retained.size === 0 ? foreseen : undefined;
+  }
+
+  values(): Iterable<ForeseenPod> {
+    return this.#pods.values();
+  }
+
+  /** Goes through all of them, which are few. */
+  ofNamespace(namespace: string): readonly ForeseenPod[] {
+    return [...this.#pods.values()].filter(({ pod }) => pod.namespace === namespace);
+  }
+
+  #isExpected({ nodeName, hostNetwork, phase, isTerminating }: Pod): boolean {
+    return nodeName === this.#nodeName && !hostNetwork && phase === "Pending" && !isTerminating;
+  }
+
+  #add(pod: Pod): Foresight {
+    // A namespace that is ending accepts no new pods, so no policies are retained for one.
+    const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false };
+    const changed: ForeseenPod = { type: "foreseen", podKey: pod.key, life, pod, wanted: undefined };
+    this.#pods.set(pod.key, changed);
+    return { changed };
+  }
+}
+
+const NOTHING: Foresight = {};
+
+/** Whether the rules of any of them are in force. */
+function isAnyClaimed(attached: ReadonlySet<LocalPod>): boolean {
+  for (const { claimed } of attached) if (claimed !== undefined) return true;
+  return false;
+}

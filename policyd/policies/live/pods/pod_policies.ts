@@ -1,0 +1,76 @@
+import type { Pod } from "../../../objects/model.ts";
+import type { Slices } from "../../../lib/slices.ts";
+import { compileProfile, compileProfileAhead } from "../../compile/compile_profile.ts";
+import type { SelectablePod } from "../../compile/groups.ts";
+import type { ProfilesByDirection } from "../../compile/profile.ts";
+import { DIRECTIONS } from "../../compile/profile.ts";
+import type { ActiveProfiles } from "../sets/active_profiles.ts";
+import type { JudgedPod } from "./local_pods.ts";
+import type { MemberIndex } from "../index/member_index.ts";
+import type { PolicyLists } from "../index/policy_lists.ts";
+
+export interface PodPoliciesParts {
+  readonly lists: PolicyLists;
+  readonly members: MemberIndex;
+  readonly profiles: Pick<ActiveProfiles, "prepare">;
+  /** Each pod's Namespace arrives sooner or later, as from an API server; files may leave Namespaces out (POL-24). */
+  readonly areNamespacesTold: boolean;
+}
+
+/** Computes which policies apply to each pod of this node, from the current objects. */
+export class PodPolicies {
+  readonly #parts: PodPoliciesParts;
+
+  constructor(parts: PodPoliciesParts) {
+    this.#parts = parts;
+  }
+
+  /** The pod as selectors see it; undefined while its Pod or its Namespace is not known. */
+  subjectOf({ pod }: JudgedPod): SelectablePod | undefined {
+    return pod === undefined || !this.#hasLabels(pod) ? undefined : this.#selectable(pod);
+  }
+
+  /** The profiles that should apply to the pod; undefined while they are not known. */
+  profilesOf(local: JudgedPod): ProfilesByDirection | undefined {
+    const { lists } = this.#parts;
+    const { life, pod } = local;
+    if (life?.isUnknown === true) return undefined;
+    // Only ClusterNetworkPolicies select by the labels of a namespace.
+    const isTold = pod !== undefined && (this.#hasLabels(pod) || !lists.hasNamespaceSubjects);
+    if (life === undefined || (!isTold && !lists.couldSelect(life))) {
+      return { egress: undefined, ingress: undefined };
+    }
+    if (!isTold) return undefined;
+    const { networkPolicies, clusterPolicies } = lists.selectionOf(this.#selectable(pod), life);
+    return {
+      egress: compileProfile("egress", networkPolicies, clusterPolicies),
+      ingress: compileProfile("ingress", networkPolicies, clusterPolicies),
+    };
+  }
+
+  /**
+   * Does most of the work of {@link profilesOf}, and of holding these profiles, in slices. Whatever changes meanwhile
+   * is computed when the profiles are requested.
+   */
+  *ahead(local: JudgedPod): Slices<void> {
+    const { lists, profiles } = this.#parts;
+    const subject = this.subjectOf(local);
+    if (local.life === undefined || subject === undefined) return;
+    const { networkPolicies } = lists.selectionOf(subject, local.life);
+    for (const direction of DIRECTIONS) yield* compileProfileAhead(direction, networkPolicies);
+    const found = this.profilesOf(local);
+    for (const direction of DIRECTIONS) {
+      const profile = found?.[direction];
+      if (profile !== undefined) yield* profiles.prepare(profile);
+    }
+  }
+
+  #hasLabels({ namespace }: Pod): boolean {
+    const { areNamespacesTold, members } = this.#parts;
+    return !areNamespacesTold || members.groups.isNamespaceTold(namespace);
+  }
+
+  #selectable({ namespace, labels }: Pod): SelectablePod {
+    return { namespace, labels, namespaceLabels: this.#parts.members.groups.namespaceLabels(namespace) };
+  }
+}

@@ -1,0 +1,45 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../objects/model.ts";
+import type { Profile } from "../compile/profile.ts";
+import type { LivePolicies } from "./live_policies.ts";
+import type { AddressHolder } from "./index/member_index.ts";
+
+/** A profile that applies to pods of this node. */
+export interface ProfileUse {
+  readonly profile: Profile;
+  /** The keys of the pods, sorted. */
+  readonly pods: readonly string[];
+}
+
+/** The objects that the numbers in the rules stand for. Only the first answer takes longer in a larger cluster. */
+export interface PolicyView {
+  /** Goes through all pods of the node. @param key the profile's @returns undefined for a profile that no pod has */
+  profileUse(key: string): ProfileUse | undefined;
+  /** The holder of an address as the sets have it; undefined outside the cluster. */
+  holderOf(address: Address): AddressHolder | undefined;
+  nodeLabels(name: string): Labels;
+  namespaceLabels(name: string): Labels;
+  /** All policies that may select a pod, including those retained from a namespace that is ending. */
+  policiesFor(pod: Pick<Pod, "namespace" | "key">): {
+    readonly networkPolicies: readonly NetworkPolicy[];
+    readonly clusterPolicies: readonly ClusterNetworkPolicy[];
+  };
+}
+
+/** Returns a view of live policies. */
+export function policyView(live: Pick<LivePolicies, "members" | "locals" | "profiles" | "policiesFor">): PolicyView {
+  const { members, locals, profiles } = live;
+  return {
+    profileUse: (key) => {
+      const active = profiles.get(key);
+      if (active === undefined) return undefined;
+      const users = [...locals.values()].filter(({ claimed }) => claimed?.[active.profile.direction] === active);
+      const pods = users.map(({ podKey }) => podKey).filter((pod) => pod !== undefined);
+      return { profile: active.profile, pods: [...new Set(pods)].sort() };
+    },
+    holderOf: (address) => members.holderOf(address),
+    nodeLabels: (name) => members.nodeLabels(name),
+    namespaceLabels: (name) => members.groups.namespaceLabels(name),
+    policiesFor: ({ namespace, key }) => live.policiesFor(namespace, key),
+  };
+}

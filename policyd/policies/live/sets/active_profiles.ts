@@ -1,0 +1,187 @@
+import type { MemberSet, ProfileObjects } from "../../compile/member_set.ts";
+import { leftOutOf, leftOutProblem } from "../../compile/compile_rules.ts";
+import type { PolicyOptions } from "../../compile/options.ts";
+import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
+import type { Profile } from "../../compile/profile.ts";
+import { shortList } from "../../../log/line.ts";
+import type { Slices } from "../../../lib/slices.ts";
+import { CLOSED_POLICY, policiesThatAsk } from "../closed_policies.ts";
+import { FixedSets } from "./fixed_sets.ts";
+import type { MemberSets } from "./member_sets.ts";
+import type { PolicyRules } from "../policy_rules.ts";
+
+/** The most policies that a problem names; the others are counted. */
+const MOST_NAMED = 5;
+
+const NO_POLICIES: readonly string[] = [];
+
+/** A profile that applies to local pods, or will. */
+export interface ActiveProfile {
+  readonly profile: Profile;
+  /** The chain of its rules, to which elements jump. */
+  readonly chain: string;
+}
+
+interface OwnProfile extends ActiveProfile {
+  readonly chains: ProfileObjects["chains"];
+  readonly memberSets: ReadonlyMap<string, Pick<MemberSet, "name" | "isAllowing">>;
+  /** The namespace of its pods, if NetworkPolicies isolate them; else empty. */
+  readonly owner: string;
+  /** Names. */
+  readonly fixedSets: readonly string[];
+  holders: number;
+  hasChains: boolean;
+  /** The policies that use closed sets, computed at this number of closings. */
+  closed: { readonly closings: number; readonly policies: readonly string[] };
+}
+
+/** Takes the keys of members. */
+export type ToSettle = (members: ReadonlySet<string>) => void;
+
+export interface ActiveProfilesParts {
+  readonly rules: PolicyRules;
+  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release" | "closed" | "closings">;
+  readonly options: PolicyOptions;
+}
+
+/** The profiles of the pods of this node, and the kernel's objects for each. */
+export class ActiveProfiles {
+  readonly #parts: ActiveProfilesParts;
+  readonly #fixedSets: FixedSets;
+  readonly #profiles = new Map<string, OwnProfile>();
+  /** The kernel's objects for profiles that are about to be held, by their keys. */
+  readonly #prepared = new Map<string, ProfileObjects>();
+  /** The number of profiles in which a policy is left out. */
+  readonly #leftOut = new Map<string, number>();
+
+  constructor(parts: ActiveProfilesParts) {
+    this.#parts = parts;
+    this.#fixedSets = new FixedSets(parts.rules);
+  }
+
+  /** Returns undefined for a profile that no pod has. */
+  get(key: string): ActiveProfile | undefined {
+    return this.#profiles.get(key);
+  }
+
+  /** Keys of the policies that allow some pods nothing because of the size of the policies before them. */
+  get leftOut(): ReadonlyMap<string, number> {
+    return this.#leftOut;
+  }
+
+  /** Returns the keys of policies that do not allow all their peers: their sets would be too large (POL-93). */
+  closedPolicies(): ReadonlySet<string> {
+    const policies = new Set<string>();
+    if (isEmpty(this.#parts.memberSets.closed())) return policies;
+    for (const own of this.#profiles.values()) for (const policy of this.#closedPoliciesOf(own)) policies.add(policy);
+    return policies;
+  }
+
+  /** The present problems, for the status. */
+  problems(): readonly string[] {
+    return [...this.#profiles.values()]
+      .flatMap((own) => [leftOutProblem(own.profile), this.#closedProblem(own)])
+      .filter((one) => one !== undefined);
+  }
+
+  /** The problem of a profile whose sets are too large (POL-93). */
+  #closedProblem(own: OwnProfile): string | undefined {
+    const policies = this.#closedPoliciesOf(own);
+    if (policies.length === 0) return undefined;
+    return `NetworkPolicies ${shortList(policies, MOST_NAMED)}: ${own.profile.direction}: ${CLOSED_POLICY}`;
+  }
+
+  #closedPoliciesOf(own: OwnProfile): readonly string[] {
+    const { closings } = this.#parts.memberSets;
+    if (own.closed.closings !== closings) {
+      const closed = [...this.#parts.memberSets.closed()].filter(({ name }) => own.memberSets.has(name));
+      own.closed = { closings, policies: closed.length === 0 ? NO_POLICIES : policiesThatAsk(own.profile, closed) };
+    }
+    return own.closed.policies;
+  }
+
+  /**
+   * Adds a holder to a profile: its sets exist from now on, its chains after {@link complete}.
+   *
+   * @param toSettle gets the members whose elements its sets lack
+   */
+  hold(profile: Profile, toSettle: ToSettle): ActiveProfile {
+    const own = this.#profiles.get(profile.key) ?? this.#newProfile(profile);
+    own.holders++;
+    if (own.hasChains) return own;
+    toSettle(this.#parts.memberSets.missing(namesOf(own)));
+    return own;
+  }
+
+  /** Does most of the work of the first {@link hold} of a profile, in slices. */
+  *prepare(profile: Profile): Slices<void> {
+    if (this.#profiles.has(profile.key)) return;
+    this.#prepared.set(profile.key, yield* profileObjectsInSlices(profile, this.#parts.options));
+  }
+
+  /** Forgets what was prepared but is not held. */
+  forgetPrepared(): void {
+    this.#prepared.clear();
+  }
+
+  #newProfile(profile: Profile): OwnProfile {
+    const { memberSets, options } = this.#parts;
+    const { key, direction } = profile;
+    const objects = this.#prepared.get(key) ?? profileObjects(profile, options);
+    // The elements of its sets are not stored with each profile: many profiles may have the same ones.
+    const own: OwnProfile = {
+      profile,
+      chain: profileChainName(direction, key, options),
+      chains: objects.chains,
+      memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
+      owner: ownerOf(profile),
+      fixedSets: objects.fixedSets.map(({ definition }) => definition.name),
+      holders: 0,
+      hasChains: false,
+      closed: { closings: 0, policies: NO_POLICIES },
+    };
+    this.#profiles.set(key, own);
+    for (const set of objects.fixedSets) this.#fixedSets.hold(set);
+    for (const set of objects.memberSets) memberSets.hold(set, own.owner);
+    for (const policy of leftOutOf(profile)) this.#leftOut.set(policy, (this.#leftOut.get(policy) ?? 0) + 1);
+    return own;
+  }
+
+  /** Adds the chains of a held profile, so that elements may jump to it. Its sets must be filled by then. */
+  complete({ profile }: ActiveProfile): void {
+    const own = this.#profiles.get(profile.key);
+    if (own === undefined || own.hasChains) return;
+    own.hasChains = true;
+    for (const name of own.memberSets.keys()) this.#parts.memberSets.filled(name);
+    this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
+  }
+
+  /** Removes a holder, whose elements no longer lead to the profile. @param toSettle gets the members of its sets */
+  release({ profile }: ActiveProfile, toSettle: ToSettle): void {
+    const own = this.#profiles.get(profile.key);
+    if (own === undefined || --own.holders > 0) return;
+    this.#profiles.delete(profile.key);
+    for (const policy of leftOutOf(profile)) {
+      const left = (this.#leftOut.get(policy) ?? 0) - 1;
+      if (left > 0) this.#leftOut.set(policy, left);
+      else this.#leftOut.delete(policy);
+    }
+    this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
+    for (const name of own.fixedSets) this.#fixedSets.release(name);
+    toSettle(this.#parts.memberSets.release([...own.memberSets.values()], own.owner));
+  }
+}
+
+function namesOf({ memberSets }: OwnProfile): readonly string[] {
+  return [...memberSets.keys()];
+}
+
+function isEmpty(all: Iterable<unknown>): boolean {
+  for (const _ of all) return false;
+  return true;
+}
+
+/** Returns the namespace of the NetworkPolicies, which is before the name: they select pods of their own namespace. */
+function ownerOf({ isolation, shadow }: Profile): string {
+  return (isolation ?? shadow)?.policies[0]?.split("/")[0] ?? "";
+}

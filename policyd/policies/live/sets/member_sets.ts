@@ -1,0 +1,377 @@
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
+import type { ContainerPort } from "../../../objects/model.ts";
+import type { Claim } from "../../../ruleset/desired/desired_element.ts";
+import { memberKeys } from "../../compile/member_elements.ts";
+import type { MemberSet, MemberSource } from "../../compile/member_set.ts";
+import { POLICY_TABLE } from "../../compile/policy_table.ts";
+import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
+import type { ActiveSet } from "./active_set.ts";
+import { activeSet } from "./active_set.ts";
+import type { GroupIndex, Identity } from "../index/group_index.ts";
+import type { PolicyRules } from "../policy_rules.ts";
+import type { RoomBounds } from "./set_room.ts";
+import { SetRoom } from "./set_room.ts";
+
+/** A pod or a node as a member of sets. */
+export interface Member {
+  readonly identity: Identity;
+  /** Without duplicates. */
+  readonly addresses: readonly Address[];
+  /** Empty for a node. */
+  readonly ports: readonly ContainerPort[];
+}
+
+/** The state from which a member's elements were computed, one for all sets that it is in. */
+interface Claimed {
+  readonly sets: readonly SourcesOfSet[];
+  readonly addresses: readonly Address[];
+  readonly ports: readonly ContainerPort[];
+}
+
+/** The sources of a set that apply to the members of an identity. */
+interface SourcesOfSet {
+  readonly active: ActiveSet;
+  readonly sources: readonly MemberSource[];
+}
+
+/** The content of the sets, in numbers. */
+export interface SetTotals {
+  readonly sets: number;
+  /** Each member is counted in every set it is in. */
+  readonly members: number;
+  /** Pairs of a member's address and a port, each counted in every set it is in. */
+  readonly elements: number;
+  /** The number of sets that have no elements because they would have too many (POL-93). */
+  readonly closed: number;
+}
+
+/** The sets of most members of a large cluster. */
+const NOTHING: readonly never[] = [];
+
+/**
+ * The kernel's sets that follow the objects of the cluster: those that somebody holds, with the elements of all their
+ * members. Its methods return the members to {@link settle}, which may be done in any number of turns.
+ */
+export class MemberSets {
+  readonly #rules: PolicyRules;
+  readonly #groups: GroupIndex;
+  readonly #sets = new Map<string, ActiveSet>();
+  /** The held sets by the keys of their groups. */
+  readonly #users = new Map<string, Set<ActiveSet>>();
+  /** The held sets with sources of every pod, by the names of ports. */
+  readonly #byName = new Map<string, Set<ActiveSet>>();
+  /** The sources that apply to an identity because of its groups, computed on request. */
+  readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
+  readonly #claimed = new Map<string, Claimed>();
+  readonly #room: SetRoom;
+  /** The held sets without elements, because they would have too many (POL-93). */
+  readonly #closed = new Set<ActiveSet>();
+  #closings = 0;
+  readonly #toSettle: (members: ReadonlySet<string>) => void;
+
+  /** @param toSettle gets the members whose elements must be removed because a set is too large */
+  constructor(
+    rules: PolicyRules,
+    groups: GroupIndex,
+    toSettle: (members: ReadonlySet<string>) => void,
+    bounds?: RoomBounds,
+  ) {
+    this.#rules = rules;
+    this.#groups = groups;
+    this.#toSettle = toSettle;
+    this.#room = new SetRoom(bounds);
+  }
+
+  /** Returns the current content of the sets, in numbers. */
+  totals(): SetTotals {
+    let members = 0;
+    for (const { claims } of this.#sets.values()) members += claims;
+    return { sets: this.#sets.size, members, elements: this.#room.total, closed: this.#closed.size };
+  }
+
+  /**
+   * Adds a holder to a set. The set exists until each of its holders releases it.
+   *
+   * @param owner the namespace whose pods need the set
+   */
+  hold(set: MemberSet, owner: string): void {
+    const active = this.#sets.get(set.name) ?? this.#newSet(set);
+    if (set.isAllowing) active.owners.set(owner, (active.owners.get(owner) ?? 0) + 1);
+    else if (active.wholeHolders++ === 0 && active.isClosed) this.#open(active);
+    if (active.holders++ > 0) return;
+    this.#use(active);
+    if (set.isAllowing && this.#room.isTooLarge(this.#expected(active))) this.#markClosed(active, true);
+    this.#forgetSources([active]);
+  }
+
+  /** Returns the held sets that have no elements because they would have too many (POL-93). */
+  *closed(): Iterable<MemberSet> {
+    for (const { set } of this.#closed) yield set;
+  }
+
+  /** A number that changes whenever {@link closed} does. */
+  get closings(): number {
+    return this.#closings;
+  }
+
+  /** Returns the keys of the members to be settled before held sets are {@link filled}; empty when they are. */
+  missing(names: readonly string[]): ReadonlySet<string> {
+    const sets = names.map((name) => this.#sets.get(name)).filter((active) => active !== undefined);
+    return this.#membersOf(sets.filter(({ isFilled }) => !isFilled));
+  }
+
+  /** Notes that all members of a held set have been settled. */
+  filled(name: string): void {
+    const active = this.#sets.get(name);
+    if (active !== undefined) active.isFilled = true;
+  }
+
+  /** Removes one holder from each of these sets. @returns the keys of the members that are to be settled */
+  release(held: readonly Pick<MemberSet, "name" | "isAllowing">[], owner: string): ReadonlySet<string> {
+    const sets: ActiveSet[] = [];
+    for (const { name, isAllowing } of held) {
+      const active = this.#sets.get(name);
+      if (active === undefined) continue;
+      if (isAllowing) disown(active, owner);
+      else active.wholeHolders--;
+      if (--active.holders > 0) {
+        if (!isAllowing) this.#closeIfOverfull([active]);
+        continue;
+      }
+      active.isFilled = false;
+      this.#markClosed(active, false);
+      sets.push(active);
+    }
+    this.#forgetSources(sets);
+    const members = this.#membersOf(sets);
+    for (const active of sets) {
+      for (const { ports } of active.ofNames) {
+        const others = this.#byName.get(ports.name);
+        others?.delete(active);
+        if (others?.size === 0) this.#byName.delete(ports.name);
+      }
+      for (const group of active.groups) this.#disuse(group, active);
+      this.#forgetEmpty(active);
+    }
+    return members;
+  }
+
+  /** Notes that the groups of an identity have changed. */
+  groupsChanged(identity: Identity): void {
+    this.#known.delete(identity);
+  }
+
+  /** Updates the elements of a member to its present state; undefined for one that is gone. */
+  settle(key: string, member: Member | undefined): void {
+    const isThere = member !== undefined && member.addresses.length > 0;
+    const wanted = isThere ? this.#wantedBy(member) : NOTHING;
+    const before = this.#claimed.get(key);
+    const setsBefore = before?.sets ?? NOTHING;
+    this.#leave(key, before, wanted);
+    if (member === undefined || wanted.length === 0) {
+      this.#claimed.delete(key);
+      return;
+    }
+    const grown: ActiveSet[] = [];
+    const sourcesBefore = new Map(setsBefore.map(({ active, sources }) => [active, sources]));
+    for (const one of wanted) {
+      const claimed = sourcesBefore.get(one.active);
+      if (before === undefined || claimed === undefined) one.active.claims++;
+      else if (areSame(claimed, one.sources) && isSame(before, member, one.active.hasNames)) continue;
+      this.#rules.claim(ownerOf(one.active, key), elementsOf(one.active.set, one.sources, member));
+      this.#room.change(one.active, sizeOf(one.sources, member) - sizeOf(claimed ?? NOTHING, before));
+      grown.push(one.active);
+    }
+    this.#claimed.set(key, { sets: wanted, addresses: member.addresses, ports: member.ports });
+    this.#closeIfOverfull(grown);
+  }
+
+  /** Removes all elements from a set that is too large: pods that the set would have allowed are not allowed. */
+  #closeIfOverfull(grown: readonly ActiveSet[]): void {
+    const overfull = this.#room.overfull(grown);
+    if (overfull === undefined) return;
+    this.#markClosed(overfull, true);
+    this.#forgetSources([overfull]);
+    this.#toSettle(this.#membersOf([overfull]));
+  }
+
+  /** Has a closed set filled again, because somebody needs it complete. */
+  #open(active: ActiveSet): void {
+    this.#markClosed(active, false);
+    active.isFilled = false;
+    this.#forgetSources([active]);
+  }
+
+  #markClosed(active: ActiveSet, isClosed: boolean): void {
+    if (active.isClosed === isClosed) return;
+    active.isClosed = isClosed;
+    if (isClosed) this.#closed.add(active);
+    else this.#closed.delete(active);
+    this.#closings++;
+  }
+
+  /** Returns how many elements a filled set has at least; those of named ports are counted when they exist. */
+  #expected({ set }: ActiveSet): number {
+    let elements = 0;
+    for (const { group, ports } of set.sources) {
+      if (group === undefined || ports.type === "name") continue;
+      let members = 0;
+      for (const identity of this.#groups.identitiesOf(group.key)) members += identity.members.size;
+      elements += members * (ports.type === "numbers" ? ports.ports.length : 0);
+    }
+    return elements;
+  }
+
+  /** Removes a member's elements from the sets to which it does not belong any more. */
+  #leave(key: string, before: Claimed | undefined, wanted: readonly SourcesOfSet[]): void {
+    const wantedSets = new Set(wanted.map(({ active }) => active));
+    for (const { active, sources } of before?.sets ?? NOTHING) {
+      if (wantedSets.has(active)) continue;
+      this.#rules.claim(ownerOf(active, key), []);
+      this.#room.change(active, -sizeOf(sources, before));
+      active.claims--;
+      this.#forgetEmpty(active);
+    }
+  }
+
+  #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {
+    const ofGroups = this.#sourcesOf(identity);
+    if (this.#byName.size === 0 || identity.namespace === undefined || ports.length === 0) return ofGroups;
+    const found = new Map(ofGroups.map(({ active, sources }) => [active, sources]));
+    for (const name of new Set(ports.map((port) => port.name))) {
+      for (const active of this.#byName.get(name) ?? []) {
+        if (active.isClosed) continue;
+        const own = active.ofNames.filter((source) => source.ports.name === name);
+        found.set(active, [...(found.get(active) ?? NOTHING), ...own]);
+      }
+    }
+    return [...found].map(([active, sources]) => ({ active, sources }));
+  }
+
+  #sourcesOf(identity: Identity): readonly SourcesOfSet[] {
+    const known = this.#known.get(identity);
+    if (known !== undefined) return known;
+    const found = new Map<ActiveSet, readonly MemberSource[]>();
+    // Most identities are in one group of a set, and then share the list of that group.
+    const add = (active: ActiveSet, sources: readonly MemberSource[]): void => {
+      const before = found.get(active);
+      found.set(active, before === undefined ? sources : [...before, ...sources]);
+    };
+    for (const key of identity.groups) {
+      for (const active of this.#users.get(key) ?? []) {
+        if (!active.isClosed) add(active, active.sources.get(key) ?? []);
+      }
+    }
+    const all = found.size === 0 ? NOTHING : [...found].map(([active, sources]) => ({ active, sources }));
+    this.#known.set(identity, all);
+    return all;
+  }
+
+  #newSet(set: MemberSet): ActiveSet {
+    const active = activeSet(set);
+    this.#sets.set(set.name, active);
+    this.#rules.provide(`set ${set.name}`, { sets: [set.definitions[4], set.definitions[6]], chains: [] });
+    return active;
+  }
+
+  #forgetSources(sets: readonly ActiveSet[]): void {
+    for (const identity of this.#identitiesOf(sets)) this.#known.delete(identity);
+  }
+
+  /** Returns the members that may have elements in the sets. A set of every pod concerns all: settling checks ports. */
+  #membersOf(sets: readonly ActiveSet[]): ReadonlySet<string> {
+    const members = new Set<string>();
+    const isOfEveryPod = sets.some(({ ofNames }) => ofNames.length > 0);
+    for (const identity of isOfEveryPod ? this.#groups.podIdentities() : []) {
+      for (const member of identity.members) members.add(member);
+    }
+    for (const identity of this.#identitiesOf(sets)) for (const member of identity.members) members.add(member);
+    return members;
+  }
+
+  /** The identities in the groups of these sets. */
+  *#identitiesOf(sets: readonly ActiveSet[]): Iterable<Identity> {
+    for (const { groups } of sets) for (const { key } of groups) yield* this.#groups.identitiesOf(key);
+  }
+
+  #use(active: ActiveSet): void {
+    const added: (PodGroup | NodeGroup)[] = [];
+    for (const group of active.groups) {
+      const users = this.#users.get(group.key) ?? new Set();
+      if (users.size === 0) added.push(group);
+      this.#users.set(group.key, users.add(active));
+    }
+    if (added.length > 0) this.#groups.activate(added);
+    for (const { ports } of active.ofNames) {
+      this.#byName.set(ports.name, (this.#byName.get(ports.name) ?? new Set()).add(active));
+    }
+  }
+
+  #disuse(group: PodGroup | NodeGroup, active: ActiveSet): void {
+    const users = this.#users.get(group.key);
+    users?.delete(active);
+    if (users === undefined || users.size > 0) return;
+    this.#users.delete(group.key);
+    this.#groups.deactivate(group);
+  }
+
+  /** Removes a set that nobody holds and in which no member has elements. */
+  #forgetEmpty(active: ActiveSet): void {
+    if (active.holders > 0 || active.claims > 0 || this.#sets.get(active.set.name) !== active) return;
+    this.#sets.delete(active.set.name);
+    this.#rules.provide(`set ${active.set.name}`, { sets: [], chains: [] });
+  }
+}
+
+function elementsOf(
+  { definitions }: MemberSet,
+  sources: readonly MemberSource[],
+  { addresses, ports }: Member,
+): readonly Claim[] {
+  const claims = new Map<string, Claim>();
+  for (const address of addresses) {
+    const set = definitions[familyOf(address)].name;
+    for (const source of sources) {
+      for (const key of memberKeys(source, address, ports)) {
+        claims.set(keyText(key), { table: POLICY_TABLE, set, element: { key } });
+      }
+    }
+  }
+  return [...claims.values()];
+}
+
+/** Returns how many elements a member has in a set. An element that several sources give counts for each. */
+function sizeOf(sources: readonly MemberSource[], member: Pick<Member, "addresses" | "ports"> | undefined): number {
+  if (member === undefined) return 0;
+  let each = 0;
+  for (const { ports } of sources) {
+    if (ports.type === "none") each++;
+    else if (ports.type === "numbers") each += ports.ports.length;
+    else
+      for (const { name, protocol } of member.ports) {
+        if (name === ports.name && (ports.protocol ?? protocol) === protocol) each++;
+      }
+  }
+  return each * member.addresses.length;
+}
+
+function disown({ owners }: ActiveSet, owner: string): void {
+  const left = (owners.get(owner) ?? 0) - 1;
+  if (left > 0) owners.set(owner, left);
+  else owners.delete(owner);
+}
+
+function areSame(a: readonly MemberSource[], b: readonly MemberSource[]): boolean {
+  return a.length === b.length && a.every((source, index) => source === b[index]);
+}
+
+function isSame(before: Claimed, { addresses, ports }: Member, hasNames: boolean): boolean {
+  if (before.addresses.length !== addresses.length || (hasNames && before.ports !== ports)) return false;
+  return before.addresses.every((address) => addresses.includes(address));
+}
+
+function ownerOf({ set }: ActiveSet, member: string): string {
+  return `${set.name} ${member}`;
+}

@@ -1,0 +1,129 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { compareAddresses } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { AddressRange } from "../../kernel/ip/ranges.ts";
+import { withoutRanges } from "../../kernel/ip/ranges.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
+import type { Pod } from "../objects/model.ts";
+import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
+import { openNodeJudge } from "../objects/nodes/node_judge.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
+import type { ObjectChange } from "../objects/object_source.ts";
+import { ownRangeElement } from "./compile/table_elements.ts";
+
+const OWNER = "own pod networks";
+
+export interface OwnNetworksParts {
+  /** The ruleset with the table of policies. Its owner starts and stops it. */
+  readonly ruleset: Pick<Ruleset, "claim">;
+  readonly nodeName: string;
+  /** This node's pod CIDRs from the configuration. */
+  readonly podCidrs: readonly Cidr[];
+  /** Checks the Nodes. */
+  readonly judge: NodeJudge;
+  /** Our attachments; undefined if all pods are ours. */
+  readonly attachments?: Pick<AttachmentRegistry, "values"> | undefined;
+}
+
+/**
+ * Claims the networks of this node's pods, from its Node object, for the rules of policies, so that no pod is reached
+ * before it is known (POL-09).
+ *
+ * A Pod that runs here without an attachment of ours belongs to a former plugin. It never becomes known, so its
+ * addresses are excluded: otherwise its own node could not reach it through a Service (FOREIGN-05).
+ */
+export class OwnNetworks implements Dataplane {
+  readonly #parts: OwnNetworksParts;
+  readonly #readVerdict: VerdictReader;
+  readonly #networks = new JoinedNetworks();
+  readonly #ranges = new Map<string, AddressRange>();
+  /** Addresses of the Pods that run on this node, by their keys. */
+  readonly #pods = new Map<string, readonly Address[]>();
+  #claimed: ReadonlyMap<string, AddressRange> = new Map();
+
+  constructor(parts: OwnNetworksParts) {
+    this.#parts = parts;
+    this.#readVerdict = parts.judge.reader();
+    this.#networks.set("configuration", parts.podCidrs);
+    this.#claim();
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    const { judge, nodeName } = this.#parts;
+    judge.apply(changes);
+    const hasNewNetworks = this.#readVerdict().has(nodeName);
+    if (hasNewNetworks) this.#networks.set("node", judge.judged.nodes.get(nodeName)?.podCidrs ?? []);
+    const hasNewPods = changes.map((change) => this.#followPod(change)).includes(true);
+    if (hasNewNetworks || hasNewPods) this.#claim();
+  }
+
+  /** Returns whether a Pod of this node came, changed or went. */
+  #followPod(change: ObjectChange): boolean {
+    if (change.kind !== "Pod") return false;
+    const addresses = change.type === "set" && change.object.kind === "Pod" ? this.#addressesHere(change.object) : [];
+    if (addresses.length === 0) return this.#pods.delete(change.key);
+    this.#pods.set(change.key, addresses);
+    return true;
+  }
+
+  #addressesHere({ nodeName, hostNetwork, phase, isTerminating, addresses }: Pod): readonly Address[] {
+    const isHere = nodeName === this.#parts.nodeName && !hostNetwork;
+    return isHere && phase === "Running" && !isTerminating ? addresses : [];
+  }
+
+  synced(): void {
+    this.#parts.judge.synced();
+  }
+
+  async register(): Promise<void> {
+    this.#claim();
+  }
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {}
+
+  #claim(): void {
+    const { ruleset } = this.#parts;
+    const { removed, added } = this.#networks.difference();
+    for (const range of removed) this.#ranges.delete(rangeText(range));
+    for (const range of added) this.#ranges.set(rangeText(range), range);
+    const wanted = withoutRanges(inOrder(this.#ranges.values()), this.#formerPods());
+    const next = new Map(wanted.map((range) => [rangeText(range), range]));
+    for (const text of this.#claimed.keys()) if (!next.has(text)) ruleset.claim(`${OWNER} ${text}`, [], "urgent");
+    for (const [text, range] of next) {
+      if (!this.#claimed.has(text)) ruleset.claim(`${OWNER} ${text}`, [ownRangeElement(range)], "urgent");
+    }
+    this.#claimed = next;
+  }
+
+  #formerPods(): readonly AddressRange[] {
+    const { attachments } = this.#parts;
+    if (attachments === undefined) return [];
+    const ours = new Set([...attachments.values()].flatMap((one) => one.addresses.map(({ address }) => address)));
+    const others = [...this.#pods.values()].flat().filter((address) => !ours.has(address));
+    return others.map((address) => ({ first: address, last: address }));
+  }
+}
+
+function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
+  return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
+}
+
+/** Creates the dataplane of the configuration. */
+export function ownNetworks(
+  configuration: Configuration,
+  ruleset: Pick<Ruleset, "claim">,
+  judge: NodeJudge = openNodeJudge(configuration),
+  attachments?: Pick<AttachmentRegistry, "values">,
+): OwnNetworks {
+  const { nodeName, podCIDRs } = configuration;
+  return new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments });
+}

@@ -1,0 +1,216 @@
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
+import { attachmentKey } from "../attachments/registry.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Commit } from "../ruleset/commit.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
+import type { CollectionPace } from "../lib/collection_pace.ts";
+import { workFor } from "../lib/slices.ts";
+import type { ObjectChange } from "../objects/object_source.ts";
+import type { PolicyOptions } from "./compile/options.ts";
+import { affectedBy } from "./live/pods/affected_addresses.ts";
+import type { FlowJudge } from "./live/flow_judge.ts";
+import { flowJudge } from "./live/flow_judge.ts";
+import { FlowlessAddresses } from "./live/pods/flowless_addresses.ts";
+import { LivePolicies } from "./live/live_policies.ts";
+import type { PolicyFollower } from "./live/policy_follower.ts";
+import { policyRules } from "./live/policy_rules.ts";
+import type { PolicyView } from "./live/policy_view.ts";
+import { policyView } from "./live/policy_view.ts";
+import type { RoomBounds } from "./live/sets/set_room.ts";
+import type { RetainedStore } from "./retained/retained_files.ts";
+
+/** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
+const SLICE_MILLISECONDS = 5;
+
+export interface PolicyDataplaneParts {
+  readonly nodeName: string;
+  /** The ruleset with the table of policies. Its owner starts and stops it. */
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
+  readonly clock: Clock;
+  readonly options: PolicyOptions;
+  readonly retained: RetainedStore;
+  /** Whether the source reports each pod's Namespace sooner or later, as an API server does; false if absent. */
+  readonly areNamespacesTold?: boolean;
+  /** Hurried while a change takes more than a slice, since the heap fills up then; undefined leaves the pace to V8. */
+  readonly collectionPace?: CollectionPace;
+  /** The bounds of the sets of NetworkPolicies; absent for the usual ones. */
+  readonly roomBounds?: RoomBounds;
+}
+
+interface Waiting {
+  readonly settle: (error: DrawbridgeError | undefined) => void;
+}
+
+/**
+ * Enforces policies on this node. It computes the effect of a change in slices and lets everything else run in between;
+ * a small change is one slice, and is written in one batch with everything else that changed with it.
+ */
+export class PolicyDataplane implements Dataplane, AttachmentFollower {
+  readonly #parts: PolicyDataplaneParts;
+  readonly #live: LivePolicies;
+  readonly #flowless = new FlowlessAddresses();
+  readonly #followers: PolicyFollower[] = [];
+  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #preparing: (() => void)[] = [];
+  #isStarted = false;
+  #next: Cancel | undefined;
+  /** Whether rules were changed since the kernel last had all of them. */
+  #isAhead = false;
+
+  constructor(parts: PolicyDataplaneParts) {
+    this.#parts = parts;
+    const { ruleset } = parts;
+    const { areNamespacesTold = false } = parts;
+    const rules = policyRules(ruleset, () => (this.#isAhead = true));
+    this.#live = new LivePolicies({ ...parts, rules, areNamespacesTold });
+    ruleset.follow((commit) => this.#rulesInForce(commit));
+  }
+
+  /** Notifies a follower of flows whose verdict may have changed. */
+  follow(follower: PolicyFollower): void {
+    this.#followers.push(follower);
+  }
+
+  /** Returns the verdicts of the rules on flows. @param nodeAddresses reads the node's present addresses */
+  flowJudge(nodeAddresses: () => ReadonlySet<Address>): FlowJudge {
+    return flowJudge(this.#live, this.#parts.options, nodeAddresses);
+  }
+
+  /** Whether {@link flowJudge} agrees with the kernel's rules; it does not while a change is computed and written. */
+  get isSettled(): boolean {
+    return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isSynced);
+  }
+
+  /** Whether the desired rules follow from all objects and attachments; false while changes are computed in slices. */
+  get isWorkedOut(): boolean {
+    return this.#next === undefined;
+  }
+
+  /** Returns the keys of the policies that allow some pods nothing for the size of those before them (POL-73). */
+  leftOut(): ReadonlyMap<string, unknown> {
+    return this.#live.profiles.leftOut;
+  }
+
+  /** Returns the keys of the policies that allow less than they say as their sets would be too large (POL-93). */
+  closedPolicies(): ReadonlySet<string> {
+    return this.#live.profiles.closedPolicies();
+  }
+
+  setTotals(): ReturnType<LivePolicies["setTotals"]> {
+    return this.#live.setTotals();
+  }
+
+  view(): PolicyView {
+    return policyView(this.#live);
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    this.#live.change(changes);
+    this.#work();
+  }
+
+  synced(): void {
+    this.#isStarted = true;
+    this.#live.start();
+    this.#work();
+  }
+
+  /** Does nothing: the node's dataplane reports attachments, since it knows which of them exist ({@link attached}). */
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  awaits(attachment: AttachmentRecord): string | undefined {
+    return this.#live.awaits(attachmentKey(attachment));
+  }
+
+  attached(attachment: AttachmentRecord, flows: RemainingFlows): void {
+    const key = attachmentKey(attachment);
+    const addresses = attachment.addresses.map(({ address }) => address);
+    // An address that another network has also assigned may already have flows.
+    const isNew = addresses.every((address) => this.#live.locals.at(address) === undefined);
+    if (flows === "none" && isNew) this.#flowless.comes(key, addresses);
+    this.#live.attach(attachment);
+    this.#work();
+  }
+
+  detached(name: AttachmentName, flows: RemainingFlows): void {
+    const key = attachmentKey(name);
+    const addresses = this.#live.locals.get(key)?.addresses ?? [];
+    this.#flowless.goes(key, flows === "none" ? addresses : []);
+    this.#live.detach(name);
+    this.#work();
+    this.#settleWaiting(key, removedBefore());
+  }
+
+  async inForce(name: AttachmentName): Promise<void> {
+    const key = attachmentKey(name);
+    // Otherwise the caller would wait forever.
+    if (this.#live.locals.get(key) === undefined) throw removedBefore();
+    if (this.#live.isClaimed(key) && this.#parts.ruleset.isSynced) return;
+    const error = await new Promise<DrawbridgeError | undefined>((settle) => {
+      this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), { settle }]);
+    });
+    if (error !== undefined) throw error;
+  }
+
+  async prepared(): Promise<void> {
+    if (!this.#isStarted || this.#next !== undefined) await new Promise<void>((settle) => this.#preparing.push(settle));
+    for (const follower of this.#followers) await follower.prepare?.();
+  }
+
+  problems(): readonly string[] {
+    return [this.#live.problems(), ...this.#followers.map((follower) => follower.problems?.() ?? [])].flat();
+  }
+
+  async stop(): Promise<void> {
+    this.#next?.();
+    for (const follower of this.#followers) follower.stop();
+  }
+
+  /** Works for one slice; the rest follows after everything else that waits in the event loop. */
+  #work(): void {
+    if (this.#next !== undefined) return;
+    const { clock, collectionPace } = this.#parts;
+    if (!workFor(SLICE_MILLISECONDS, clock, () => this.#live.step())) {
+      collectionPace?.hurry();
+      this.#next = clock.after(0, () => {
+        this.#next = undefined;
+        this.#work();
+      });
+      return;
+    }
+    collectionPace?.rest();
+    if (this.#isStarted) for (const settle of this.#preparing.splice(0)) settle();
+  }
+
+  #rulesInForce(commit: Commit): void {
+    this.#isAhead = false;
+    for (const key of this.#waiting.keys()) {
+      if (this.#live.isClaimed(key)) this.#settleWaiting(key, undefined);
+    }
+    const addresses = affectedBy(commit);
+    const flowless = this.#flowless.settle(commit, (key) => this.#live.isClaimed(key));
+    const withFlows =
+      addresses === "all" ? addresses : new Set([...addresses].filter((address) => !flowless.has(address)));
+    for (const follower of this.#followers) {
+      follower.rulesInForce?.();
+      if (addresses === "all" || addresses.size > 0) follower.verdictsChanged({ addresses, withFlows });
+    }
+  }
+
+  #settleWaiting(key: string, error: DrawbridgeError | undefined): void {
+    const waiting = this.#waiting.get(key) ?? [];
+    this.#waiting.delete(key);
+    for (const { settle } of waiting) settle(error);
+  }
+}
+
+function removedBefore(): DrawbridgeError {
+  return new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its policies were in force");
+}

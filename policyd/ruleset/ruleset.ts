@@ -1,0 +1,404 @@
+import type { Change } from "../../kernel/nftables/encode/change.ts";
+import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Claim } from "./desired/desired_element.ts";
+import { tableKey } from "./desired/desired_element.ts";
+import type { Commit } from "./commit.ts";
+import { DesiredElements } from "./desired/desired_elements.ts";
+import type { ProvidedObjects } from "./desired/desired_objects.ts";
+import { DesiredObjects } from "./desired/desired_objects.ts";
+import type { SetDifference } from "./difference.ts";
+import { logRepairs, logReplacements } from "./observed/findings.ts";
+import { ForeignSearch } from "./observed/foreign_search.ts";
+import type { BatchPaceOptions, Haste } from "./batch_window.ts";
+import { BatchPace } from "./batch_window.ts";
+import type { TableFindings } from "./observed/table_reading.ts";
+import type { Reading } from "./table_writer.ts";
+import { READ_WORK, readOn, TableWriter } from "./table_writer.ts";
+import { deleteWritten } from "./observed/written_elements.ts";
+
+/** The dependencies of the ruleset, and when it acts. */
+export interface RulesetOptions extends BatchPaceOptions {
+  readonly kernel: Nftables;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Our tables with the versions of their schemas (`withVersion`). */
+  readonly tables: readonly Table[];
+  /** Milliseconds between two checks for changes by other programs. */
+  readonly syncPeriod: number;
+}
+
+/** The state of the ruleset. */
+export interface RulesetStatus {
+  /** Whether the kernel has everything that is desired. */
+  readonly isSynced: boolean;
+  readonly elements: number;
+  readonly pending: number;
+  /** Since when the kernel lacks something that is desired, by the clock; undefined when it lacks nothing. */
+  readonly pendingSince: number | undefined;
+  readonly commits: number;
+  readonly failures: number;
+  /** Objects and elements that another program changed and that were repaired. */
+  readonly repairs: number;
+  /** Times a table was written as a whole: at a first start, an upgrade, a repair of its rules. */
+  readonly replacements: number;
+  readonly lastError: string | undefined;
+}
+
+const FIRST_RETRY = 50;
+const LAST_RETRY = 5000;
+
+/** The most work of one batch while more is pending (`nextBatch`): the event loop waits for each batch. */
+const SLICE_WORK = 48;
+
+type Phase = "stopped" | "unread" | "read";
+
+/**
+ * Reconciles the kernel's tables with the desired state.
+ *
+ * Changes are collected by key and committed as one batch: the difference between the desired state and a mirror of the
+ * kernel, for the changed keys only. If a batch fails, everything stays pending. The mirror is then read again from the
+ * kernel before the next batch, since only the answer of the batch may have been lost.
+ *
+ * A large number of new objects is committed in slices, with turns of the event loop in between ({@link nextBatch}).
+ */
+export class Ruleset {
+  readonly #options: RulesetOptions;
+  readonly #objects: DesiredObjects;
+  readonly #desired = new DesiredElements();
+  readonly #writer: TableWriter;
+  #phase: Phase = "stopped";
+  readonly #pace: BatchPace;
+  #retry = FIRST_RETRY;
+  #timer: { readonly at: number; readonly cancel: Cancel } | undefined;
+  #verification: Cancel | undefined;
+  #counts = { commits: 0, failures: 0, repairs: 0, replacements: 0 };
+  #lastError: string | undefined;
+  #pendingSince: number | undefined;
+  /** The changes of all slices so far. */
+  #differences: SetDifference[] = [];
+  /** The commit in progress began with a read of the kernel. */
+  #isWhole = false;
+  /** Slices have been committed, and more follow. */
+  #isBuilding = false;
+  /** The read in progress, which precedes all writing. */
+  #reading: Reading | undefined;
+  readonly #search: ForeignSearch;
+  readonly #followers: ((commit: Commit) => void)[] = [];
+  /** Callers that wait for the outcome of the commit in progress. */
+  readonly #waiting: ((isInForce: boolean) => void)[] = [];
+
+  constructor(options: RulesetOptions) {
+    this.#options = options;
+    this.#objects = new DesiredObjects(options.tables);
+    const { kernel, tables, clock } = options;
+    this.#pace = new BatchPace(options);
+    this.#writer = new TableWriter({ kernel, tables, objects: this.#objects, elements: this.#desired });
+    this.#search = new ForeignSearch({
+      writer: this.#writer,
+      clock,
+      onFound: () => this.#repair(),
+      onEnd: (found) => this.#countRepairs(found),
+      onFailure: (error) => this.#failed(error),
+    });
+  }
+
+  /**
+   * Begins to write. Everything claimed until now is part of the first batch, so a daemon that has read the cluster
+   * first never removes anything of its predecessor that is still desired.
+   */
+  start(): void {
+    this.#phase = "unread";
+    this.#pendingSince ??= this.#options.clock.now();
+    this.#commit();
+    this.#verifyLater();
+  }
+
+  /** Stops writing; the tables stay. */
+  stop(): void {
+    this.#phase = "stopped";
+    this.#unschedule();
+    this.#verification?.();
+    this.#abandon();
+  }
+
+  /**
+   * Sets what an owner claims; an empty list removes all its claims.
+   *
+   * Claims are committed together with the other changes of the same turn of the event loop or, in a burst, within
+   * `minSyncPeriod` ({@link BatchPace}). Urgent claims skip that wait.
+   *
+   * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
+   */
+  claim(owner: string, claims: readonly Claim[], haste: Haste = "usual"): void {
+    for (const { table, set } of claims) {
+      if (!this.#desired.hasSet(table, set) && this.#objects.set(tableKey(table), set) === undefined) {
+        throw new RangeError(`${owner} claims elements of ${tableKey(table)} ${set}, which nobody provides`);
+      }
+    }
+    const places = this.#desired.replace(owner, claims);
+    // The read at the start compares everything.
+    if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markElement(place);
+    this.#changed(places.length, haste);
+  }
+
+  /**
+   * Sets which sets and chains an owner provides, all in one table; empty lists remove all of them. Objects with one
+   * name are one object, which stays until its last provider gives it up.
+   *
+   * The change is committed like a claim, together with the claims of the same turn. An owner that removes a set or a
+   * chain must also remove the claims of elements in that set, and of elements that jump to that chain, before the next
+   * commit. Otherwise the commit fails.
+   *
+   * @throws RangeError as {@link DesiredObjects.replace}; nothing has changed then
+   */
+  provide(owner: string, objects: ProvidedObjects, haste: Haste = "usual"): void {
+    const places = this.#objects.replace(owner, objects);
+    if (this.#phase !== "stopped") for (const place of places) this.#writer.markObject(place);
+    this.#changed(places.length, haste);
+  }
+
+  /**
+   * Commits everything that is pending now, however much it is, or the rest of it when slices are in progress.
+   *
+   * @returns whether the kernel has everything that is desired; if not, the ruleset retries by itself
+   */
+  flush(): boolean {
+    if (this.#phase !== "stopped") this.#commit(true);
+    return this.isSynced;
+  }
+
+  /**
+   * Like {@link flush}, but commits a large amount in slices with turns of the event loop in between.
+   *
+   * @returns settles with whether the kernel has everything that is desired now
+   */
+  inForce(): Promise<boolean> {
+    // Slices continue by themselves. However many callers ask, each slice gets a turn of the event loop.
+    if (this.#phase !== "stopped" && !this.#isUnderWay()) this.#commit();
+    if (this.isSynced || !this.#isUnderWay()) return Promise.resolve(this.isSynced);
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Calls a function each time the kernel has just got everything that is desired. It may only make a note of that. */
+  follow(follower: (commit: Commit) => void): void {
+    this.#followers.push(follower);
+  }
+
+  /** Deletes elements at once that rules have written into a set. @returns, @throws as {@link deleteWritten} */
+  deleteWritten(reference: TableReference, name: string, isMeant: (element: Element) => boolean): number {
+    const table = this.tableNamed(reference.family, reference.name);
+    const set = table && this.#objects.set(tableKey(table), name);
+    if (table === undefined || set === undefined || this.#phase === "stopped") return 0;
+    return deleteWritten({ ...this.#options, commit: (changes) => this.#send(changes), table, set }, isMeant);
+  }
+
+  /**
+   * Commits changes outside our tables at once, so that they do not count as another program's change.
+   *
+   * @throws NetlinkError, SyscallError when the kernel refuses it
+   */
+  commitBeside(changes: readonly Change[]): void {
+    if (changes.length > 0) this.#send(changes);
+  }
+
+  /**
+   * Finds and repairs what another program changed. It is called when the kernel reports a change, and periodically. A
+   * large table is read piece by piece.
+   *
+   * @param tables the tables that the change was about; all when unknown
+   */
+  verify(tables: readonly Table[] = this.#options.tables): void {
+    if (this.#phase === "read" && !this.#isBuilding) this.#commit();
+    if (this.#phase === "read") this.#search.look(tables);
+    // The read in progress may have passed the part that has changed.
+    else this.#search.note(tables);
+  }
+
+  /** Our tables. */
+  get tables(): readonly Table[] {
+    return this.#options.tables;
+  }
+
+  /** Our table with this name, if there is one. */
+  tableNamed(family: string, name: string): Table | undefined {
+    return this.#options.tables.find((table) => table.family === family && table.name === name);
+  }
+
+  /** Whether the kernel has everything that is claimed. */
+  get isSynced(): boolean {
+    return this.#phase === "read" && this.#writer.pending.isEmpty;
+  }
+
+  status(): RulesetStatus {
+    return {
+      isSynced: this.isSynced,
+      elements: this.#desired.size,
+      pending: this.#phase === "stopped" ? this.#desired.size + this.#objects.providedCount : this.#writer.pending.size,
+      pendingSince: this.#pendingSince,
+      ...this.#counts,
+      lastError: this.#lastError,
+    };
+  }
+
+  #isUnderWay(): boolean {
+    return this.#isBuilding || this.#reading !== undefined;
+  }
+
+  #changed(count: number, haste: Haste): void {
+    if (count > 0) this.#pendingSince ??= this.#options.clock.now();
+    // After a failure the time of the retry is set, and a change does not bring it forward.
+    if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(this.#pace.wait(haste));
+  }
+
+  /** Sets the time of the next batch, unless one is due earlier. */
+  #schedule(milliseconds: number): void {
+    const { clock } = this.#options;
+    const at = clock.now() + milliseconds;
+    if (this.#timer !== undefined && this.#timer.at <= at) return;
+    this.#unschedule();
+    this.#timer = { at, cancel: clock.after(milliseconds, () => this.#commit()) };
+  }
+
+  #unschedule(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** @param isAtOnce slices follow each other without a turn of the event loop */
+  #commit(isAtOnce = false): void {
+    this.#unschedule();
+    try {
+      if (this.#phase === "unread" && !this.#readOn(isAtOnce)) return this.#schedule(0);
+      this.#commitPending(isAtOnce);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** Schedules a retry. Nothing is lost: the desired state stays, and the next read compares all of it. */
+  #failed(error: unknown): void {
+    const { logger } = this.#options;
+    this.#counts.failures++;
+    this.#lastError = error instanceof Error ? error.message : String(error);
+    this.#pendingSince ??= this.#options.clock.now();
+    logger.error(
+      "the kernel refused a batch or a read; its tables are read again and the pending changes are retried",
+      {
+        error: this.#lastError,
+        retryMilliseconds: this.#retry,
+      },
+    );
+    this.#phase = "unread";
+    this.#abandon();
+    this.#unschedule();
+    this.#schedule(this.#retry);
+    this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
+  }
+
+  #commitPending(isAtOnce: boolean): void {
+    for (;;) {
+      const start = this.#options.clock.now();
+      const { following, isCommitted, differences } = this.#writer.commitNext(SLICE_WORK);
+      if (isCommitted) this.#pace.began(start);
+      if (isCommitted) this.#counts.commits++;
+      for (const difference of differences) this.#differences.push(difference);
+      const isAnother = this.#isBuilding || following === "in another turn";
+      this.#isBuilding = following !== "nothing";
+      if (!this.#isBuilding) return this.#committed();
+      if (isAnother && !isAtOnce) return this.#schedule(0);
+    }
+  }
+
+  #committed(): void {
+    // Other programs often change something twice. The second change is counted only if our own rules are known.
+    if (this.#isWhole) this.#writer.learn();
+    this.#retry = FIRST_RETRY;
+    this.#lastError = undefined;
+    this.#pendingSince = undefined;
+    const commit = { isWhole: this.#isWhole, differences: this.#differences };
+    this.#differences = [];
+    this.#isWhole = false;
+    for (const follower of this.#followers) follower(commit);
+    this.#pace.ended();
+    this.#answer(true);
+    if (this.#writer.isLearning) this.#options.clock.after(0, () => this.#learn());
+  }
+
+  /** Reads back the written rules, after the answer to callers: they need the rules in force, not known. */
+  #learn(): void {
+    try {
+      if (this.#phase !== "stopped") this.#writer.learn();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #answer(isInForce: boolean): void {
+    for (const answer of this.#waiting.splice(0)) answer(isInForce);
+  }
+
+  /**
+   * Reads all tables: at the start, and after a failure, when only the kernel knows its state.
+   *
+   * @returns whether all of it is read
+   */
+  #readOn(isAtOnce: boolean): boolean {
+    if (this.#reading === undefined) {
+      this.#writer.forget();
+      this.#differences = [];
+      this.#isWhole = true;
+      this.#reading = this.#writer.read(this.#options.tables);
+    }
+    const found = readOn(this.#reading, isAtOnce ? Infinity : READ_WORK);
+    if (found === undefined) return false;
+    this.#reading = undefined;
+    this.#phase = "read";
+    this.#search.begin();
+    this.#counts.replacements += logReplacements(this.#options.logger, found);
+    return true;
+  }
+
+  #abandon(): void {
+    this.#reading?.return([]);
+    this.#reading = undefined;
+    this.#isBuilding = false;
+    this.#pace.abandoned();
+    this.#search.stop();
+    this.#answer(false);
+  }
+
+  /** Commits the repair of what a search found. */
+  #repair(): void {
+    this.#isWhole = true;
+    this.#pendingSince ??= this.#options.clock.now();
+    if (!this.#isBuilding) this.#commit();
+  }
+
+  #countRepairs(found: readonly TableFindings[]): void {
+    const { repairs, replacements } = logRepairs(this.#options.logger, found);
+    this.#counts.repairs += repairs;
+    this.#counts.replacements += replacements;
+  }
+
+  #send(changes: readonly Change[]): void {
+    this.#writer.send(changes);
+    this.#counts.commits++;
+  }
+
+  #verifyLater(): void {
+    const { clock, syncPeriod, kernel } = this.#options;
+    this.#verification = clock.after(syncPeriod, () => {
+      let hasChanged = true;
+      try {
+        hasChanged = kernel.generation() !== this.#writer.generation;
+      } catch (error) {
+        this.#failed(error);
+      }
+      if (hasChanged) this.verify();
+      this.#verifyLater();
+    });
+  }
+}

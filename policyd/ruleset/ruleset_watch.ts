@@ -1,0 +1,99 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { Table } from "../../kernel/nftables/model/object.ts";
+import type { NftablesNotification } from "../../kernel/nftables/decode/notification.ts";
+import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
+import { KeptSubscription } from "../lib/renewed_subscription.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Ruleset } from "./ruleset.ts";
+
+/** Several commits that one program makes within this time are checked once. */
+const SETTLE_MILLISECONDS = 20;
+const RETRY_MILLISECONDS = 5000;
+
+/** The ruleset and what a watch over it needs. */
+export interface RulesetWatchParts {
+  readonly ruleset: Ruleset;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The port ID of our writer's netlink socket: its own commits are ignored. */
+  readonly portId: number;
+}
+
+/**
+ * Has a ruleset repair what other programs change in it, some milliseconds after the change.
+ *
+ * While the kernel refuses the subscription, or has ended it, the ruleset's periodic check remains, and it is retried.
+ */
+export class RulesetWatch {
+  readonly #parts: RulesetWatchParts;
+  readonly #subscription: KeptSubscription;
+  readonly #touched = new Set<Table>();
+  #who = "";
+  #pending: Cancel | undefined;
+
+  constructor(parts: RulesetWatchParts) {
+    const { clock, logger, portId } = parts;
+    this.#parts = parts;
+    this.#subscription = new KeptSubscription({
+      clock,
+      source: { kind: "nftables", exceptPortId: portId },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#look(undefined) },
+      retryMilliseconds: RETRY_MILLISECONDS,
+      onRefused: (error) =>
+        logger.error("the kernel does not report changes of the ruleset; the subscription is retried", { error }),
+      onOpen: (wasRefused) => {
+        if (!wasRefused) return;
+        logger.info("the kernel reports changes of the ruleset now");
+        this.#look(undefined);
+      },
+    });
+  }
+
+  /** Settles when the kernel reports changes from now on, or refuses: then the subscription is retried. */
+  async start(events: KernelEvents): Promise<void> {
+    await this.#subscription.start(events);
+  }
+
+  stop(): void {
+    this.#subscription.stop();
+    this.#pending?.();
+  }
+
+  #take(messages: readonly ReceivedMessage[]): void {
+    for (const message of messages) {
+      const notification = this.#read(message);
+      if (notification?.kind === "generation") this.#who = notification.processName;
+      if (notification?.kind === "change") {
+        const table = this.#parts.ruleset.tableNamed(notification.table.family, notification.table.name);
+        if (table !== undefined) this.#look(table);
+      }
+    }
+  }
+
+  /** Parses a notification. One that cannot be parsed may be about any table. */
+  #read(message: ReceivedMessage): NftablesNotification | undefined {
+    try {
+      return parseNotification(message);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#look(undefined);
+      return undefined;
+    }
+  }
+
+  /** @param table undefined when any of our tables may have changed */
+  #look(table: Table | undefined): void {
+    const { ruleset, clock, logger } = this.#parts;
+    for (const touched of table === undefined ? ruleset.tables : [table]) this.#touched.add(touched);
+    this.#pending ??= clock.after(SETTLE_MILLISECONDS, () => {
+      this.#pending = undefined;
+      const tables = [...this.#touched];
+      this.#touched.clear();
+      logger.debug("another program changed tables of ours", { program: this.#who, tables: tables.length });
+      ruleset.verify(tables);
+    });
+  }
+}

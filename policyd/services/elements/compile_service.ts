@@ -1,0 +1,275 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { commentText } from "../../../kernel/nftables/model/identifier.ts";
+import type { EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
+import { ProblemList } from "../../objects/problem_list.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import { MOST_TIMEOUTS, usedTimeout } from "../affinity/kept_timeouts.ts";
+import { KUBERNETES_SERVICE, refusalText } from "../../protection/refusal.ts";
+import type { AffinityTimeout, TimeoutClasses } from "../affinity/timeout_classes.ts";
+import { NO_AFFINITY } from "../affinity/timeout_classes.ts";
+import { affinityElements } from "./affinity_elements.ts";
+import type { FrontendHolders } from "./arbitration.ts";
+import { frontendId } from "./arbitration.ts";
+import { claim, keyOf, keyWith, kindOf } from "./frontend_element.ts";
+import type { CompileContext } from "../rules/context.ts";
+import { endpointElements } from "./endpoint_elements.ts";
+import type { PortEndpoint } from "./endpoints.ts";
+import { isSpecial, portEndpoints } from "./endpoints.ts";
+import { fieldProblems } from "./field_problems.ts";
+import type { FrontendSet } from "../rules/frontend_sets.ts";
+import { ADDRESS_SETS, RESTRICTED_PORTS } from "../rules/frontend_sets.ts";
+import type { RuleFamily, Scope } from "../rules/frontend_kind.ts";
+import { nameOf } from "../rules/frontend_kind.ts";
+import type { Frontend, RefusedFrontend } from "./frontends.ts";
+import { familiesOf, frontendsOf, refusedFrontends } from "./frontends.ts";
+import { mostEndpoints } from "../rules/endpoint_draw.ts";
+import { numberMap, plainMap } from "../rules/number_maps.ts";
+import { place } from "./placement.ts";
+import { portIdentity, portNumber } from "../rules/priority_number.ts";
+import type { Selection } from "./selection.ts";
+import { select } from "./selection.ts";
+import { servedWith } from "./service_size.ts";
+import { allowedSources } from "./source_ranges.ts";
+
+/** The contribution of a Service to the node's tables. */
+export interface CompiledService {
+  readonly claims: readonly Claim[];
+  /** Addresses of endpoints that no machine can have, each once. */
+  readonly ignoredEndpoints: readonly Address[];
+  /** The parts of it that cannot be served, as messages for administrators. */
+  readonly problems: readonly string[];
+  /** Frontends that it claims and does not get, since they belong to the node or the cluster. */
+  readonly refused: readonly RefusedFrontend[];
+  /** The claims by which each frontend is served, with its port. */
+  readonly served: readonly ServedFrontend[];
+  /** The traffic policies that require an endpoint on this node while only other nodes have some. */
+  readonly withoutLocal: ReadonlySet<TrafficPolicy>;
+}
+
+/** A frontend that this Service has. */
+export interface ServedFrontend {
+  readonly port: ServicePort;
+  readonly claims: readonly Claim[];
+}
+
+/** The clients that a traffic policy applies to: those of the Service's own address, or all others. */
+export type TrafficPolicy = "internal" | "external";
+
+/** A port with the numbers that represent it in the rules. */
+interface IdentifiedPort extends ServicePort {
+  readonly identity: number;
+  /** The identity together with the number of the timeout. */
+  readonly number: number;
+}
+
+/** The endpoints a frontend sends its clients to, by the kind of client. */
+interface Destinations {
+  readonly all: readonly PortEndpoint[];
+  /** The endpoints for clients from outside, if they differ (externalTrafficPolicy Local); undefined if not. */
+  readonly local: readonly PortEndpoint[] | undefined;
+  readonly isAnyUsable: boolean;
+}
+
+/**
+ * Computes the elements of one Service on one node: a pure function of the Service, its slices and the facts of the
+ * node in the context, whose cost only depends on the size of this Service. The order of slices and of their contents
+ * does not matter.
+ *
+ * @param slices those of the Service; others are ignored
+ * @param holders decides who has the frontends that several Services claim; without it this one has all it claims
+ * @param timeoutOf returns how long clients of a timeout stay; without it no other Service has session affinity
+ */
+export function compileService(
+  whole: Service,
+  slices: readonly EndpointSlice[],
+  context: CompileContext,
+  holders?: Pick<FrontendHolders, "rival">,
+  timeoutOf: TimeoutClasses["of"] = onlyTimeout,
+): CompiledService {
+  const { service, ports, problems: ofSize } = servedWith(whole, slices, context);
+  const claims: Claim[] = [];
+  const ignored: Address[] = [];
+  const timeout = timeoutOf(usedTimeout(service));
+  const refused = refusedFrontends(service, context);
+  const problems: string[] = [
+    ...ofSize,
+    ...fieldProblems(service),
+    ...refused.map((one) => refusedText(service, one)),
+    ...shortened(service, timeout),
+  ];
+  const taken = new Set<string>();
+  const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
+    const rival = holders?.rival(service.key, frontend, protocol, family);
+    if (rival !== undefined) return `Service ${rival}'s`;
+    // A single port does not have a frontend twice.
+    if (service.ports.length === 1) return undefined;
+    return taken.size < taken.add(frontendId(frontend, protocol, family)).size ? undefined : "another port's of it";
+  };
+  const served: ServedFrontend[] = [];
+  const withoutLocal = new Set<TrafficPolicy>();
+  for (const family of familiesOf(service)) {
+    for (const address of service.clusterIps) {
+      if (familyOf(address) !== family || isSpecial(address)) continue;
+      if (isOthersAddress(service, address, context)) continue;
+      claims.push(claim(`${ADDRESS_SETS.cluster}${family}`, [address]));
+    }
+  }
+  for (const port of service.ports) {
+    const identity = portIdentity(service.key, port);
+    const identified = { ...port, identity, number: portNumber(identity, timeout.number) };
+    for (const family of familiesOf(service)) {
+      const endpoints = portEndpoints(ports, port, family, context);
+      for (const address of endpoints.ignored) ignored.push(address);
+      const selection = select(endpoints.usable, context);
+      for (const frontend of frontendsOf(service, port, family, context)) {
+        const whose = othersOwn(frontend, port, family);
+        if (whose !== undefined) {
+          problems.push(
+            `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is ${whose}`,
+          );
+          continue;
+        }
+        const destinations = destinationsOf(service, frontend, selection, endpoints.usable.length > 0);
+        const frontendsOwn = frontendClaims(service, identified, frontend, family, destinations);
+        claims.push(...frontendsOwn);
+        served.push({ port, claims: frontendsOwn });
+        if (isWithoutLocal(destinations)) withoutLocal.add(frontend.type === "cluster" ? "internal" : "external");
+        claims.push(...sourceClaims(service, port, frontend, family, context));
+        problems.push(...excess(service, port, destinations));
+      }
+    }
+  }
+  const ignoredEndpoints = eachOnce(ignored);
+  return { claims, ignoredEndpoints, problems: told(service, problems), refused, served, withoutLocal };
+}
+
+/** Returns whether a cluster IP has a socket that nodes depend on: no port of such an address is this Service's. */
+function isOthersAddress({ key }: Service, address: Address, { protection }: CompileContext): boolean {
+  return key !== KUBERNETES_SERVICE.key && protection?.isProtectedAddress(address) === true;
+}
+
+/** Returns a text that is the same on every node; otherwise each node would create an Event of its own. */
+function refusedText({ key }: Service, { frontend, protocol, refusal }: RefusedFrontend): string {
+  const address = frontend.type === "node port" ? "" : ` ${formatAddress(frontend.address)}`;
+  const what = `${FIELDS[frontend.type]}:${address} ${protocol} ${frontend.port}`;
+  return `Service ${key}: ${what} ${refusalText(refusal)}: it is not served there; all else of the Service is`;
+}
+
+const FIELDS = {
+  cluster: "spec.clusterIPs",
+  "load balancer": "status.loadBalancer.ingress",
+  external: "spec.externalIPs",
+  "node port": "spec.ports.nodePort",
+} as const;
+
+function onlyTimeout(seconds: number | undefined): AffinityTimeout {
+  return seconds === undefined ? NO_AFFINITY : { number: 1, seconds };
+}
+
+function shortened({ key, affinitySeconds }: Service, timeout: AffinityTimeout): readonly string[] {
+  if (timeout === NO_AFFINITY || timeout.seconds === affinitySeconds) return [];
+  return [
+    `Service ${key}: sessionAffinityConfig.clientIP.timeoutSeconds: ${affinitySeconds}: more than ${MOST_TIMEOUTS} different timeouts are in use; clients stay for ${timeout.seconds} s, the next shorter one that is served`,
+  ];
+}
+
+/** Returns each problem once, and only some of very many: they stay in memory and are logged. */
+function told(service: Service, problems: readonly string[]): readonly string[] {
+  if (problems.length < 2) return problems;
+  const list = new ProblemList();
+  for (const problem of eachOnce(problems)) list.tell(problem);
+  return list.all(`Service ${service.key}`);
+}
+
+function eachOnce<T>(values: readonly T[]): readonly T[] {
+  return values.length < 2 ? values : [...new Set(values)];
+}
+
+function isWithoutLocal({ all, local, isAnyUsable }: Destinations): boolean {
+  return isAnyUsable && (local ?? all).length === 0;
+}
+
+function destinationsOf(
+  service: Service,
+  { type }: Frontend,
+  { all, local }: Selection,
+  isAnyUsable: boolean,
+): Destinations {
+  if (type !== "cluster") {
+    return { all, local: service.externalTrafficPolicy === "Local" ? local : undefined, isAnyUsable };
+  }
+  return { all: service.internalTrafficPolicy === "Local" ? local : all, local: undefined, isAnyUsable };
+}
+
+function frontendClaims(
+  service: Service,
+  port: IdentifiedPort,
+  frontend: Frontend,
+  family: RuleFamily,
+  destinations: Destinations,
+): readonly Claim[] {
+  const { all, local, isAnyUsable } = destinations;
+  const kind = kindOf(frontend, family);
+  const key = keyOf(frontend, port.protocol);
+  const comment = commentText(`${service.key}${port.name === "" ? "" : `:${port.name}`}`);
+  const member = (set: FrontendSet): Claim => claim(nameOf(set, kind), key, undefined, comment);
+  if (!isAnyUsable) return [member("unserved")];
+  const isExternal = frontend.type !== "cluster";
+  const isPlain = !isExternal && service.affinitySeconds === undefined;
+  const numbers = isPlain ? plainMap(family) : numberMap(kind);
+  const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
+  const claims: Claim[] = [];
+  if (all.length > 0) claims.push(member(""), claim(numbers, key, [port.number]));
+  if (isExternal && local === undefined) claims.push(member("masquerade"));
+  if (local !== undefined) claims.push(member("external"));
+  if (isWithoutLocal(destinations)) claims.push(member("unserved"), member("drop"));
+  return claims.concat(
+    endpointElements(kind, "all", key, used.all),
+    endpointElements(kind, "local", key, used.local),
+    affinityElements(service, port.identity, kind, key, used),
+  );
+}
+
+const NOBODY: readonly PortEndpoint[] = [];
+
+/** Returns as many endpoints as there is room for, the same ones whatever their order. */
+function firstOf(endpoints: readonly PortEndpoint[], scope: Scope): readonly PortEndpoint[] {
+  const most = mostEndpoints(scope);
+  if (endpoints.length <= most) return endpoints;
+  return place(endpoints, endpoints.length)
+    .slice(0, most)
+    .map(({ endpoint }) => endpoint);
+}
+
+function sourceClaims(
+  service: Service,
+  port: ServicePort,
+  frontend: Frontend,
+  family: RuleFamily,
+  context: CompileContext,
+): readonly Claim[] {
+  const allowed = allowedSources(service, frontend, family, context);
+  if (allowed === undefined) return [];
+  const kind = kindOf(frontend, family);
+  const key = keyOf(frontend, port.protocol);
+  return [
+    claim(nameOf("restricted", kind), key),
+    claim(RESTRICTED_PORTS, key.slice(-2)),
+    ...allowed.map((range) => claim(nameOf("allowed", kind), keyWith(key, range))),
+  ];
+}
+
+function excess(service: Service, port: ServicePort, { all, local = NOBODY }: Destinations): readonly string[] {
+  const problems: string[] = [];
+  const check = (scope: Scope, { length }: readonly PortEndpoint[]): void => {
+    const most = mostEndpoints(scope);
+    if (length <= most) return;
+    problems.push(
+      `Service ${service.key}: port ${port.name}: ${length} endpoints${scope === "local" ? " on this node" : ""}; expected at most ${most}, the others are not used`,
+    );
+  };
+  check("all", all);
+  check("local", local);
+  return problems;
+}

@@ -1,0 +1,42 @@
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
+import type { Protocol } from "../../objects/model.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import { INET_TABLE } from "../../node/tables/table_part.ts";
+import type { Frontend } from "./frontends.ts";
+import type { FrontendKind, RuleFamily } from "../rules/frontend_kind.ts";
+
+export function claim(set: string, key: readonly KeyField[], data?: readonly Scalar[], comment?: string): Claim {
+  return { table: INET_TABLE, set, element: elementOf(key, data, comment) };
+}
+
+function elementOf(key: Element["key"], data: readonly Scalar[] | undefined, comment: string | undefined): Element {
+  if (data === undefined) return comment === undefined ? { key } : { key, comment };
+  return comment === undefined ? { key, data } : { key, data, comment };
+}
+
+/** Returns the kind of a frontend, which decides the sets that hold its elements. */
+export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
+  return { family, space: frontend.type === "node port" ? "port" : "service" };
+}
+
+const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<Record<Protocol, string>>;
+
+/**
+ * Returns a frontend as the key of those sets.
+ *
+ * Here and in {@link keyWith} arrays are made with exactly the needed length: one that is spread into another gets room
+ * for 16 more elements, and a node retains tens of thousands of them.
+ */
+export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[] {
+  return frontend.type === "node port"
+    ? [PROTOCOLS[protocol], frontend.port]
+    : [frontend.address, PROTOCOLS[protocol], frontend.port];
+}
+
+/** Returns a frontend's key followed by one more field. */
+export function keyWith(key: readonly Scalar[], last: KeyField): readonly KeyField[] {
+  const fields: readonly KeyField[] = key;
+  return fields.concat([last]);
+}

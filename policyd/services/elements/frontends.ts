@@ -1,0 +1,111 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Protocol, Service, ServicePort } from "../../objects/model.ts";
+import type { Refusal } from "../../protection/refusal.ts";
+import type { CompileContext } from "../rules/context.ts";
+import { isSpecial } from "./endpoints.ts";
+import type { RuleFamily } from "../rules/frontend_kind.ts";
+import { FAMILIES } from "../rules/frontend_kind.ts";
+
+/** An address and port, or a node port, by which clients reach a port of a Service. */
+export type Frontend =
+  | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
+  | { readonly type: "node port"; readonly port: number };
+
+const ONLY_IPV4: readonly RuleFamily[] = [4];
+const ONLY_IPV6: readonly RuleFamily[] = [6];
+const NONE: readonly RuleFamily[] = [];
+
+/**
+ * Returns the families of a Service's own addresses (DS-02, DS-06); all else of the Service counts only in these.
+ *
+ * None for one that is not proxied: headless (HL-01), ExternalName (EN-01), another proxy's, or without an address yet.
+ */
+export function familiesOf(service: Service): readonly RuleFamily[] {
+  if (service.type === "ExternalName" || service.isHeadless) return [];
+  if (service.proxyName !== undefined || service.hasHeadlessLabel) return [];
+  let [has4, has6] = [false, false];
+  for (const address of service.clusterIps) {
+    if (familyOf(address) === 4) has4 = true;
+    else has6 = true;
+  }
+  return has4 ? (has6 ? FAMILIES : ONLY_IPV4) : has6 ? ONLY_IPV6 : NONE;
+}
+
+/** A frontend that a Service claims and does not get. */
+export interface RefusedFrontend {
+  readonly frontend: Frontend;
+  readonly protocol: Protocol;
+  readonly refusal: Refusal;
+}
+
+/**
+ * Returns a port's frontends in one family, each address once; its own address first, then the load balancer's.
+ *
+ * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01, LB-09), except
+ * those that are refused (CLAIM-01, CLAIM-02).
+ */
+export function frontendsOf(
+  service: Service,
+  port: ServicePort,
+  family: RuleFamily,
+  context: CompileContext,
+): readonly Frontend[] {
+  const { protection } = context;
+  const claimed = claimedFrontends(service, port, family, context);
+  if (protection === undefined) return claimed;
+  const isServed = (frontend: Frontend): boolean =>
+    protection.refusalOf(service, frontend, port.protocol) === undefined;
+  // Nearly always all of them are served, and the list is returned as it is.
+  return claimed.every(isServed) ? claimed : claimed.filter(isServed);
+}
+
+/** Returns the frontends that are refused to a Service, with the reasons; not those missing for other reasons. */
+export function refusedFrontends(service: Service, context: CompileContext): readonly RefusedFrontend[] {
+  const { protection } = context;
+  if (protection === undefined) return NOTHING;
+  const found: RefusedFrontend[] = [];
+  for (const family of familiesOf(service)) {
+    for (const port of service.ports) {
+      const { protocol } = port;
+      for (const frontend of claimedFrontends(service, port, family, context)) {
+        const refusal = protection.refusalOf(service, frontend, protocol);
+        if (refusal !== undefined) found.push({ frontend, protocol, refusal });
+      }
+    }
+  }
+  return found.length === 0 ? NOTHING : found;
+}
+
+const NOTHING: readonly RefusedFrontend[] = [];
+
+/** Returns all frontends that a port claims, refused or not. */
+function claimedFrontends(
+  service: Service,
+  { port, nodePort }: ServicePort,
+  family: RuleFamily,
+  { refuseExternalIps }: CompileContext,
+): readonly Frontend[] {
+  const { clusterIps, loadBalancerIngress, externalIps } = service;
+  const found: Frontend[] = [];
+  // Nearly all Services have a single address, which cannot occur twice.
+  const isOne = clusterIps.length + loadBalancerIngress.length + externalIps.length === 1;
+  const seen = isOne ? undefined : new Set<Address>();
+  const add = (type: "cluster" | "load balancer" | "external", addresses: readonly Address[]): void => {
+    for (const address of addresses) {
+      if (familyOf(address) !== family || isSpecial(address) || seen?.has(address) === true) continue;
+      seen?.add(address);
+      found.push({ type, address, port });
+    }
+  };
+  add("cluster", clusterIps);
+  if (loadBalancerIngress.length > 0) add("load balancer", virtualAddresses(service));
+  if (!refuseExternalIps) add("external", externalIps);
+  if (nodePort !== undefined) found.push({ type: "node port", port: nodePort });
+  return found;
+}
+
+/** Returns the load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */
+export function virtualAddresses({ loadBalancerIngress }: Service): readonly Address[] {
+  return loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
+}

@@ -1,0 +1,57 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { ProtectedSocket } from "../../protection/refusal.ts";
+import { claim, keyOf } from "./frontend_element.ts";
+import type { NodePortAddresses } from "../rules/context.ts";
+import { ADDRESS_SETS, PROTECTED_SOCKETS } from "../rules/frontend_sets.ts";
+import { FAMILIES } from "../rules/frontend_kind.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
+import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
+import { LOOPBACK } from "../../../kernel/ip/special.ts";
+
+const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
+
+/** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
+export function localPodElements(addresses: readonly Address[]): readonly Claim[] {
+  return addresses.flatMap((address) => {
+    const family = familyOf(address);
+    return [
+      claim(`${ADDRESS_SETS.localPods}${family}`, [address]),
+      claim(`${ADDRESS_SETS.hairpin}${family}`, [address, address]),
+    ];
+  });
+}
+
+/** Returns the element for a range of the cluster's pods: Services see the address of clients in it (SVC-13). */
+export function podRangeElement(range: AddressRange): Claim {
+  return claim(`${ADDRESS_SETS.pods}${familyOf(range.first)}`, [range]);
+}
+
+/** Returns the elements for sockets that no node port takes (CLAIM-01). */
+export function protectedElements(sockets: readonly ProtectedSocket[]): readonly Claim[] {
+  return sockets.map(({ address, protocol, port }) =>
+    claim(`${PROTECTED_SOCKETS}${familyOf(address)}`, keyOf({ type: "cluster", address, port }, protocol)),
+  );
+}
+
+/**
+ * Returns the elements for the addresses that serve NodePorts if the node has them. The kernel checks for each
+ * connection which ones the node has, so an address that appears later is served at once (NODE-03, NODE-04). Loopback
+ * addresses are never among them: no answer could reach a client there.
+ *
+ * @param configured an empty list means every address
+ * @param primary the addresses that "primary" stands for
+ */
+export function nodePortElements(configured: NodePortAddresses, primary: readonly Address[]): readonly Claim[] {
+  const cidrs = configured.flatMap((entry) =>
+    entry === "primary" ? primary.map((address) => hostCidr(address)) : [entry],
+  );
+  return FAMILIES.flatMap((family) =>
+    withoutRanges(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), [rangeOf(LOOPBACK[family])]).map(
+      (range) => claim(`${ADDRESS_SETS.nodePorts}${family}`, [range]),
+    ),
+  );
+}

@@ -1,0 +1,131 @@
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
+import type { CompileContext } from "../rules/context.ts";
+import type { SlicePorts } from "./endpoints.ts";
+import { slicePorts } from "./endpoints.ts";
+import type { RuleFamily } from "../rules/frontend_kind.ts";
+import type { Frontend } from "./frontends.ts";
+import { familiesOf, frontendsOf } from "./frontends.ts";
+import { isRestricted } from "./source_ranges.ts";
+
+/**
+ * The largest number of pairs of a port and an address, multiplied by source ranges where those apply, that a Service
+ * may have. It bounds the elements and the time they take: a small object could ask for millions, and the API server
+ * bounds none of these lists.
+ */
+export const MOST_FRONTENDS = 16_384;
+
+/**
+ * The largest number of pairs of a frontend and an endpoint, each of which takes an element or two. 10,000 pods of both
+ * families with three ports, each with an address, a load balancer's and a node port, are 180,000.
+ */
+export const MOST_DESTINATIONS = 262_144;
+
+export interface ServedPart {
+  /** The Service as it was given, or if it is too large, only with its own addresses, or without ports. */
+  readonly service: Service;
+  /** Messages for administrators which say that it is not all of it. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Returns the part of a Service that is served, at a cost that only depends on its ports: all of it, or if that exceeds
+ * {@link MOST_FRONTENDS}, its own addresses, or if these exceed it too, nothing.
+ */
+export function servedPart(service: Service, context: CompileContext): ServedPart {
+  const count = frontendCount(service, context);
+  if (count <= MOST_FRONTENDS) return { service, problems: NONE };
+  const what = "pairs of a port and an address, source ranges counted";
+  return cut(service, ownCount(service) <= MOST_FRONTENDS, `${count} ${what}; expected at most ${MOST_FRONTENDS}`);
+}
+
+/**
+ * Returns the same for a Service with its endpoints, whose frontends and endpoints may form at most
+ * {@link MOST_DESTINATIONS} pairs.
+ *
+ * @param slices those of the Service; others are ignored
+ * @returns also the ports of its slices
+ */
+export function servedWith(
+  whole: Service,
+  slices: readonly EndpointSlice[],
+  context: CompileContext,
+): ServedPart & { readonly ports: SlicePorts } {
+  const { service: reachable, problems } = servedPart(whole, context);
+  const ports = slicePorts(slices, whole);
+  const { service, problems: more } = withinDestinations(reachable, ports, context);
+  return { service, ports, problems: [...problems, ...more] };
+}
+
+function withinDestinations(service: Service, ports: SlicePorts, context: CompileContext): ServedPart {
+  if (roughCount(service, ports) <= MOST_DESTINATIONS) return { service, problems: NONE };
+  const count = destinationCount(service, ports, context);
+  if (count <= MOST_DESTINATIONS) return { service, problems: NONE };
+  const isOwnKept = destinationCount(ownPart(service), ports, context) <= MOST_DESTINATIONS;
+  return cut(service, isOwnKept, `${count} pairs of a frontend and an endpoint; expected at most ${MOST_DESTINATIONS}`);
+}
+
+function cut(service: Service, isOwnKept: boolean, why: string): ServedPart {
+  const text = `Service ${service.key}: ${why}: ${isOwnKept ? "only its cluster IPs are" : "nothing of it is"} served`;
+  const own = ownPart(service);
+  return { service: isOwnKept ? own : { ...own, ports: NONE }, problems: [text] };
+}
+
+function ownPart(service: Service): Service {
+  const ports = service.ports.map((port) => ({ ...port, nodePort: undefined }));
+  return { ...service, ports, externalIps: NONE, loadBalancerIngress: NONE };
+}
+
+/** Returns an upper bound of {@link destinationCount}; for nearly all Services nothing else has to be counted. */
+function roughCount({ ports, clusterIps, externalIps, loadBalancerIngress }: Service, listed: SlicePorts): number {
+  let endpoints = 0;
+  for (const list of listed.values()) for (const one of list) endpoints += one.endpoints.length;
+  return ports.length * (clusterIps.length + externalIps.length + loadBalancerIngress.length + 1) * endpoints;
+}
+
+function destinationCount(service: Service, ports: SlicePorts, context: CompileContext): number {
+  let count = 0;
+  for (const family of familiesOf(service)) {
+    for (const port of service.ports) {
+      const endpoints = endpointCount(ports, port, family);
+      if (endpoints > 0) count += frontendsOf(service, port, family, context).length * endpoints;
+    }
+  }
+  return count;
+}
+
+/** Counts the endpoints of a port in a family. All endpoints of a slice are of one family. */
+function endpointCount(ports: SlicePorts, { name, protocol }: ServicePort, family: RuleFamily): number {
+  return (ports.get(name) ?? NONE).reduce((sum, one) => {
+    const [first] = one.endpoints;
+    const isOurs = one.protocol === protocol && first !== undefined && familyOf(first.address) === family;
+    return isOurs ? sum + one.endpoints.length : sum;
+  }, 0);
+}
+
+const NONE: readonly never[] = [];
+
+/** Counts pairs without checking the addresses: also addresses that cannot be used cost a check for each port. */
+function frontendCount(service: Service, { refuseExternalIps }: CompileContext): number {
+  const families = familiesOf(service).length;
+  if (families === 0) return 0;
+  const { ports, externalIps, loadBalancerIngress } = service;
+  const nodePorts = ports.reduce((sum, { nodePort }) => (nodePort === undefined ? sum : sum + 1), 0);
+  return (
+    ownCount(service) +
+    ports.length * loadBalancerIngress.length * sourceCount(service, "load balancer") +
+    (refuseExternalIps ? 0 : ports.length * externalIps.length * sourceCount(service, "external")) +
+    nodePorts * families * sourceCount(service, "node port")
+  );
+}
+
+function ownCount({ ports, clusterIps }: Service): number {
+  return ports.length * clusterIps.length;
+}
+
+/** Returns the most sources a frontend may have, including the load balancer's own addresses; 1 stands for everyone. */
+function sourceCount(service: Service, type: Frontend["type"]): number {
+  if (!isRestricted(service, type)) return 1;
+  const { loadBalancerSourceRanges = NONE, loadBalancerIngress } = service;
+  return Math.max(1, loadBalancerSourceRanges.length + loadBalancerIngress.length);
+}

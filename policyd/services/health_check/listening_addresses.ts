@@ -1,0 +1,63 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
+import type { NodePortAddresses } from "../rules/context.ts";
+import type { RuleFamily } from "../rules/frontend_kind.ts";
+import { servesNodePorts } from "../node_port_addresses.ts";
+import type { HealthCheck } from "./health_check.ts";
+
+/** The address and port where a server listens. */
+export interface Place {
+  readonly family: RuleFamily;
+  readonly address: Address;
+  readonly port: number;
+}
+
+const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+
+/**
+ * Returns the addresses at which the node answers health checks: all, or those of its own that serve NodePorts.
+ *
+ * @param configured an empty list means every address, also one that appears later
+ * @param primary the addresses that "primary" stands for
+ * @param present the node's own addresses
+ */
+export function answeringAddresses(
+  configured: NodePortAddresses,
+  primary: readonly Address[],
+  present: readonly Address[],
+): readonly Address[] {
+  if (configured.length === 0) return ANY;
+  return [...new Set(present)].filter(
+    // Listening at a link-local address of IPv6 needs the name of the link as well.
+    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL[6], address),
+  );
+}
+
+/** Returns the places where a Service's check is answered, by {@link placeId}. */
+export function placesOf(check: HealthCheck | undefined, addresses: readonly Address[]): ReadonlyMap<string, Place> {
+  if (check === undefined) return new Map();
+  const { port, localEndpoints } = check;
+  const places = addresses
+    .map((address): Place => ({ family: familyOf(address), address, port }))
+    .filter(({ family }) => localEndpoints.has(family));
+  return new Map(places.map((place) => [placeId(place), place]));
+}
+
+/** "10.0.0.1 30000" */
+export function placeId({ address, port }: Place): string {
+  return `${formatAddress(address)} ${port}`;
+}
+
+/** Returns the places to close and to open so that servers listen exactly at the desired ones. */
+export function placeDifference(
+  present: Iterable<string>,
+  wanted: ReadonlyMap<string, Place>,
+): { readonly closed: readonly string[]; readonly opened: readonly Place[] } {
+  const here = new Set(present);
+  return {
+    closed: [...here].filter((id) => !wanted.has(id)),
+    opened: [...wanted].filter(([id]) => !here.has(id)).map(([, place]) => place),
+  };
+}
