@@ -85,7 +85,7 @@ describe("lists of an API server", () => {
     ["with items twice", whole.replace(/\}$/, `,"items":[{"metadata":{"name":"f"}}]}`), /items: expected one list/],
     ["with more text after it", `${whole}${whole}`, /more than one value; expected one list/],
     ["with items that are not JSON", whole.replace('"shop"', "shop"), /line 1: .*token/],
-    ["with a page that is no text", whole.replace('"7"', '"7","continue":5'), /metadata.continue: expected a text/],
+    ["with a page that is not text", whole.replace('"7"', '"7","continue":5'), /metadata.continue: expected a text/],
   ] as const) {
     it(`CLUSTER-02: an answer ${what} is an error`, async () => {
       const response: ApiResponse = { status: 200, retryAfter: undefined, body: [Buffer.from(body)] };
