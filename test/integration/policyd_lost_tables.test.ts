@@ -32,14 +32,14 @@ import { startDaemon } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** The ports of flows that policies deny, of those that began before the tables were lost, and of the node's questions. */
+/** The ports of denied flows, of those that began before the tables were lost, and of the node's questions. */
 const DENIED = 7001;
 const KEPT = 7002;
 const PROBE = 7003;
 /** The time for which nothing may arrive. */
 const QUIET_MILLISECONDS = 1500;
 const GOAL_MILLISECONDS = 100;
-/** The number of Node's own starts that extend the goal: they are the larger part of ours, and vary with the load. */
+/** The number of Node's own starts that extend the goal: these are the larger part of ours, and vary with the load. */
 const STARTS_OF_NODE = 8;
 const MOST_STARTS = 4;
 const DATA = new Uint8Array(24);
