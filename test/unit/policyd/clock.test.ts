@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { FakeClock, realClock } from "../../../policyd/lib/clock.ts";
 
-/** Runs an action while the machine's wall clock is this many milliseconds ahead, or behind if negative. */
+/** Runs an action with the machine's wall clock set forward by this many milliseconds, or back if negative. */
 function withWallClock(milliseconds: number, action: () => void): void {
   const own = Object.getOwnPropertyDescriptor(Date, "now") ?? assert.fail();
   const time = Date.now() + milliseconds;

@@ -127,7 +127,7 @@ describe("policy/cuts: rounds", () => {
     await pass(1000);
     assert.deepEqual([passes(1), flows.walks], [false, 2]);
     await pass(100_000);
-    assert.equal(flows.walks, 2, "there is no third pass pass pass");
+    assert.equal(flows.walks, 2, "there is no third pass");
   });
 
   it("POL-81: a connection that was checked by a change which is undone before it is in force is checked again", async () => {

@@ -59,7 +59,7 @@ describe("policyd/policy/status", () => {
     assert.deepEqual(
       now(),
       [["shop/b", 1, undefined, undefined]],
-      "policy b is not in force again, since policy b is not in force again, since policy b is not in force again, since its annotations may have changed",
+      "policy b is not in force again, since its annotations may have changed",
     );
   });
 
