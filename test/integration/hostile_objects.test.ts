@@ -6,11 +6,9 @@ import { tmpdir, totalmem } from "node:os";
 import path from "node:path";
 import * as v from "valibot";
 import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import { attachmentToJson } from "../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, attachmentToJson } from "../../cni/attachment/attachment.ts";
 import { FrameReader, frame } from "../../cni/attachment/message_frame.ts";
-import { parseReply, requestToJson } from "../../cni/attachment/policyd_messages.ts";
-import type { PolicydReply } from "../../cni/attachment/policyd_messages.ts";
+import { parseReply, type PolicydReply, requestToJson } from "../../cni/attachment/policyd_messages.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { attachmentKey } from "../../policyd/attachments/registry.ts";
@@ -20,17 +18,14 @@ import { GUARD_SETS } from "../../policyd/node/tables/guard.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policies/compile/options.ts";
 import { affordableFragmentMemory } from "../../policyd/node/conntrack_settings.ts";
 import { nodeTables } from "../../policyd/node/tables/tables.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { NODE_CONFIGURATION } from "../support/guard/guarded_node.ts";
 import { hostileStrings } from "../support/hostile.ts";
 import { hostileAttachment, plainAttachment } from "../support/hostile_attachments.ts";
-import type { ObjectText } from "../support/hostile_objects.ts";
-import { jsonFile, pastedFile, yamlFile } from "../support/hostile_objects.ts";
+import { jsonFile, type ObjectText, pastedFile, yamlFile } from "../support/hostile_objects.ts";
 import { normalListing } from "../support/nftables/listing.ts";
-import type { DaemonProcess } from "../support/policyd.ts";
-import { startDaemon } from "../support/policyd.ts";
+import { type DaemonProcess, startDaemon } from "../support/policyd.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { SERVICE_RULES } from "../support/services/scenario.ts";
@@ -178,7 +173,7 @@ describe("hostile texts in objects, file names and attachments", function () {
     const made = ["state", "staging"].flatMap((name) =>
       readdirSync(`${base}/${name}`, { recursive: true, encoding: "utf8" }),
     );
-    // The daemon may keep the values that settings had before it changed them, and the mark that policies were enforced.
+    // The daemon may keep the values that settings had before it changed them, and a mark that policies are enforced.
     const settings = /^(settings(\/net%2F[A-Za-z0-9_%]+\.json)?|policies-enforced)$/;
     assert.deepEqual(
       made.filter((name) => !settings.test(name)),

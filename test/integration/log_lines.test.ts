@@ -5,10 +5,10 @@ import { createLab } from "../lab/lab.ts";
 import { ApiNode } from "../support/api_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** Of each kind of bad object. */
+/** The number of bad objects of each kind. */
 const MANY = 1500;
 
-/** Bad objects of a tenant, one of each kind that brings about a line of its own. @param number below 60,000 */
+/** Returns bad objects of a tenant, one of each kind that causes its own log line. @param number below 60,000 */
 function badObjects(namespace: string, number: number): readonly RawObject[] {
   const name = `bad-${number}`;
   const metadata = { name, namespace };
@@ -68,7 +68,7 @@ describe("log lines that tenants' objects cause", function () {
     (line) =>
       line.includes(`${namespace}/bad-`);
 
-  it("SHARE-06: a tenant with thousands of bad objects keeps no line about those of another one out of the log", async () => {
+  it("SHARE-06: a tenant with thousands of bad objects does not keep lines about another tenant's objects out of the log", async () => {
     await put(
       "greedy",
       Array.from({ length: MANY }, (_, number) => number),
@@ -79,7 +79,7 @@ describe("log lines that tenants' objects cause", function () {
       await pause(50);
     }
     await put("shop", [MANY]);
-    // Each of the 1,000 that wait of each message would have its second first.
+    // Without shares each of the 1,000 waiting lines of a message would get its second first.
     const told = (): readonly string[] => MESSAGES.filter((message) => linesOf(message).some(bad("shop")));
     for (let left = 300; told().length < MESSAGES.length; left--) {
       assert.ok(left > 0, `only ${told().join()}: ${node.daemon.log().slice(-2000)}`);

@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes, UPLINK } from "../lab/topology.ts";
+import { twoNodes, UPLINK, type WiredNode } from "../lab/topology.ts";
 import { addressesOf } from "../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -42,7 +39,7 @@ describe("another program's translations of the node's localhost, beside Service
     [podAddress] = addressesOf(attached);
     for (const device of ["all", "cni0", UPLINK]) wired.node.writeSysctl(`net/ipv4/conf/${device}/route_localnet`, "1");
     const to = `${formatAddress(podAddress)}:${PORT}`;
-    // As portmap and Docker publish ports on localhost, and as people redirect a port to a program that listens there.
+    // portmap and Docker publish ports on localhost like this, and people redirect a port to a program on localhost.
     const rules = `table ip others {
       chain output { type nat hook output priority -100; ip daddr 127.0.0.1 udp dport ${PUBLISHED} dnat to ${to}; }
       chain postrouting { type nat hook postrouting priority 100; ip saddr 127.0.0.0/8 oifname "cni0" masquerade; }
@@ -60,14 +57,14 @@ describe("another program's translations of the node's localhost, beside Service
     lab?.destroy();
   });
 
-  it("NODE-05: an answer to a client on localhost comes to it", async () => {
+  it("NODE-05: a client on localhost gets the answer of a pod whose port another program publishes there", async () => {
     prober.listen("udp", { namespace: pod, address: podAddress, port: PORT });
     const to = { address: LOCALHOST, port: PUBLISHED };
     const [result] = await prober.run([{ protocol: "udp", from: wired.node, to }]);
     assert.equal(result?.reached, true, result?.why);
   });
 
-  it("NODE-05: what another program redirects to localhost comes to it", async () => {
+  it("NODE-05: a packet from outside that another program redirects to localhost arrives there", async () => {
     prober.listen("udp", { namespace: wired.node, address: LOCALHOST, port: REDIRECTED });
     const to = { address: wired.addresses[0], port: REDIRECTED };
     const [result] = await prober.run([{ protocol: "udp", from: router, to }]);

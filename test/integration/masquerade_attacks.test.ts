@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
@@ -19,13 +16,13 @@ import { podResult } from "./add_result.ts";
 type Way = "hidden by policyd" | "hidden by ipMasq";
 
 const FAMILIES = [4, 6] as const;
-/** The node's own service: its DNS server's port, say. */
+/** The port of the node's own service, for example its DNS server. */
 const NODE_SERVICE = 53;
-/** The port of a client outside that asks it, known in advance as with IKE and NTP. */
+/** The port of a client outside that asks the service. It is known in advance, as with IKE and NTP. */
 const CLIENT = 500;
-/** The lowest port that a pod's flow may leave the node with: a share of policyd's (POD-25) begins above the system ports. */
+/** The lowest port with which a pod's flow may leave: a share of policyd (POD-25) begins above the system ports. */
 const LOWEST: Readonly<Record<Way, number>> = { "hidden by policyd": 1024, "hidden by ipMasq": 32_768 };
-/** The kernel gives a flow from a port below 512 another one below 512 (nf_nat_l4proto_unique_tuple). */
+/** The last port below 512. The kernel gives a flow from such a port another one (nf_nat_l4proto_unique_tuple). */
 const SYSTEM_PORTS = 511;
 
 /** The table and the chain of each way of hiding. */
@@ -99,7 +96,11 @@ describe("attacks by pods that leave with the node's address", function () {
           return socket;
         };
         const service = socketOf({ namespace: wired.node, addresses: wired.addresses }, NODE_SERVICE);
-        /** The taker of a packet from a port outside to the node's service, and the lowest port by which the pod was seen. */
+        /**
+         * Sends from the pod's ports to a port outside, and a packet from there to the node's service.
+         *
+         * @returns who took the packet, and the lowest port with which the pod was seen
+         */
         const attack = async (port: number): Promise<{ readonly taker: string; readonly lowest: number }> => {
           const client = socketOf(outside, port);
           const senders = Array.from({ length: SYSTEM_PORTS }, (_, index) => socketOf(pod, index + 1));
@@ -112,7 +113,7 @@ describe("attacks by pods that leave with the node's address", function () {
               sender.sendTo(newToken(), { address: own(outside, family), port });
               look();
             }
-            // The kernel looks for a free port 128 times: a few of the last ones find none.
+            // The kernel tries 128 ports for a flow: a few of the last flows find no free one.
             const areMost = (): boolean => (look(), seen.length > SYSTEM_PORTS * 0.9);
             assert.ok(await eventually(areMost), `${seen.length} of ${SYSTEM_PORTS} arrive`);
             const token = newToken();
@@ -146,7 +147,7 @@ describe("attacks by pods that leave with the node's address", function () {
           const exposed = [await attack(CLIENT + 1), await attack(CLIENT + 2)];
           assert.ok(
             exposed.some(({ taker }) => taker === "the pod"),
-            "with the ports that the kernel chooses the pod takes it",
+            "with the ports that the kernel chooses the pod takes the packet",
           );
         } finally {
           replace(rules);

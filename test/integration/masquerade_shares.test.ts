@@ -4,34 +4,29 @@ import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { EVERY_FLOW } from "../../kernel/conntrack/flow_count.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { parseMac } from "../../kernel/ip/mac.ts";
+import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
-import type { FloodTurn } from "../support/flood.ts";
-import { Flood, HANDSHAKE } from "../support/flood.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
+import { Flood, type FloodTurn, HANDSHAKE } from "../support/flood.ts";
 import { addressesOf } from "../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
 
 const CONFIGURATION = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", minSyncPeriod: "0s" };
-/** Where the resolver answers outside. */
+/** The port at which the resolver outside answers. */
 const PORT = 5353;
 const NODE_PORT = 30_080;
 const PORTS = 65_535;
 const ROUNDS = 4;
 const FAMILIES = [0, 1] as const;
 
-/** A node whose pods leave with its address, a resolver outside, and a Service by a node port with an endpoint on the node. */
+/** A node whose pods leave with its address, a resolver outside, and a Service with node port and an endpoint here. */
 class LeavingNode {
   readonly lab: Lab;
   readonly wired: WiredNode;
@@ -52,7 +47,7 @@ class LeavingNode {
     writeFileSync(path, JSON.stringify({ ...CONFIGURATION, masquerade: true, connectionLimit: 0 }));
     this.policyd.put("node.json", nodeObject(this.wired));
     await this.policyd.start([`--config=${path}`]);
-    // A busy machine takes its time for all rounds.
+    // A busy machine needs long for all rounds.
     this.wired.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "120");
     for (const name of ["hostile", "other", "server"]) {
       const pod = this.lab.pod(name);
@@ -79,7 +74,7 @@ class LeavingNode {
     return this.pods.get(name) ?? assert.fail(name);
   }
 
-  /** Datagrams of the hostile pod from all of its ports to one destination. */
+  /** Sends datagrams from all ports of the hostile pod to one destination. */
   async attack(to: Address, port: number): Promise<void> {
     const pod = this.pod("hostile");
     const from = addressesOf(pod).find((own) => familyOf(own) === familyOf(to)) ?? assert.fail();
@@ -107,7 +102,7 @@ class LeavingNode {
     ).length;
   }
 
-  /** Has pods leave with any port that the kernel chooses: the daemon, which would put the shares back, is killed before. */
+  /** Lets pods leave with any port that the kernel chooses. It kills the daemon, which would restore the shares. */
   async withoutShares(): Promise<void> {
     await this.policyd.kill();
     const { node } = this.wired;
@@ -119,7 +114,7 @@ class LeavingNode {
     }
   }
 
-  /** The ports of the node with which the connections of a pod to a port are seen. */
+  /** Returns the ports of the node with which a pod's connections to a port leave. */
   async portsOf(name: string, destinationPort: number): Promise<readonly number[]> {
     const own = new Set(addressesOf(this.pod(name)));
     const found = new Set<number>();
@@ -154,7 +149,7 @@ function* turns(destinationPort: number, count: number): Generator<FloodTurn> {
   for (let sourcePort = 1; sourcePort <= count; sourcePort++) yield { sourcePort, destinationPort };
 }
 
-/** The MAC address to which a pod sends what is to be routed. */
+/** Returns the MAC address to which a pod sends packets that are to be routed. */
 function gatewayMac(pod: LabPod): MacAddress {
   const [, text = ""] = /lladdr (\S+)/.exec(pod.exec("ip", ["-4", "neighbour", "show", "dev", "eth0"])) ?? [];
   return parseMac(text);
@@ -170,7 +165,7 @@ async function on(name: string, bridgeNetfilter: boolean, steps: (node: LeavingN
   }
 }
 
-describe("ports of the node that pods leave with", function () {
+describe("ports of the node with which pods leave", function () {
   this.timeout(240_000);
 
   before(function () {
@@ -209,7 +204,7 @@ describe("ports of the node that pods leave with", function () {
       });
     });
 
-    it(`POD-25: a pod that a Service hides does not use up a destination's ports through a node port, br_netfilter ${state}`, async () => {
+    it(`POD-25: a pod that connects by a node port does not use up the ports to the Service's endpoint, br_netfilter ${state}`, async () => {
       await on(`ports-service-${state}`, bridgeNetfilter, async (node) => {
         for (const family of FAMILIES) {
           const address = node.wired.addresses[family];

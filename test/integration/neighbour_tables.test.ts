@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { add } from "../lab/cni.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** A few of the thousand that the table has for the whole machine, so that other tests find theirs. */
+/** The number of destinations: few of the thousand that the machine's table has, so that other tests get theirs. */
 const DESTINATIONS = 150;
 const PORT = 7002;
 
@@ -28,7 +26,7 @@ describe("the kernel's tables of neighbours, which all network namespaces share"
 
   const routes = (): readonly string[] => pod.exec("ip", ["-6", "route", "show", "fe80::/64"]).trim().split("\n");
 
-  /** How many neighbours the kernel looks for, of as many link-local addresses as a program sends to. */
+  /** Sends to many link-local addresses. @returns the number of neighbours that the kernel looks for */
   const lookedFor = (prefix: string): number => {
     const socket = ProbeSocket.open(pod, 6, SocketType.DATAGRAM);
     try {
@@ -43,7 +41,7 @@ describe("the kernel's tables of neighbours, which all network namespaces share"
     }
   };
 
-  it("SHARE-04: a program that sends to very many link-local addresses makes no entries", () => {
+  it("SHARE-04: a program in a pod that sends to very many link-local addresses makes no neighbour entries", () => {
     const ours = routes().find((line) => line.includes("via")) ?? assert.fail(routes().join());
     pod.exec("ip", ["-6", "route", "del", ...ours.trim().split(/\s+/).slice(0, 7)]);
     assert.ok(lookedFor("fe80::1:") >= 100, "without the route by the gateway");
@@ -59,7 +57,7 @@ describe("the kernel's tables of neighbours, which all network namespaces share"
     assert.equal(lookedFor("fe80::2:"), 0);
   });
 
-  it("SHARE-04: of IPv4 a pod has no addresses on its link, and its gateways and the node's pods have permanent entries", () => {
+  it("SHARE-04: a pod has no IPv4 route to its link, and permanent neighbour entries in both families", () => {
     assert.doesNotMatch(pod.exec("ip", ["-4", "route"]), /scope link/);
     for (const family of ["-4", "-6"]) {
       const entries = pod.exec("ip", [family, "neighbour", "show", "nud", "permanent"]);
@@ -67,7 +65,7 @@ describe("the kernel's tables of neighbours, which all network namespaces share"
     }
   });
 
-  it("SHARE-04: the link-local address of the node's bridge is reached as before", () => {
+  it("SHARE-04: a pod reaches the link-local address of the node's bridge", () => {
     const [, address] =
       /inet6 (fe80:[0-9a-f:]+)\/64/.exec(wired.node.exec("ip", ["-6", "addr", "show", "dev", "cni0"])) ?? [];
     assert.ok(address !== undefined);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
@@ -9,15 +8,16 @@ import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import type { Token } from "../lab/probe/protocol.ts";
 import { carries, newToken } from "../support/guard/token.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
-import type { NodeName } from "../support/policy/lab/place.ts";
-import { FAMILIES, NODE_NAMES } from "../support/policy/lab/place.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
+import { FAMILIES, NODE_NAMES, type NodeName } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { clusterNetworkPolicy, labelled } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** An attacker on each node; bridged frames pass the IP hooks only of the first. The other namespace is under no policy. */
+/**
+ * An attacker on each node, and a pod of another namespace, to which no policy applies. Bridged frames pass the IP
+ * hooks only of node1.
+ */
 const PODS: NamedPods = {
   "x/a": { node: "node1" },
   "x/b": { node: "node2" },
@@ -30,7 +30,7 @@ const DENY_NODES = clusterNetworkPolicy("nodes", {
   subject: { namespaces: labelled({ project: "x" }) },
   egress: [{ action: "Deny", to: [{ nodes: {} }] }],
 });
-/** The groups that every node hears on the link. */
+/** Addresses whose packets every node on the link takes. */
 const HEARD = ["224.0.0.1", "255.255.255.255", "ff02::1"] as const;
 const ANY = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
 
@@ -44,7 +44,7 @@ interface Target {
 describe("attacks on nodes by addresses that no Node object has", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
-  /** No flow is like one before, so none is a part of one that was allowed. */
+  /** The port of the last flows. Each run takes another one, so that no flow is part of one that was allowed before. */
   let port = 20_000;
 
   before(async function () {
@@ -54,7 +54,7 @@ describe("attacks on nodes by addresses that no Node object has", function () {
   });
   after(() => lab?.close());
 
-  /** All that reaches a node, its own or another one, by the kernel of a node. */
+  /** Returns the addresses by which a node's pod may reach that node or another one. */
   function targetsFrom(own: NodeName): readonly Target[] {
     const everywhere = NODE_NAMES.flatMap((node): readonly Target[] => {
       const { addresses, gateways, podCidrs } = lab.wired(node);
@@ -76,7 +76,7 @@ describe("attacks on nodes by addresses that no Node object has", function () {
     return [...everywhere, ...heard];
   }
 
-  /** Sends each target a datagram as a packet socket does, and returns in words those that it gets to. */
+  /** Sends each target a datagram by a packet socket. @returns the texts of the targets that get it */
   async function reached(pod: string): Promise<readonly string[]> {
     const { namespace, addresses } = lab.place(pod);
     const own = lab.nodeOf(pod);

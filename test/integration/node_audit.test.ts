@@ -4,12 +4,9 @@ import type { AuditReport } from "../../cli/node/audit/print.ts";
 import { auditNode } from "../../cli/node/audit/run.ts";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
 import type { NodePlace } from "../../cli/node/place.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, check, del, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { add, type CallOutcome, check, type Configuration, del, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { mapping, published } from "../support/host_ports/published.ts";
 import { withoutPortShares } from "../support/nftables/listing.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
@@ -67,7 +64,7 @@ for (const hasDaemon of [false, true]) {
       await until(() => links() < before, "the kernel has removed the link", 20_000);
     }
 
-    /** A reservation as a killed ADD leaves it. */
+    /** Makes a reservation as a killed ADD leaves it. */
     function reserve(address: string, containerId: string, isOld = true): void {
       const file = `${wired.node.dataDir}/drawbridge/${address}`;
       writeFileSync(file, `${containerId}\r\neth0`);
@@ -82,14 +79,14 @@ for (const hasDaemon of [false, true]) {
         readdirSync(directory, { recursive: true, encoding: "utf8" }).toSorted(),
       );
 
-    it("AUDIT-01 AUDIT-02: leaks of every kind are listed and nothing is changed, --repair removes them and touches no running pod", async () => {
+    it("AUDIT-01 AUDIT-02: an audit lists leaks of every kind and changes nothing; --repair removes them and touches no running pod", async () => {
       const [alive, gone, broken] = [lab.pod("alive"), lab.pod("gone"), lab.pod("broken")];
       const { result } = attach(alive, { ...published(mapping(7000)), ipMasq: true });
       podResult(attach(gone, { ...published(mapping(7001)), ipMasq: true }));
       podResult(attach(broken));
       assert.deepEqual(audit(), { isRepaired: false, outcomes: [], unseen: [] });
       await end(gone);
-      // Its record is of an earlier boot, as where the state directory is on a disk.
+      // The record of this pod is from an earlier boot, as it can be when the state directory is on a disk.
       const record = `${wired.node.runDir}/attachments/drawbridge/${broken.containerId}:eth0.json`;
       await policyd?.kill();
       const boot = (JSON.parse(readFileSync(record, "utf8")) as { readonly bootId: string }).bootId;
@@ -125,7 +122,7 @@ for (const hasDaemon of [false, true]) {
       );
     });
 
-    it("AUDIT-02: a link without a record goes where its container has no process, and its address then", async () => {
+    it("AUDIT-02: --repair removes a link without a record whose container has no process, and its addresses afterwards", async () => {
       podResult(attach(lab.pod("dead")));
       await policyd?.kill();
       rmSync(`${wired.node.runDir}/attachments`, { recursive: true });
@@ -142,7 +139,7 @@ for (const hasDaemon of [false, true]) {
       assert.deepEqual(nodeState(wired.node).reservations, []);
     });
 
-    it("AUDIT-03: pods that come and go while the node is audited and repaired again and again all get what they ask for", async () => {
+    it("AUDIT-03: pods that come and go get all that they ask for while the node is audited and repaired again and again", async () => {
       const wish = { ...policyd?.overrides, ipMasq: true };
       const stays = lab.pod("stays");
       podResult(attach(stays, { ...published(mapping(7000)), ipMasq: true }));

@@ -2,15 +2,14 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { chmodSync, cpSync, rmSync } from "node:fs";
 import process from "node:process";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { CLI_DIRECTORY } from "../support/cli_program.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const NOBODY = 65_534;
 
-describe("drawbridge node, built", function () {
+describe("the built program's drawbridge node", function () {
   this.timeout(60_000);
   let lab: Lab;
   let node: LabNamespace;
@@ -34,13 +33,13 @@ describe("drawbridge node, built", function () {
     return [process.execPath, ...all];
   }
 
-  /** @param uid of the user who calls it */
+  /** Runs the program in the node's namespace. @param uid the user that runs it */
   function run(args: readonly string[], uid = 0) {
     const [file, ...all] = commandOf(args);
     return node.inside(() => spawnSync(file, all, { encoding: "utf8", uid, gid: uid, cwd: "/" }));
   }
 
-  /** As {@link run} as root, where `/run` is empty: a plugin server's directory of the machine is not looked at. */
+  /** Runs the program as root with an empty `/run`, so that it does not see a plugin server of this machine. */
   function runInEmptyRun(args: readonly string[]) {
     const namespace = `${lab.scratch}/namespace`;
     const script = `touch ${namespace} && mount --bind ${node.path} ${namespace} && mount -t tmpfs tmpfs /run && exec "$@"`;
@@ -51,7 +50,7 @@ describe("drawbridge node, built", function () {
     });
   }
 
-  it("DOCTOR-09: it runs wherever it is copied to, in the namespace it is given, and finds an empty node", () => {
+  it("DOCTOR-09: a copy of the program runs in the namespace that it is given, and finds an empty node", () => {
     const { status, stdout, stderr } = runInEmptyRun(["node", "doctor", "-o", "json"]);
     assert.equal(status, 1, stderr);
     const report: unknown = JSON.parse(stdout);
@@ -62,7 +61,7 @@ describe("drawbridge node, built", function () {
     assert.equal(runInEmptyRun(["node", "cleanup"]).stdout, "nothing to remove\n");
   });
 
-  it("DOCTOR-05: who is not root is told what could not be seen, and why", () => {
+  it("DOCTOR-05: the doctor tells a user other than root what it could not see, and why", () => {
     const { status, stdout, stderr } = run(["node", "doctor"], NOBODY);
     assert.equal(status, 1, stderr);
     assert.match(stdout, /^not checked: tables: .*EPERM.*; run as root$/m);
@@ -71,13 +70,13 @@ describe("drawbridge node, built", function () {
     assert.equal(run(["node", "cleanup"], NOBODY).status, 3);
   });
 
-  it("DOCTOR-09: other commands and --list do without the kernel's interface", () => {
+  it("DOCTOR-09: doctor --list works without the modules of the kernel's interface, which the doctor itself needs", () => {
     rmSync(`${directory}/node_modules`, { recursive: true });
     const list = spawnSync(process.execPath, [`${directory}/drawbridge.js`, "node", "doctor", "--list"], {
       encoding: "utf8",
     });
     assert.equal(list.status, 0, list.stderr);
     assert.match(list.stdout, /^forwarding /m);
-    assert.notEqual(run(["node", "doctor", "-o", "json"]).status, 1, "it is what the doctor needs");
+    assert.notEqual(run(["node", "doctor", "-o", "json"]).status, 1, "the doctor needs the modules");
   });
 });

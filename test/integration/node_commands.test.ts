@@ -14,11 +14,9 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { networkConfiguration } from "../../policyd/installation/network_configuration.ts";
 import { add, del, version } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { BREAKAGES, confOf, REPAIRED } from "../support/node/breakages.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -64,12 +62,12 @@ describe("cli/node on a node of a lab", function () {
     lab?.destroy();
   });
 
-  /** Where the executables of the release are. */
+  /** Returns the directory of the release's executables. */
   const source = (): string => `${lab.scratch}/source`;
 
-  /** Puts on the node what an installation does. */
+  /** Puts on the node what an installation puts there. */
   async function install(): Promise<void> {
-    // As it is without a configuration, which the doctor has none of either.
+    // This is the default without a configuration, which the doctor does not have either.
     await policyd.start(["--encapsulation=auto"]);
     const parts = { bridge: "cni0", socketPath: place.socket, stateDirectory: place.stateDirectory, mtu: MTU };
     const text = networkConfiguration({ ...parts, ranges: RANGES.map((range) => parseCidr(range)) });
@@ -90,14 +88,14 @@ describe("cli/node on a node of a lab", function () {
     return diagnose(facts, CHECKS);
   }
 
-  /** @param isWhole whether the kernel judges the daemon's tables, which takes it a second */
+  /** Returns the doctor's findings. @param isWhole whether the kernel checks the daemon's tables, for a second */
   function findings(isWhole = true): readonly Finding[] {
     const { findings: found, unseen } = diagnosis(isWhole);
     assert.deepEqual(unseen, []);
     return found;
   }
 
-  it("DOCTOR-01: a healthy node is clean, each breakage is found by its check and by no other", async () => {
+  it("DOCTOR-01: the doctor finds nothing on a healthy node, and each breakage by its check and by no other", async () => {
     await install();
     assert.deepEqual(findings(), []);
     for (const { name, check, text, breaks, mends } of BREAKAGES) {
@@ -128,7 +126,7 @@ describe("cli/node on a node of a lab", function () {
     }
   });
 
-  it("DOCTOR-02: where the store of addresses is elsewhere, as in a container, that is not checked, and it says so", async () => {
+  it("DOCTOR-02: where the address store is elsewhere, as in a container, the doctor does not check it, and says so", async () => {
     await install();
     const { findings: found, unseen } = diagnosis(false, {
       ...place,
@@ -142,7 +140,7 @@ describe("cli/node on a node of a lab", function () {
     assert.match(unseen[0]?.reason ?? "", /has no reservation, though pods are attached: look on the node itself/);
   });
 
-  it("DOCTOR-02: without the daemon, its tables and a pod's link each is told; the rest is checked all the same, and looking changes nothing", async () => {
+  it("DOCTOR-02: the doctor reports a missing daemon, missing tables and a pod's missing link, checks the rest, and changes nothing", async () => {
     await install();
     await policyd.kill();
     const [host] = wired.node.links().filter(({ name }) => name.startsWith("dbv"));
@@ -151,8 +149,8 @@ describe("cli/node on a node of a lab", function () {
     const nftables = wired.node.inside(() => new NftablesSocket(lab.calls));
     const generation = nftables.generation();
     const found = findings();
-    assert.equal(nftables.generation(), generation, "nothing is changed by looking");
-    assert.ok(!existsSync(place.serverDirectory), "no plugin server is started by looking");
+    assert.equal(nftables.generation(), generation, "the doctor changes nothing");
+    assert.ok(!existsSync(place.serverDirectory), "the doctor starts no plugin server");
     nftables.close();
     assert.deepEqual([...new Set(found.map(({ check }) => check))].sort(), ["attachments", "daemon", "tables"]);
     assert.deepEqual(
@@ -161,7 +159,7 @@ describe("cli/node on a node of a lab", function () {
     );
   });
 
-  it("DOCTOR-03: a cleanup leaves rules, routes, links and files as they were before the installation, and others' alone", async () => {
+  it("DOCTOR-03: a cleanup leaves rules, routes, links and files as before the installation, and those of others unchanged", async () => {
     const { node } = wired;
     node.exec(
       "nft",
@@ -214,11 +212,11 @@ describe("cli/node on a node of a lab", function () {
       ["/bin/loopback"],
     );
     const again = node.inside(() => carryOut(machine, plan.removals));
-    assert.ok(!again.some(({ failure }) => failure !== undefined), "a second time");
+    assert.ok(!again.some(({ failure }) => failure !== undefined), "a second cleanup has no failure");
     assert.deepEqual(node.inside(() => cleanupPlan(machine.readInventory(place), true)).removals, []);
   });
 
-  it("DOCTOR-04: tables with an owner that is gone are removed, too; one whose owner lives is told and the rest goes on", async function () {
+  it("DOCTOR-04: a cleanup removes tables whose owner is gone, and reports each table whose owner lives", async function () {
     await policyd.start(["--encapsulation=auto", "--table-owner"]);
     const machine = systemMachine(lab.calls);
     const plan = () => wired.node.inside(() => cleanupPlan(machine.readInventory(place), false));
@@ -243,7 +241,7 @@ describe("cli/node on a node of a lab", function () {
     assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
   });
 
-  /** What a cleanup has to give back. */
+  /** Returns the state that a cleanup has to restore. */
   function snapshot(node: LabNamespace): Readonly<Record<string, string>> {
     return {
       rules: node.exec("nft", ["list", "ruleset"]),

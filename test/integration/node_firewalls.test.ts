@@ -5,18 +5,15 @@ import { CHECKS } from "../../cli/node/doctor/checks.ts";
 import { diagnose, seen } from "../../cli/node/doctor/diagnose.ts";
 import { expectation } from "../../cli/node/doctor/expectation.ts";
 import type { NodeFacts } from "../../cli/node/doctor/facts.ts";
-import type { LostFlows } from "../../cli/node/doctor/flows/lost_flows.ts";
-import { lostFlows } from "../../cli/node/doctor/flows/lost_flows.ts";
+import { type LostFlows, lostFlows } from "../../cli/node/doctor/flows/lost_flows.ts";
 import { samplePackets } from "../../cli/node/doctor/flows/samples.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { addressPlus, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, type Family, parseAddress } from "../../kernel/ip/address.ts";
 import type { ForeignTable } from "../../kernel/nftables/foreign/foreign_ruleset.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { add } from "../lab/cni.ts";
 import type { LabPod } from "../lab/lab.ts";
 import type { Flow } from "../lab/probe/prober.ts";
-import type { RoutedNode } from "../support/routes/route_lab.ts";
-import { FAMILIES, RouteLab } from "../support/routes/route_lab.ts";
+import { FAMILIES, type RoutedNode, RouteLab } from "../support/routes/route_lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { serviceManifest } from "../support/services/manifest.ts";
 
@@ -28,19 +25,19 @@ const OUTSIDE: Readonly<Record<Family, Address>> = {
 };
 const TUNNEL_NEED = "node to node by the tunnel";
 
-/** A firewall of others, and what has to be so beside what real packets say. */
+/** A firewall of another program, and what must hold beside the results of real packets. */
 interface Firewall {
   readonly name: string;
-  /** Of test/fixtures/firewalls/, with the program that loads each. */
+  /** The files in test/fixtures/firewalls/, each with the program that loads it. */
   readonly files: readonly (readonly [program: string, file: string])[];
-  /** Needs that are lost, at the least. */
+  /** Needs that the firewall drops at least. */
   readonly loses: readonly string[];
   readonly isHarmless?: boolean;
 }
 
 const IPTABLES = "iptables-nft-restore";
 const IP6TABLES = "ip6tables-nft-restore";
-/** Of the module ip_tables, whose rules only the program of its own prints. */
+/** The programs of the module ip_tables, whose rules only they print. */
 const LEGACY = "iptables-legacy-restore";
 const LEGACY6 = "ip6tables-legacy-restore";
 const FIREWALLS: readonly Firewall[] = [
@@ -67,7 +64,7 @@ const FIREWALLS: readonly Firewall[] = [
     loses: [],
     isHarmless: true,
   },
-  { name: "what is left of Calico", files: [[IPTABLES, "calico.iptables"]], loses: [`${TUNNEL_NEED} IPv4 UDP`] },
+  { name: "leftover rules of Calico", files: [[IPTABLES, "calico.iptables"]], loses: [`${TUNNEL_NEED} IPv4 UDP`] },
   {
     name: "ufw by iptables-legacy",
     files: [
@@ -88,7 +85,7 @@ const FIREWALLS: readonly Firewall[] = [
     isHarmless: true,
   },
   {
-    name: "what is left of Calico by iptables-legacy",
+    name: "leftover rules of Calico by iptables-legacy",
     files: [[LEGACY, "calico.iptables"]],
     loses: [`${TUNNEL_NEED} IPv4 UDP`],
   },
@@ -99,7 +96,7 @@ const FIREWALLS: readonly Firewall[] = [
   },
 ];
 
-describe("cli/node doctor and the firewalls of others, with packets", function () {
+describe("cli/node doctor and firewalls of other programs, with packets", function () {
   this.timeout(120_000);
   let on: RouteLab;
   let node: RoutedNode;
@@ -138,7 +135,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
     on?.[Symbol.dispose]();
   });
 
-  /** Real flows, with what the doctor calls each. */
+  /** Returns real flows, each with the doctor's names for it. */
   function flows(): readonly { readonly names: readonly string[]; readonly flow: Flow }[] {
     const [, near, far] = on.nodes;
     return FAMILIES.flatMap((family) => {
@@ -194,7 +191,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
     return [...(seen(foreignTables) ?? []), ...(seen(legacyRules) ?? assert.fail("not read"))];
   }
 
-  /** Empties the tables of ip_tables that there are, as nobody can delete them. */
+  /** Empties the existing tables of ip_tables, because they cannot be deleted. */
   function flushLegacy(): void {
     for (const { family, name, chains } of seen(facts().legacyRules) ?? []) {
       const program = family === "ip6" ? "ip6tables-legacy" : "iptables-legacy";
@@ -207,14 +204,14 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
     }
   }
 
-  /** The flows that the doctor says are lost, by the names of {@link flows}. */
+  /** Returns the flows that the doctor reports as lost, by the names of {@link flows}. */
   function said(all: readonly LostFlows[], wantsDoubtful: boolean): ReadonlySet<string> {
     const ofKind = all.filter(({ verb }) => (verb === "may drop") === wantsDoubtful);
     return new Set(ofKind.flatMap((lost) => lost.flows.map(({ need, kind }) => `${need} ${kind}`)));
   }
 
   for (const { name, files, loses, isHarmless = false } of FIREWALLS) {
-    it(`DOCTOR-13: of ${name} the doctor says exactly the flows that real packets lose`, async () => {
+    it(`DOCTOR-13: for ${name} the doctor reports exactly the flows whose packets are lost`, async () => {
       const { node: namespace } = node.wired;
       const before = facts();
       assert.deepEqual(lostFlows(tablesOf(before), samplePackets(before)), []);
@@ -238,7 +235,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
             `${names[0]}; the doctor: ${[...lost].join("; ")}`,
           );
         }
-        assert.deepEqual([...said(all, true)], [], "nothing is left open");
+        assert.deepEqual([...said(all, true)], [], "the doctor is sure of every flow");
         for (const one of loses) assert.ok(lost.has(one), `${one}: ${[...lost].join("; ")}`);
         const found = diagnose(after, CHECKS).findings.filter(({ check }) => check === "foreign-drops");
         assert.equal(found.length > 0, !isHarmless, JSON.stringify(found));
@@ -255,7 +252,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
     });
   }
 
-  it("DOCTOR-14: rules that cannot be evaluated are reported with their handles and with what they ask, and are not errors", () => {
+  it("DOCTOR-14: the doctor reports rules that it cannot evaluate with handle and reason, as information and not as errors", () => {
     const { node: namespace } = node.wired;
     const many = Array.from({ length: 20_001 }, (_, i) => `198.18.${i >> 8}.${i & 255}`).join(", ");
     namespace.exec(
@@ -284,7 +281,7 @@ describe("cli/node doctor and the firewalls of others, with packets", function (
         why,
         /handle \d+ of chain forward \(numgen\); handle \d+ of chain forward \(set many has more than 20000/,
       );
-      assert.doesNotMatch(why, /osf|limit/, "what certainly does not match, or decides nothing, is not named");
+      assert.doesNotMatch(why, /osf|limit/, "a rule that certainly does not match, or decides nothing, is not named");
     } finally {
       namespace.exec("nft", ["delete", "table", "inet", "vague"]);
     }

@@ -2,15 +2,13 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
 import { isFeatureActive, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
-import type { Family } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Family, formatAddress } from "../../kernel/ip/address.ts";
 import { TUNNEL } from "../../policyd/routes/names.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { UPLINK } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { RoutedNode } from "../support/routes/route_lab.ts";
-import { FAMILIES, flow, ours, RouteLab, until } from "../support/routes/route_lab.ts";
+import { FAMILIES, flow, ours, type RoutedNode, RouteLab, until } from "../support/routes/route_lab.ts";
 
 const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
 const AUTO = { name: "VXLAN where a router is in between", lab: "routes-auto", args: [], tunnels: 1 } as const;
@@ -36,7 +34,7 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
       on?.[Symbol.dispose]();
     });
 
-    it("POD-03 POD-21: pods reach the pods of all nodes and are seen by their own addresses, in both families", async () => {
+    it("POD-03 POD-21: pods reach the pods of all nodes and are seen with their own addresses, in both families", async () => {
       for (const { flow: probe, seenSource } of await on.untilPodsReachPods()) {
         const from = on.nodes.find(({ pod }) => pod === probe.from);
         const family = typeof probe.to.address === "number" ? 4 : 6;
@@ -46,7 +44,7 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
       assert.equal(encapsulated.trim().split("\n").length, tunnels, encapsulated);
     });
 
-    it("POD-04: nodes reach pods and pods reach nodes, and are seen by their own addresses", async () => {
+    it("POD-04: nodes reach pods of other nodes and pods reach other nodes, and both are seen with their own addresses", async () => {
       const pairs = on.nodes.flatMap((from) => on.nodes.filter((to) => to !== from).map((to) => [from, to] as const));
       for (const family of FAMILIES) {
         const toPods = await on.untilReached(pairs.map(([from, to]) => flow(from.wired.node, to.podAddresses[family])));
@@ -58,14 +56,14 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
       }
     });
 
-    it("POD-21 D10: packets as large as a pod's MTU get through, to a near node and to a far one", async () => {
+    it("POD-21 D10: packets as large as a pod's MTU get through to a node on the same link and to one behind a router", async () => {
       const [near, next, far] = on.nodes;
       await on.exchange(near, next);
       await on.exchange(near, far);
       await on.exchange(far, near);
     });
 
-    it("D10: a datagram as large as a pod's MTU is fragmented and complained about by nobody", async () => {
+    it("D10: a datagram as large as a pod's MTU causes no fragment and no ICMP error in any pod, node or router", async () => {
       const [near, next, far] = on.nodes;
       const all = [on.router, ...on.nodes.flatMap(({ wired, pod }) => [wired.node, pod])];
       for (const [from, to] of [
@@ -78,14 +76,14 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
           const before = all.map(packetTroubles);
           await sendDatagram(from, to, family, largest);
           assert.deepEqual(all.map(packetTroubles), before, `IPv${family} from ${from.name} to ${to.name}`);
-          // Larger than a pod's MTU, and larger than the uplink's.
+          // The first is larger than a pod's MTU, the second is also larger than the uplink's.
           for (const more of [30, 100]) await sendDatagram(from, to, family, largest + more);
-          assert.notEqual(packetTroubles(from.pod), before[all.indexOf(from.pod)], "a larger one is in pieces");
+          assert.notEqual(packetTroubles(from.pod), before[all.indexOf(from.pod)], "a larger datagram is fragmented");
         }
       }
     });
 
-    it("D8: nobody asks for a MAC address in the tunnel", () => {
+    it("D8: no node asks for a MAC address in the tunnel", () => {
       for (const { wired } of on.nodes) {
         const found = wired.node.exec("ip", ["neighbour", "show", "dev", TUNNEL.name, "nud", "all"]).trim().split("\n");
         const asked = found.filter((line) => !/PERMANENT|NOARP/.test(line));
@@ -93,7 +91,7 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
       }
     });
 
-    it("POD-21: the tunnel leaves no checksum to others", () => {
+    it("POD-21: the tunnel's checksum offload is off", () => {
       const { node } = on.nodes[0].wired;
       const ethtool = node.inside(() => openEthtoolSocket(node.calls));
       try {
@@ -119,7 +117,7 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
       );
     });
 
-    it("D2: whatever of the routes others remove is put back, and packets flow again", async () => {
+    it("D2: the daemon restores each part of its routes and tunnel that another program removes, and packets flow again", async () => {
       const [{ wired }, , far] = on.nodes;
       const { node } = wired;
       const good = ours(node);
@@ -170,7 +168,7 @@ async function sendDatagram(from: RoutedNode, to: RoutedNode, family: Family, by
   }
 }
 
-/** What a namespace has counted of fragments and of packets that it found too large. */
+/** Returns what a namespace has counted of fragments and of packets that were too large. */
 function packetTroubles(namespace: LabNamespace): string {
   const text = namespace.exec("nstat", ["--zeros", "--json", "--noupdate", "--reset"]);
   return [

@@ -8,7 +8,7 @@ import type { DaemonProcess } from "../support/policyd.ts";
 import { requireKernel, skip } from "../support/privilege.ts";
 import { flow, nodeObject, ours, RouteLab, until, untilProblem } from "../support/routes/route_lab.ts";
 
-/** A Service of IPv6 whose endpoint is the pod of node1, and the range its address is of. */
+/** An IPv6 Service whose endpoint is the pod of node1, and the range of its address. */
 const SERVICE = [
   {
     apiVersion: "networking.k8s.io/v1",
@@ -34,10 +34,10 @@ const SERVICE = [
 
 const listOf = (items: readonly unknown[]): string => JSON.stringify({ apiVersion: "v1", kind: "List", items });
 
-describe("routes of a node as things change", function () {
+describe("routes of a node when Nodes, links and addresses change", function () {
   this.timeout(60_000);
   let on: RouteLab;
-  /** Of node1. */
+  /** The daemon of node1. */
   let daemon: DaemonProcess;
 
   before(async function () {
@@ -54,7 +54,7 @@ describe("routes of a node as things change", function () {
   const routesOf = (family: 4 | 6, place = 0): string =>
     on.nodes[place]?.wired.node.exec("ip", [`-${family}`, "route", "show"]) ?? "";
 
-  it("SVC-19 ALLOC-03: the node itself reaches a ClusterIP of a family without a default route, while the range is known", async () => {
+  it("SVC-19 ALLOC-03: a node reaches a ClusterIP of a family without a default route while the Services' range is known", async () => {
     const [near, , far] = on.nodes;
     const address = parseAddress("fd00:96::10");
     on.put("service.json", listOf(SERVICE));
@@ -73,7 +73,7 @@ describe("routes of a node as things change", function () {
     on.put("service.json", "");
   });
 
-  it("D1 POD-21: a node that is removed leaves nothing behind, and one that comes back is reached again", async () => {
+  it("D1 POD-21: a removed node leaves no route and no tunnel on another node, and is reached again once it is back", async () => {
     const [, , far] = on.nodes;
     const { node } = on.nodes[0].wired;
     const good = ours(node);
@@ -89,7 +89,7 @@ describe("routes of a node as things change", function () {
     await on.untilPodsReachPods();
   });
 
-  it("D1 POD-21: everything stays at SIGTERM; routes to a node that went meanwhile go at the next start, and no others", async () => {
+  it("D1 POD-21: all routes stay at SIGTERM, and the next start removes only those to a node that was removed meanwhile", async () => {
     const [near, , far] = on.nodes;
     const { node } = near.wired;
     const kept = ours(node);
@@ -109,7 +109,7 @@ describe("routes of a node as things change", function () {
     );
   });
 
-  it("D1: another program's route to the same pods is told and left alone, and so are all its others", async () => {
+  it("D1: the daemon reports another program's route to the same pods, and leaves it and that program's other routes unchanged", async () => {
     const { node } = on.nodes[0].wired;
     const kept = ours(node);
     const foreign = "10.244.77.0/24 via 192.0.2.254 dev uplink proto static metric 50";
@@ -122,14 +122,14 @@ describe("routes of a node as things change", function () {
     assert.ok(routesOf(4).includes("10.244.77.0/24 via 192.0.2.254 dev uplink proto static metric 50"), routesOf(4));
     assert.ok(routesOf(4).includes("10.244.78.0/24 via 192.0.2.254 dev uplink proto 107"), routesOf(4));
     for (const route of [foreign, other]) node.exec("ip", `route delete ${route}`.split(" "));
-    // A daemon that heard of the Node before it heard of the other route has had one of its own for a while.
+    // A daemon that saw the Node before the other route has had a route of its own for a while.
     await until(
       () => ours(node) === kept,
       () => ours(node),
     );
   });
 
-  it("D1: Nodes whose CIDRs overlap or have a node's address get no route and are told; the others stay as they are", async () => {
+  it("D1: Nodes whose CIDRs overlap or contain a node's address get no route and are reported; other routes stay unchanged", async () => {
     const { node } = on.nodes[0].wired;
     const kept = ours(node);
     const bad = [
@@ -146,7 +146,7 @@ describe("routes of a node as things change", function () {
     await daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
   });
 
-  it("POD-21: a link of the tunnel's name that is no VXLAN device is left alone and told; a VXLAN device is made right", async () => {
+  it("POD-21: the daemon reports and keeps a link of the tunnel's name that is not a VXLAN device, and corrects a VXLAN device", async () => {
     const { node } = on.nodes[0].wired;
     const kept = ours(node);
     await daemon.pause();
@@ -169,7 +169,7 @@ describe("routes of a node as things change", function () {
     await daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
   });
 
-  it("D9: a node that gets another address is followed by all, its own daemon among them", async () => {
+  it("D9: the daemons of all nodes, including its own, follow a node that gets another address", async () => {
     const [, , far] = on.nodes;
     const { node } = far.wired;
     const address = parseAddress("198.51.100.33");
@@ -188,7 +188,7 @@ describe("routes of a node as things change", function () {
     await on.untilPodsReachPods();
   });
 
-  it("D11: with IPv6 off a node has routes of IPv4 and nothing to complain about; with it on again those of IPv6", async () => {
+  it("D11: with IPv6 off a node has only IPv4 routes and no problem with routes, and with IPv6 on again its IPv6 routes are back", async () => {
     const [near, , far] = on.nodes;
     const { node } = near.wired;
     for (const which of ["all", "default"]) node.writeSysctl(`net/ipv6/conf/${which}/disable_ipv6`, "1");
@@ -200,7 +200,7 @@ describe("routes of a node as things change", function () {
     await near.policyd.kill();
     daemon = await near.policyd.start(["--encapsulation=auto"]);
     await on.untilReached([flow(near.pod, far.podAddresses[4]), flow(far.pod, near.podAddresses[4])]);
-    // Its pods have addresses of IPv6: that the node has none is reported, and nothing about routes.
+    // The node's pods have IPv6 addresses, so the daemon reports that IPv6 is off, but nothing about routes.
     const isOfNode = (problem: string): boolean => problem.startsWith("node: net.ipv6.conf.all.disable_ipv6 is 1");
     assert.deepEqual(
       daemon.status().problems.filter((problem) => !isOfNode(problem)),
@@ -217,10 +217,10 @@ describe("routes of a node as things change", function () {
   });
 });
 
-describe("routes of nodes with IPv6 addresses alone", function () {
+describe("routes of nodes with only IPv6 addresses", function () {
   this.timeout(60_000);
 
-  it("POD-03 POD-21: their pods reach each other, those of IPv4 too", async function () {
+  it("POD-03 POD-21: pods of nodes with only IPv6 addresses reach each other, also by IPv4", async function () {
     requireKernel(this);
     if (process.env["DRAWBRIDGE_FULL"] !== "1")
       skip(this, "three more nodes take too long: `npm run test:full` has them");

@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { add, check, del } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { nodeState } from "./kernel_state.ts";
 
-/** Things that the bridge loses between two ADDs, with no daemon that would give it back. */
+/** Commands that take something from the bridge between two ADDs, with no daemon that would restore it. */
 const HARMS: readonly (readonly string[])[] = [
   ["route", "delete", "10.244.1.0/24", "dev", "cni0"],
   ["route", "delete", "fd00:244:1::/64", "dev", "cni0"],
@@ -42,7 +40,7 @@ describe("ADD and CHECK on a node whose state was harmed", function () {
     return { pod, result: outcome.result ?? {} };
   }
 
-  /** Whether the first packets from the node get to a pod, and those of the pod to the node. */
+  /** Returns whether the first packets from the node reach a pod, and those from the pod reach the node. */
   async function areReached(pod: LabPod): Promise<readonly boolean[]> {
     const found = nodeState(wired.node).reservations.length;
     assert.ok(found > 0);
@@ -77,7 +75,7 @@ describe("ADD and CHECK on a node whose state was harmed", function () {
     });
   }
 
-  it("STATE-05: a setting of the bridge that keeps packets from being forwarded is set by the next ADD", () => {
+  it("STATE-05: the next ADD corrects a setting of the bridge that keeps packets from being forwarded", () => {
     const { pod } = attach();
     wired.node.writeSysctl("net/ipv4/conf/cni0/forwarding", "0");
     wired.node.writeSysctl("net/ipv6/conf/cni0/accept_ra", "2");
@@ -89,7 +87,7 @@ describe("ADD and CHECK on a node whose state was harmed", function () {
     for (const one of [pod, second.pod]) del(wired, one);
   });
 
-  it("STATE-05: where another program's route leads a pod's packets elsewhere, ADD fails with the way out and leaves nothing", () => {
+  it("STATE-05: ADD fails where another program's route leads a pod's packets elsewhere, names the way out and leaves nothing", () => {
     const { pod } = attach();
     const before = nodeState(wired.node).reservations;
     wired.node.exec("ip", ["route", "add", "blackhole", "10.244.1.0/25", "proto", "80"]);

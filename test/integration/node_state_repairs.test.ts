@@ -2,18 +2,17 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { deleteAddress } from "../../kernel/route/interface_address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { until } from "../support/recording_sink.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { BRIDGE, HARMS } from "../support/node_state/harms.ts";
 
-/** How long a program insists, and how often it looks. */
+/** How long a program keeps removing an address, and how long it pauses between attempts. */
 const INSISTING_MILLISECONDS = 6000;
 const INSISTING_PAUSE = 10;
 
-describe("the node's network state, harmed by others", function () {
+describe("the node's network state, harmed by other programs", function () {
   this.timeout(240_000);
   let lab: Lab;
   let harmed: HarmedNode;
@@ -29,7 +28,7 @@ describe("the node's network state, harmed by others", function () {
     lab?.destroy();
   });
 
-  it("the lab's pods reach each other, the node and what is outside, and all is as it should be", async () => {
+  it("the lab's pods reach each other, the node and the outside, and the daemon reports no problem", async () => {
     assert.deepEqual(await harmed.lost(), []);
     assert.deepEqual(harmed.daemon.status().problems, []);
   });
@@ -48,7 +47,7 @@ describe("the node's network state, harmed by others", function () {
     const first = HARMS.findIndex(({ name }) => name === "the tunnel is deleted");
     const harms = HARMS.slice(first).filter(({ needsDaemon }) => needsDaemon !== true);
     assert.equal(harms.length, 12);
-    // Links and directories, which take what is in them along, come last.
+    // Harm to links and directories comes last, because what is in them goes with them.
     for (const { name, commit } of harms.toReversed()) {
       const before = harmed.state();
       commit(harmed.wired.node, harmed.portOf(1), harmed.files);
@@ -64,9 +63,9 @@ describe("the node's network state, harmed by others", function () {
   });
 
   for (const { name, commit } of HARMS) {
-    it(`STATE-01 STATE-02: when ${name}, all pods work again within a second and others' links stay as they are`, async () => {
+    it(`STATE-01 STATE-02: when ${name}, all pods work again within a second and foreign links stay as they are`, async () => {
       await harmed.demandRepair(name, () => commit(harmed.wired.node, harmed.portOf(1), harmed.files));
-      // One harm after another may look like a program that insists.
+      // One harm after another may look like a program that keeps changing things.
       assert.deepEqual(
         harmed.daemon.status().problems.filter((problem) => !problem.includes("keeps changing")),
         [],
@@ -74,7 +73,7 @@ describe("the node's network state, harmed by others", function () {
     });
   }
 
-  it("STATE-03: forwarding that is switched off is in the status and stays off until its administrator switches it on", async () => {
+  it("STATE-03: the daemon reports forwarding that is switched off, and leaves it off until an administrator switches it on", async () => {
     const { node } = harmed.wired;
     node.writeSysctl("net/ipv4/ip_forward", "0");
     const { problems } = await harmed.daemon.statusWhen(
@@ -87,7 +86,7 @@ describe("the node's network state, harmed by others", function () {
     await harmed.daemon.statusWhen(({ problems: left }) => !left.join().includes("ip_forward"), "it is over");
   });
 
-  it("STATE-04: a program that removes an address whenever it is there is answered at most twice a second, reported once, and survived", async () => {
+  it("STATE-04: against a program that keeps removing an address, the daemon restores it at most twice a second and reports it once", async () => {
     // The harms before have already looked like such a program.
     await harmed.policyd.kill();
     await harmed.restart();
@@ -100,7 +99,7 @@ describe("the node's network state, harmed by others", function () {
       if (reply?.error === undefined) removed++;
       await pause(INSISTING_PAUSE);
     }
-    // Five at once, and then twice a second.
+    // The daemon repairs five times at once, and then twice a second.
     assert.ok(
       removed >= 8 && removed <= 5 + 8 + (INSISTING_MILLISECONDS / 1000) * 2,
       `${removed} repairs in 6 s: ${harmed.daemon.log().slice(-6000)}`,
@@ -110,6 +109,6 @@ describe("the node's network state, harmed by others", function () {
     assert.equal(harmed.daemon.log().match(/error +the node's network state .*keeps changing bridge/g)?.length, 1);
     const since = performance.now();
     while ((await harmed.lost()).length > 0)
-      assert.ok(performance.now() - since < 2000, "all pods work when it is gone");
+      assert.ok(performance.now() - since < 2000, "all pods work after the program has ended");
   });
 });

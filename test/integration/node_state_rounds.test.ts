@@ -1,13 +1,12 @@
 import process from "node:process";
 import * as fc from "fast-check";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { HARMS } from "../support/node_state/harms.ts";
 
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 30;
-/** Of this number of rounds one has no daemon while the harm is done. */
+/** In one of this number of rounds no daemon runs while the harm is done. */
 const ROUNDS_OF_A_DEATH = 6;
 
 interface Round {
@@ -52,7 +51,7 @@ describe("rounds of harm to a node", function () {
         if (isDaemonDead) await harmed.restart();
       });
     });
-    // The node goes on from round to round, so a failure is not made smaller.
+    // The node keeps its state from round to round, so a failure is not shrunk.
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     await fc.assert(property, { numRuns: ROUNDS, endOnFailure: true, seed });
     const { flows, state, what } = harmed.worst;

@@ -4,13 +4,10 @@ import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { bridgeTable, ipTable } from "../../cni/node_rules/node_tables.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, del, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { TwoNodes, WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type TwoNodes, twoNodes, type WiredNode } from "../lab/topology.ts";
 import { addressesIn, assertMasquerade } from "../support/host_ports/masquerade.ts";
 import { overlaps } from "../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../support/host_ports/published.ts";
@@ -40,7 +37,7 @@ describe("the node's tables of a plugin without policyd", function () {
 
   const listing = (): string => wired.node.exec("nft", ["list", "ruleset"]);
 
-  /** The comments of all elements there are, one for each. */
+  /** Returns the comments of all elements, one for each. */
   const owners = (): readonly string[] => [...listing().matchAll(/comment "(dbv[^"]*)"/g)].map(([, text = ""]) => text);
 
   const rules = (): readonly string[] =>
@@ -53,7 +50,7 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.deepEqual([exitCode, stdout], [0, ""]);
   }
 
-  it("are made by the first pod that needs them, as the kernel lists them, and no rule is added by more pods", () => {
+  it("the first pod that needs the tables makes them as the kernel lists them, and more pods add no rule", () => {
     podResult(add(wired, lab.pod("plain")));
     assert.equal(listing(), "");
     podResult(add(wired, lab.pod("first"), everything));
@@ -75,7 +72,7 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.ok(owners().length > 12);
   });
 
-  it("B11 B12: hold nothing of a pod after its DEL, also with its namespace or its record gone", () => {
+  it("B11 B12: the tables hold nothing of a pod after its DEL, also when its namespace or its record is gone", () => {
     const [stays, goes, lost] = [lab.pod("stays"), lab.pod("goes"), lab.pod("lost")];
     podResult(add(wired, stays, everything));
     const held = owners();
@@ -94,7 +91,7 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.deepEqual([owners(), nodeState(wired.node)], [[], nothingHeld]);
   });
 
-  it("R6: a port is one pod's; the next is refused with its name, and leaves nothing behind", () => {
+  it("R6: a pod that asks for another pod's host port is refused with that pod's name, and leaves nothing", () => {
     const { held, taken, free } = overlaps(wired);
     podResult(add(wired, lab.pod("holder"), published(...held)));
     const [before, state] = [normalListing(listing()), nodeState(wired.node)];
@@ -111,7 +108,7 @@ describe("the node's tables of a plugin without policyd", function () {
     podResult(add(wired, pod, published(...free)));
   });
 
-  it("R7: a DEL that comes late takes nothing of the pod that has the port and the address by now", () => {
+  it("R7: a late DEL takes nothing from the pod that has the port and the address by now", () => {
     const [old, heir] = [lab.pod("old"), lab.pod("heir")];
     podResult(add(wired, old, everything));
     const records = `${wired.node.runDir}/attachments/drawbridge`;
@@ -125,14 +122,14 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.equal(normalListing(listing()), held);
   });
 
-  it("R7: what a pod without a DEL has left does not keep its address from the next", () => {
+  it("R7: the leftovers of a pod without a DEL do not keep the next pod from getting its address", () => {
     const gone = lab.pod("gone");
     podResult(add(wired, gone, everything));
     wired.node.exec("rm", ["-r", `${wired.node.dataDir}/drawbridge`, `${wired.node.runDir}/attachments`]);
     wired.node.exec("ip", ["link", "del", hostInterfaceNow()]);
     const next = lab.pod("next");
     podResult(add(wired, next, everything));
-    // Of the one that has gone its host end's name is left, which no other pod can have.
+    // The two elements with the host end's name of the gone pod are left. No other pod can have that name.
     assert.equal(owners().filter((text) => text.includes("default/gone ")).length, 2);
     assertDetached(next, everything);
     assert.equal(owners().length, 2);
@@ -143,7 +140,7 @@ describe("the node's tables of a plugin without policyd", function () {
   const hostInterfaceNow = (): string =>
     wired.node.links().find(({ name }) => name.startsWith("dbv"))?.name ?? assert.fail("no host end");
 
-  it("a foreign table of our name is refused and left alone", () => {
+  it("ADD refuses to use a foreign table of our name, and leaves it unchanged", () => {
     for (const family of ["inet", "bridge"]) {
       wired.node.exec("nft", [
         "add",
@@ -164,7 +161,7 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.deepEqual([listing(), nodeState(wired.node)], [before, nothingHeld]);
   });
 
-  it("a table of another version is replaced with its elements in it", () => {
+  it("the plugin replaces a table of another version and keeps its elements", () => {
     const [old, young] = [lab.pod("old"), lab.pod("young")];
     podResult(add(wired, old, everything));
     const now = listing();
@@ -199,7 +196,7 @@ describe("the node's tables of a plugin without policyd", function () {
     for (let i = 0; i < 16; i++) assert.equal(listing().split(`tcp . ${7000 + i} comment`).length, 3);
   });
 
-  it("R6: of 16 ADDs at once with the same port one has it, and nothing is left of the others", async () => {
+  it("R6: of 16 ADDs at once with the same host port one gets it, and the others leave nothing", async () => {
     const pods = Array.from({ length: 16 }, (_, i) => lab.pod(`p${i}`));
     const outcomes = await startAll(pods, () => published(mapping(7000)));
     const codes = outcomes.map(({ exitCode, error }) => (exitCode === 0 ? 0 : (error?.code ?? -1)));
@@ -226,15 +223,15 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.ok(kills >= KILLS / 6, `${kills} of ${KILLS} were killed`);
   });
 
-  describe("R2: a client that goes on from the same UDP port", () => {
+  describe("R2: a client that keeps its UDP port", () => {
     const HOST_PORT = 7053;
 
-    it("reaches the pod once it is there, and the node again when it has gone", async () => {
+    it("reaches the pod once it is there, and the node again when the pod has gone", async () => {
       using prober = new Prober(lab.calls);
       for (const [index, address] of wired.addresses.entries()) {
         const own = wired.routerAddresses[index] ?? assert.fail("no address");
         using client = new UdpClient(nodes.router, own);
-        // Nothing listens yet; what is remembered of the flow is that it goes to the node.
+        // Nothing listens yet, and conntrack remembers that the flow goes to the node.
         client.send(address, HOST_PORT);
         const pod = lab.pod(`dns${index}`);
         const pods = addressesIn(add(wired, pod, published(mapping(HOST_PORT, "udp"))));
@@ -246,7 +243,7 @@ describe("the node's tables of a plugin without policyd", function () {
       }
     });
 
-    it("through the node to that port of another host, or to a Service, keeps its flow", () => {
+    it("keeps its flow through the node to that port of another host or to a Service when a pod gets the host port", () => {
       const service = parseAddress("10.96.0.7");
       wired.node.exec("ip", ["addr", "add", formatAddress(service), "dev", "lo"]);
       const destinations = [nodes.node2.addresses[0], service];
@@ -269,7 +266,7 @@ describe("the node's tables of a plugin without policyd", function () {
     });
   });
 
-  it("POD-19 B11 DS-03: what pods send leaves with the node's address, but not to pods of the configuration's ranges", async () => {
+  it("POD-19 B11 DS-03: packets of pods leave with the node's address, but not to pods of the configuration's ranges", async () => {
     await assertMasquerade(lab, nodes, {});
     assert.deepEqual(owners(), []);
   });
@@ -299,7 +296,10 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.deepEqual(owners(), []);
   });
 
-  /** Gives a pod's interface another MAC address; the kernel then forgets the neighbours, whose answers would not come. */
+  /**
+   * Gives a pod's interface another MAC address, and restores the neighbours that the kernel then forgets: their
+   * answers would not come.
+   */
   function spoof(pod: LabPod, mac: string): void {
     pod.exec("ip", ["link", "set", "eth0", "address", mac]);
     const bridgeMac = wired.node.link("cni0").mac ?? assert.fail("no MAC");
