@@ -7,7 +7,7 @@ import process from "node:process";
 
 const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: shop }\n";
 
-/** Runs the real command line on a directory. @param stdout a file it writes to */
+/** Runs the real command line on a directory. @param stdout a file for its output */
 function lint(directory: string, args: readonly string[], stdout = ""): { code: number | null; err: string } {
   const redirection = stdout === "" ? "" : ` > ${stdout}`;
   const command = [process.execPath, "cli/main.ts", "policy", "lint", "--quiet", "-f", directory, ...args].join(" ");
@@ -27,13 +27,13 @@ describe("cli/process_io", () => {
     rmSync(directory, { recursive: true });
   });
 
-  it("CLI-03: a link to a directory is not followed, or a circle would be read again and again", () => {
+  it("CLI-03: a link to a directory is not followed, since a cycle would be read endlessly", () => {
     mkdirSync(path.join(directory, "r"));
     for (const name of ["self", "again"]) symlinkSync("..", path.join(directory, "r", name));
     assert.deepEqual(lint(directory, ["-R"]), { code: 0, err: "" });
   });
 
-  it("CLI-03: a manifest that is a link to nowhere is an error, and so is one to itself; other names are nobody's", () => {
+  it("CLI-03: a manifest that is a broken or circular link is an error, and links with other names are ignored", () => {
     symlinkSync("loop", path.join(directory, "loop"));
     assert.deepEqual(lint(directory, []), { code: 0, err: "" });
     for (const [name, to] of [
@@ -49,7 +49,7 @@ describe("cli/process_io", () => {
     }
   });
 
-  it("CLI-09: what the system refuses is an error in one line, and no bug", () => {
+  it("CLI-09: an error of the system is reported in one line, without a stack trace", () => {
     const long = lint("a".repeat(300), []);
     assert.deepEqual([long.code, long.err.split("\n").length], [3, 2], long.err);
     assert.match(long.err, /ENAMETOOLONG/);

@@ -7,7 +7,7 @@ const pod = (name: string): string =>
   `{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "${name}", "namespace": "a" }, "spec": { "containers": [] } }\n`;
 
 describe("cli/program", () => {
-  it("CLI-33: `version` prints what --version says, for people and as JSON", async () => {
+  it("CLI-33: `version` prints the same version as --version, as text and as JSON", async () => {
     assert.deepEqual(await run(["version"]), { code: 0, out: `drawbridge ${VERSION}\n`, err: "" });
     assert.deepEqual(JSON.parse((await run(["version", "-o", "json"])).out), { version: VERSION });
     assert.equal((await run(["--version"])).out, `${VERSION}\n`);
@@ -30,7 +30,7 @@ describe("cli/program", () => {
     assert.match(await words("polcy", "matrix"), /Did you mean policy\?/);
   });
 
-  it("CLI-34: the sides of policy diff are arguments, or values of -f, or the old one an argument and the new ones -f", async () => {
+  it("CLI-34: the sides of policy diff are arguments, values of -f, or an old argument and new values of -f", async () => {
     const files = { "a.yaml": pod("x"), "b.yaml": pod("x"), "c.yaml": pod("y") };
     const codeOf = async (...args: readonly string[]): Promise<number> =>
       (await run(["policy", "diff", ...args], files)).code;
@@ -41,7 +41,7 @@ describe("cli/program", () => {
     assert.equal(await codeOf("a.yaml", "-f", "b.yaml", "-f", "c.yaml"), 1, "a pod more");
   });
 
-  it("CLI-34: policy diff with one side, or with three, says what is expected and which command tries a change", async () => {
+  it("CLI-34: the error of policy diff with one or three sides says what is expected and which command tries a change", async () => {
     const files = { "a.yaml": pod("x"), "b.yaml": pod("x") };
     for (const args of [["a.yaml"], ["-f", "a.yaml"], [], ["a.yaml", "b.yaml", "-f", "a.yaml"]]) {
       const { code, out, err } = await run(["policy", "diff", ...args], files);

@@ -22,7 +22,7 @@ spec: { podSelector: { matchLabels: { app: web } } }
 ---
 `;
 
-/** Programs that answer as a test says; what is not said is missing. */
+/** Programs with the given answers; a program without an answer is missing. */
 class ToldPrograms implements Programs {
   readonly called: string[] = [];
   readonly #answers: Readonly<Record<string, ProgramResult>>;
@@ -46,8 +46,8 @@ const run = (args: readonly string[], programs: Programs, files: Readonly<Record
   runCli(args, memoryFiles(files), undefined, undefined, { programs });
 const explain = ["policy", "explain", "--from", "client", "--to", "web", "--port", "80"];
 
-describe("cli/input/programs: manifests that the user's own programs print", () => {
-  it("CLI-31: --kustomize reads what kustomize prints, or kubectl where that is not there, beside the files of -f", async () => {
+describe("cli/input/programs: manifests from the user's own programs", () => {
+  it("CLI-31: --kustomize reads the output of kustomize, or of kubectl if kustomize is missing, together with the files of -f", async () => {
     const output = printed(POD("web") + CLOSED);
     const own = new ToldPrograms({ kustomize: output, kubectl: printed("") });
     const { code, out } = await run([...explain, "--kustomize", "live", "-f", "a.yaml"], own, {
@@ -64,7 +64,7 @@ describe("cli/input/programs: manifests that the user's own programs print", () 
     assert.deepEqual(kubectl.called, ["kustomize build -- live", "kubectl kustomize -- live"]);
   });
 
-  it("CLI-31: --helm renders a chart without its tests, with the values' files and the namespace of -n", async () => {
+  it("CLI-31: --helm renders a chart without its tests, with the value files and the namespace of -n", async () => {
     const programs = new ToldPrograms({ helm: printed(POD("web") + POD("client") + CLOSED) });
     const options = ["--helm", "chart", "--helm-values", "a.yaml", "b.yaml", "-n", "shop"];
     assert.equal((await run([...explain, ...options], programs)).code, 1);
@@ -89,7 +89,7 @@ describe("cli/input/programs: manifests that the user's own programs print", () 
     assert.match(out, /^removed .*default\/web: all/m);
   });
 
-  it("CLI-31: a program that is missing, fails or meets a bound is one message in plain words, and exit code 3", async () => {
+  it("CLI-31: a program that is missing, fails or exceeds a limit is one clear message, and exit code 3", async () => {
     const words = (result: ProgramResult | undefined) =>
       run(["policy", "matrix", "--helm", "chart"], new ToldPrograms(result === undefined ? {} : { helm: result }));
     const cases: readonly (readonly [ProgramResult | undefined, RegExp])[] = [
@@ -131,13 +131,13 @@ describe("cli/input/programs: manifests that the user's own programs print", () 
     };
     const bounds = { milliseconds: 20_000, bytes: 1000 };
 
-    it("CLI-31: a program gets its arguments as they are, without a shell, and no standard input", async () => {
+    it("CLI-31: a program gets its arguments unchanged, without a shell, and no standard input", async () => {
       script("own", 'for one in "$@"; do echo "[$one]"; done; cat; echo end');
       const result = await systemPrograms.run("own", ["$(touch x)", "a b", "--", "-c"], bounds);
       assert.deepEqual(result, printed("[$(touch x)]\n[a b]\n[--]\n[-c]\nend\n"));
     });
 
-    it("CLI-31: a program that fails says how, with the end of its words; one that is not there is missing", async () => {
+    it("CLI-31: a failing program is reported with its exit code and last output, and an unknown one as missing", async () => {
       script("own", "echo no such chart >&2; exit 7");
       assert.deepEqual(await systemPrograms.run("own", [], bounds), {
         type: "failed",
@@ -147,7 +147,7 @@ describe("cli/input/programs: manifests that the user's own programs print", () 
       assert.deepEqual(await systemPrograms.run("nobody-has-this-program", [], bounds), { type: "missing" });
     });
 
-    it("CLI-31: a program that does not end is stopped with all that it started, and so is one that prints without end", async () => {
+    it("CLI-31: a program that does not end, or prints without end, is stopped with all its children", async () => {
       const survivor = path.join(directory, "survivor");
       script("own", `(sleep 1; touch ${survivor}) & wait`);
       assert.deepEqual(await systemPrograms.run("own", [], { ...bounds, milliseconds: 200 }), { type: "too long" });

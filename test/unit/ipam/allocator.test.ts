@@ -5,7 +5,7 @@ import type { RangeInput } from "../../../ipam/range.ts";
 import { formatAddress, parseAddress, tryParseAddress } from "../../../kernel/ip/address.ts";
 import { addresses, rangeSet, rangeSets, texts } from "../../support/address_store.ts";
 
-/** host-local's allocator_test.go, v1.9.1: subnets, taken addresses, last reserved, expected. */
+/** Cases of host-local's allocator_test.go, v1.9.1: subnets, taken addresses, last reserved, expected. */
 const UPSTREAM: readonly (readonly [string, readonly string[], readonly string[], string, string])[] = [
   ["a fresh start", ["10.0.0.0/29"], [], "", "10.0.0.2"],
   ["a fresh IPv6 start", ["2001:db8:1::/64"], [], "", "2001:db8:1::2"],
@@ -22,7 +22,7 @@ const UPSTREAM: readonly (readonly [string, readonly string[], readonly string[]
 ];
 
 function firstFree(subnets: readonly string[], taken: readonly string[], last: string): string | undefined {
-  // One by one: a /64 has more candidates than fit in memory.
+  // Candidates are taken one by one, since those of a /64 do not fit in memory.
   for (const address of candidates(rangeSet(...subnets), tryParseAddress(last))) {
     const text = formatAddress(address);
     if (!taken.includes(text)) return text;
@@ -37,7 +37,7 @@ describe("ipam/allocator: candidates", () => {
     });
   }
 
-  it("I5: goes once around, from the beginning, the middle and the end", () => {
+  it("I5: candidates go once around, from the beginning, the middle and the end", () => {
     const from = (last: string) => texts(candidates(rangeSet("192.168.1.0/29"), tryParseAddress(last)));
     const all = [2, 3, 4, 5, 6].map((n) => `192.168.1.${n}`);
     assert.deepEqual(from(""), all);
@@ -47,7 +47,7 @@ describe("ipam/allocator: candidates", () => {
     assert.deepEqual(from("fd00::1"), all, "a last reserved of the other family");
   });
 
-  it("POD-17: never hands out network or broadcast addresses, even when the range begins and ends there", () => {
+  it("POD-17: network and broadcast addresses are never candidates, even when the range begins and ends there", () => {
     const whole = { subnet: "10.0.0.0/29", rangeStart: "10.0.0.0", rangeEnd: "10.0.0.7", gateway: "10.0.0.6" };
     assert.deepEqual(
       texts(candidates(rangeSet(whole), undefined)),
@@ -57,7 +57,7 @@ describe("ipam/allocator: candidates", () => {
     assert.deepEqual(texts(candidates(rangeSet(six), undefined)), ["fd00::2", "fd00::3"]);
   });
 
-  it("POD-17: says of every address whether it is handed out", () => {
+  it("POD-17: isOffered is true exactly for the candidates", () => {
     const set = rangeSet(
       { subnet: "10.0.0.0/28", rangeStart: "10.0.0.0", rangeEnd: "10.0.0.15", exclude: ["10.0.0.4/31"] },
       { subnet: "10.0.0.32/28", rangeStart: "10.0.0.34", rangeEnd: "10.0.0.40", gateway: "10.0.0.36" },
@@ -67,7 +67,7 @@ describe("ipam/allocator: candidates", () => {
     assert.equal(isOffered(set, parseAddress("fd00::2")), false);
   });
 
-  it("works at both ends of the number space", () => {
+  it("candidates are right at both ends of the number space", () => {
     const top = rangeSet({ subnet: "255.255.255.252/30", rangeEnd: "255.255.255.255" });
     assert.deepEqual(texts(candidates(top, undefined)), ["255.255.255.254"]);
     const topSix = rangeSet("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffc/126");
@@ -77,7 +77,7 @@ describe("ipam/allocator: candidates", () => {
     assert.deepEqual(texts(candidates(bottom, undefined)), ["0.0.0.2"]);
   });
 
-  it("DS-04: steps over an excluded /65 of a /64 at once", () => {
+  it("DS-04: an excluded /65 of a /64 is skipped at once", () => {
     const set = rangeSet({ subnet: "fd00::/64", exclude: ["fd00::/65"] });
     const [first] = candidates(set, undefined);
     assert.deepEqual(first, parseAddress("fd00::8000:0:0:0"));
@@ -87,7 +87,7 @@ describe("ipam/allocator: candidates", () => {
     assert.deepEqual(around, parseAddress("fd00::8000:0:0:0"));
   });
 
-  it("offers nothing where everything is excluded", () => {
+  it("there are no candidates where everything is excluded", () => {
     assert.deepEqual([...candidates(rangeSet({ subnet: "fd00::/64", exclude: ["fd00::/16"] }), undefined)], []);
   });
 });
@@ -110,7 +110,9 @@ const block: fc.Arbitrary<Block> = fc
   })
   .map(({ ends: [a, b], ...rest }) => ({ ...rest, start: Math.min(a, b), end: Math.max(a, b) }));
 
-/** The third octet keeps blocks apart; as IPv6 the same octets are the last two groups. */
+/**
+ * Returns an address of a block. The third octet distinguishes blocks; in IPv6 the same octets are the last two groups.
+ */
 function blockAddress(family: 4 | 6, index: number, octet: number): string {
   return family === 4
     ? `10.9.${index}.${octet}`
@@ -135,7 +137,7 @@ function inputOf(family: 4 | 6, { start, end, gateway, singles, prefix }: Block,
   };
 }
 
-/** The model: look at every octet, ask every rule, then rotate the list. */
+/** Computes the candidates naively: checks every octet against every rule, then rotates the list. */
 function naiveCandidates(family: 4 | 6, blocks: readonly Block[], last: string | undefined): readonly string[] {
   const all: { readonly text: string; readonly allowed: boolean }[] = [];
   for (const [index, { start, end, gateway, singles, prefix }] of blocks.entries()) {
@@ -154,7 +156,7 @@ function naiveCandidates(family: 4 | 6, blocks: readonly Block[], last: string |
 }
 
 describe("ipam/allocator: properties", () => {
-  it("I5: agrees with a naive model in order and content, each address exactly once", () => {
+  it("I5: candidates agree with a naive model in order and content, each address exactly once", () => {
     fc.assert(
       fc.property(
         fc.constantFrom<4 | 6>(4, 6),
@@ -195,20 +197,20 @@ describe("ipam/allocator: requested addresses", () => {
   const refused = (message: string, ...requested: readonly string[]) =>
     assert.throws(() => assign(...requested), { code: "ERR_ADDRESS_UNAVAILABLE", message });
 
-  it("I6: gives each set the request that lies in it, in any order", () => {
+  it("I6: each set gets the requested address that lies in it, in any order", () => {
     const [four, six] = addresses("10.1.3.9", "2001:db8:1::5");
     assert.deepEqual(assign("2001:db8:1::5", "10.1.3.9"), [four, six, undefined]);
     assert.deepEqual(assign("10.1.3.9", "10.1.3.9"), [four, undefined, undefined]);
     assert.deepEqual(assign(), [undefined, undefined, undefined]);
   });
 
-  it("I6: refuses what no set is left to serve, in upstream's words", () => {
+  it("I6: an address that no remaining set can serve is refused with host-local's words", () => {
     refused("failed to allocate all requested IPs: 192.0.2.1", "192.0.2.1", "10.1.2.9");
     refused("failed to allocate all requested IPs: 10.1.3.9", "10.1.2.9", "10.1.3.9");
     refused("failed to allocate all requested IPs: 10.1.2.255 fe80::1", "10.1.2.255", "fe80::1");
   });
 
-  it("I6: refuses gateway, network, broadcast and excluded addresses", () => {
+  it("I6: requested gateway, network, broadcast and excluded addresses are refused", () => {
     refused("failed to allocate for range 0: requested ip 10.1.2.1 is subnet's gateway", "10.1.2.1");
     refused("failed to allocate for range 2: requested ip 10.4.0.0 is the network address of 10.4.0.0/29", "10.4.0.0");
     refused(

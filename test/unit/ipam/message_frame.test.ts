@@ -4,14 +4,14 @@ import { frame, FrameReader, LONGEST_MESSAGE } from "../../../cni/attachment/mes
 import { DrawbridgeError } from "../../../kernel/error.ts";
 
 describe("ipam/message_frame", () => {
-  it("DAEMON-06: messages come out as they went in, however the stream is cut", () => {
+  it("DAEMON-06: messages are read as they were written, however the stream is split", () => {
     const messages = fc.array(fc.dictionary(fc.string(), fc.oneof(fc.string({ unit: "binary" }), fc.integer())));
     fc.assert(
       fc.property(messages, fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1 }), (sent, cuts) => {
         const bytes = Uint8Array.from(sent.flatMap((message) => [...frame(message)]));
         const reader = new FrameReader();
         const received: string[] = [];
-        // One buffer for all pieces, as a caller may use it.
+        // One buffer holds all chunks in turn, as a caller may do it.
         const buffer = new Uint8Array(8);
         for (let start = 0, i = 0; start < bytes.length; i++) {
           const piece = bytes.subarray(start, start + (cuts[i % cuts.length] ?? 1));
@@ -27,7 +27,7 @@ describe("ipam/message_frame", () => {
     );
   });
 
-  it("DAEMON-06: a message without an end is refused at its limit, one of just that length is not", () => {
+  it("DAEMON-06: a message longer than the limit is refused, and one of exactly that length is not", () => {
     const reader = new FrameReader();
     const line = new Uint8Array(LONGEST_MESSAGE + 1).fill(120);
     line[LONGEST_MESSAGE] = 10;
@@ -37,7 +37,7 @@ describe("ipam/message_frame", () => {
     assert.throws(() => frame({ text: "x".repeat(LONGEST_MESSAGE) }), { code: "ERR_PROTOCOL" });
   });
 
-  it("DAEMON-06: any bytes are messages or a refusal of ours", () => {
+  it("DAEMON-06: any bytes give messages or one of our errors", () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (pieces) => {
         const reader = new FrameReader();

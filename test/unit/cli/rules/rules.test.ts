@@ -16,21 +16,21 @@ const rules = (
     memoryFiles({ "cluster.yaml": CLUSTER, ...contents }),
   );
 
-/** The sets that have elements, as they are printed. */
+/** Returns the printed sets that have elements. */
 const filledSets = (text: string): readonly string[] =>
   (text.match(/^\t(?:set|map) .*?^\t\}\n/gms) ?? []).filter((set) => set.includes("elements"));
 
-/** The elements of a set or map. */
+/** Returns the elements of a set or map. */
 const elementsOf = (text: string, set: string): readonly string[] => {
   const found = filledSets(text).find((one) => /^\t(?:set|map) (\S+) \{/.exec(one)?.[1] === set) ?? "";
   return [...found.matchAll(/^\t{3}(.*),$/gm)].map(([, element = ""]) => element);
 };
 
 describe("rules", () => {
-  it("RULES-01: the tables of a node with the elements its daemon would claim, and what is not in them", async () => {
+  it("RULES-01: the tables have the elements that the node's daemon would claim, and comments about what is missing", async () => {
     const { code, out, err } = await rules("worker-1", {});
     assert.deepEqual([code, err], [0, ""]);
-    // Rules and empty sets are other tests' business.
+    // Other tests check rules and empty sets.
     const head = out.slice(0, out.indexOf("table "));
     assertGolden("rules/expected.txt", head + filledSets(out).join(""));
     assert.match(out, /^# Pods of the node: shop\/web-1\.$/m);
@@ -49,7 +49,7 @@ describe("rules", () => {
     assert.deepEqual(chainsOf(one), chainsOf(two));
   });
 
-  it("RULES-01: what policies make of the node's pods, and nothing of what selects others' alone", async () => {
+  it("RULES-01: the tables have the policies of the node's pods, and none of policies for other pods", async () => {
     const text = async (node: string, policies: string, ...args: readonly string[]): Promise<string> =>
       (await rules(node, { "policies.yaml": policies }, "-f", "policies.yaml", ...args)).out;
     const out = await text("worker-1", POLICIES);
@@ -71,7 +71,7 @@ describe("rules", () => {
     assert.equal(await text("worker-1", backwards), out, "in whatever order they come");
   });
 
-  it("RULES-01: what a policy says and rules do not do is told", async () => {
+  it("RULES-01: a policy's content that rules do not implement is reported", async () => {
     const shadow = (value: string): string =>
       POLICIES.replace("  name: front-only", `  name: front-only\n  annotations: {drawbridge.dev/shadow: "${value}"}`);
     const told = async (value: string): Promise<string> =>
@@ -85,7 +85,7 @@ describe("rules", () => {
     assert.match(tried, /counter comment "would be isolated by shop\/front-only"/);
   });
 
-  it("RULES-02: policies and Services that the configuration leaves to others are not there", async () => {
+  it("RULES-02: policies and Services that the configuration leaves to other programs are missing", async () => {
     const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
     const tables = async (fields: string): Promise<string> =>
       (await rules("worker-1", { "policyd.yaml": head + fields }, "--config", "policyd.yaml")).out;
@@ -95,7 +95,7 @@ describe("rules", () => {
     assert.match(await tables("services: false\n"), /drawbridge-policy/);
   });
 
-  it("RULES-02: policyd's configuration counts", async () => {
+  it("RULES-02: policyd's configuration is applied, and an invalid one is an error", async () => {
     const configuration =
       "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nbridge: br7\ntableOwner: true\n";
     const { out, code } = await rules("worker-1", { "policyd.yaml": configuration }, "--config", "policyd.yaml");
@@ -127,7 +127,7 @@ describe("rules", () => {
     assert.match(err, /-: standard input can be read once; expected a file for the other/);
   });
 
-  it("RULES-02: a node that the files do not have is an error; without any node it is said", async () => {
+  it("RULES-02: an unknown node is an error, and a comment says when there are no nodes", async () => {
     const unknown = await rules("worker-3", {});
     assert.deepEqual([unknown.code, unknown.out], [3, ""]);
     assert.match(unknown.err, /"worker-3" is no Node of these objects; did you mean worker-1\?/);

@@ -11,9 +11,14 @@ const QUESTIONS = [
     0,
   ],
   ["node_port", "from outside to a node port", "--from 203.0.113.9 --to 192.168.10.11:30080/TCP --node worker-1", 0],
-  ["hairpin", "a pod that may meet itself", "--from shop/cart-7f5b6d9c8-4hj2w --to 10.96.0.11:80", 0],
-  ["no_such_port", "a cluster IP at a port it has not", "--from shop/redis-0 --to 10.96.0.11:81", 1],
-  ["pass", "an address that is no Service's", "--from shop/redis-0 --to [2001:db8::1]:443/UDP", 0],
+  ["hairpin", "a pod that may be its own endpoint", "--from shop/cart-7f5b6d9c8-4hj2w --to 10.96.0.11:80", 0],
+  [
+    "no_such_port",
+    "a cluster IP at a port that its Service does not have",
+    "--from shop/redis-0 --to 10.96.0.11:81",
+    1,
+  ],
+  ["pass", "an address that no Service has", "--from shop/redis-0 --to [2001:db8::1]:443/UDP", 0],
 ] as const;
 
 describe("cli/service/explain", () => {
@@ -29,7 +34,7 @@ describe("cli/service/explain", () => {
     });
   }
 
-  it("EXPLAIN-09: without a node to ask, a headless Service, and unknown names", async () => {
+  it("EXPLAIN-09: a question without a node, about a headless Service, or with an unknown name is an error", async () => {
     const ask = (args: string) =>
       runCli(["service", "explain", "-f", "shop", ...args.split(" ")], fixtureFiles("shop"));
     const nowhere = await ask("--from 203.0.113.9 --to 192.168.10.11:30080");

@@ -14,7 +14,7 @@ spec: { nodeName: n1 }
 status: { phase: Running, podIPs: [{ ip: 10.244.1.7 }] }
 `;
 
-/** A Service that comes to so many pairs of a port and an address, its own and its node port among them. */
+/** Returns a Service with this number of pairs of a port and an address, among them its cluster IP and node port. */
 function serviceOf(pairs: number): string {
   const addresses = Array.from({ length: pairs - 2 }, (_, i) => `198.${18 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`);
   return JSON.stringify({
@@ -44,7 +44,7 @@ const NOTE = new RegExp(
 );
 
 describe("cli: Services that are too large for nodes", () => {
-  it("LINT-32: policy explain follows no address that nodes do not serve, and says so", async () => {
+  it("LINT-32: policy explain follows no address that nodes do not serve, and reports it", async () => {
     const to = (end: string) => `policy explain -f --from 203.0.113.7 --to ${end} --port 80`;
     const whole = await ask(MOST_FRONTENDS, to("198.18.0.1"));
     assert.equal(whole.code, 0);
@@ -58,7 +58,7 @@ describe("cli: Services that are too large for nodes", () => {
     assert.match(byName.out, NOTE);
   });
 
-  it("LINT-32: service explain does as nodes do, by external address, node port and cluster IP", async () => {
+  it("LINT-32: service explain answers as nodes do, for external address, node port and cluster IP", async () => {
     const to = (target: string) => `service explain -f --from 203.0.113.7 --node n1 --to ${target}`;
     for (const [target, isServed] of [
       ["198.18.0.1:80", false],
@@ -74,7 +74,7 @@ describe("cli: Services that are too large for nodes", () => {
     }
   });
 
-  it("LINT-32: policy lint finds them, also before the API server has given them an address", async () => {
+  it("LINT-32: policy lint finds Services that are too large, also before they have an address", async () => {
     const only = "policy lint -f --only too-large";
     const { code, out } = await ask(MOST_FRONTENDS + 1, only);
     assert.equal(code, 1);

@@ -17,7 +17,7 @@ import {
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
 const BASE = NGINX + WEB + INGRESS;
-/** Only the controller's namespace may send to the shop, only at the port of the Service. */
+/** A policy by which only the controller's namespace may send to the shop, and only to the Service's port. */
 const SHOP = networkPolicy("shop/web", `podSelector: {}, ingress: [{ from: [${FROM_EDGE}], ports: [{ port: 8080 }] }]`);
 const edge = (ingressRules: string): string =>
   networkPolicy("edge/nginx", `podSelector: {}, policyTypes: [Ingress], ingress: [${ingressRules}]`);
@@ -27,15 +27,15 @@ const explain = async (text: string, ...args: readonly string[]): Promise<Explan
   return JSON.parse(out) as Explanation;
 };
 
-/** Policies, and what they leave of the way, in the words of the matrix; for each the same by `policy explain`. */
+/** Policies, and the connections that they leave of the way as the matrix prints them; `policy explain` must agree. */
 const CASES: readonly (readonly [what: string, policies: string, connections: string | undefined])[] = [
-  ["nothing closes it", "", "8080/TCP"],
+  ["no policy closes the way", "", "8080/TCP"],
   ["the backend admits the controller's namespace", SHOP, "8080/TCP"],
   ["the backend admits another port", SHOP.replace("port: 8080", "port: 9090"), undefined],
   ["the backend admits another namespace", SHOP.replace("name: edge", "name: other"), undefined],
   ["the controller may send nothing", networkPolicy("edge/out", "podSelector: {}, policyTypes: [Egress]"), undefined],
   ["nobody may reach the controller", SHOP + edge(""), undefined],
-  ["the outside may reach it", SHOP + edge("{ ports: [{ port: 80 }] }"), "8080/TCP"],
+  ["the outside may reach the controller", SHOP + edge("{ ports: [{ port: 80 }] }"), "8080/TCP"],
   [
     "the outside may reach only a port that no Service leads to",
     SHOP + edge("{ ports: [{ port: 10254 }] }"),
@@ -48,13 +48,13 @@ const CASES: readonly (readonly [what: string, policies: string, connections: st
   ],
 ];
 
-describe("ways in: what is answered about them", () => {
-  it("INGRESS-07: a way counts as open only where the outside may reach the controller, and its pods the port of the backend", async () => {
+describe("ways in: answers", () => {
+  it("INGRESS-07: a way counts as open only if the outside may reach the controller, and its pods the backend's port", async () => {
     for (const [what, policies, expected] of CASES) {
       const { open, err } = await waysInOf(BASE + policies);
       assert.deepEqual(open, expected === undefined ? [] : [`IngressClass nginx > shop/web: ${expected}`], what);
       assert.equal(err, "", what);
-      // With an address of the controller's balancer, so that no node changes the source.
+      // The controller's balancer has an address, so no node changes the source.
       const text = (BASE + policies).replace(
         "type: LoadBalancer }",
         "type: LoadBalancer, externalTrafficPolicy: Local }, status: { loadBalancer: { ingress: [{ ip: 198.51.100.9 }] } }",
@@ -74,7 +74,7 @@ describe("ways in: what is answered about them", () => {
     }
   });
 
-  it("INGRESS-07: what only a part of the outside, of the controllers or of the pods may do is in part", async () => {
+  it("INGRESS-07: a way that only part of the outside, the controllers or the pods may use is open in part", async () => {
     const range = edge("{ from: [{ ipBlock: { cidr: 10.0.0.0/8 } }], ports: [{ port: 80 }] }");
     const some = ["IngressClass nginx > shop/web: 8080/TCP (some)"];
     assert.deepEqual((await waysInOf(BASE + range)).open, some);
@@ -89,7 +89,7 @@ describe("ways in: what is answered about them", () => {
     assert.deepEqual(byNamespace.open, ["IngressClass nginx > shop: 8080/TCP (some)"]);
   });
 
-  it("INGRESS-07: a controller of the host's network is its node, and one without a Service is reached at its own ports", async () => {
+  it("INGRESS-07: a controller of the host's network counts as its node, and one without a Service is reached at its own ports", async () => {
     const onHost = pod("edge/nginx", "10.0.0.1", {
       labels: NGINX_LABELS,
       spec: "hostNetwork: true, nodeName: worker-1",
@@ -122,7 +122,7 @@ describe("ways in: what is answered about them", () => {
     }
   });
 
-  it("INGRESS-07: the rows are in every format, and --to, --from and --port ask about them", async () => {
+  it("INGRESS-07: every output format has rows for ways, and --to, --from and --port filter them", async () => {
     const text = BASE + SHOP;
     const matrix = async (...args: readonly string[]): Promise<string> =>
       (await ask(text, "policy", "matrix", ...args)).out;
@@ -146,7 +146,7 @@ describe("ways in: what is answered about them", () => {
     assert.match(list.out, new RegExp(`^${name} +8080/TCP +shop/web$`, "m"));
   });
 
-  it("INGRESS-08: policy explain from outside has each way with both hops, and says in its first line which are open", async () => {
+  it("INGRESS-08: policy explain from outside shows each way with both hops, and its first line says which are open", async () => {
     const { code, out, err } = await ask(
       BASE + SHOP,
       "policy",
@@ -184,7 +184,7 @@ describe("ways in: what is answered about them", () => {
     assert.match(closed.out, /^Ingress shop\/web .* through IngressClass nginx: closed$/m);
   });
 
-  it("INGRESS-08: only ways to the port that is asked about are reported, none from within the cluster, and JSON has their explanations", async () => {
+  it("INGRESS-08: only ways to the requested port are reported, none from within the cluster, and JSON explains them", async () => {
     const [way] = (await explain(BASE + SHOP, "--to", "shop/web")).waysIn;
     const summary = ({ name, file, open, partly, entry, onward }: WayInReport) => [
       name,
@@ -215,14 +215,14 @@ describe("ways in: what is answered about them", () => {
     assert.deepEqual((JSON.parse(inside.out) as Explanation).waysIn, []);
   });
 
-  it("INGRESS-09: a cell of the page has both hops", async () => {
+  it("INGRESS-09: a cell of the HTML page has both hops", async () => {
     const { out } = await ask(BASE + SHOP, "policy", "matrix", "-o", "html");
     assert.ok(out.includes("outside through IngressClass nginx"));
     assert.match(out, /Ingress shop\/web \(a\.yaml:\d+\) through IngressClass nginx:(\\n)? +open/);
     assert.match(out, /edge\/nginx to shop\/web, port 8080\/TCP/);
   });
 
-  it("INGRESS-10: controller-kept-out is a finding at the path whose pods the controller may not reach, with the policies", async () => {
+  it("INGRESS-10: controller-kept-out is found at a path whose pods the controller may not reach, with the policies", async () => {
     const lint = async (text: string) => {
       const { out } = await ask(text, "policy", "lint", "--only", "controller-kept-out", "-o", "json");
       return JSON.parse(out) as readonly {
@@ -266,7 +266,7 @@ describe("ways in: what is answered about them", () => {
     assert.deepEqual(await lint(comment + closed), []);
   });
 
-  it("INGRESS-14: policy test names the ways by which connections come in where it expects that they are denied", async () => {
+  it("INGRESS-14: policy test reports open ways in beside an expectation that connections from outside are denied", async () => {
     const file = (from: string, to: string, expect: string): string =>
       `apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests: [{ name: t, from: ${from}, to: ${to}, expect: ${expect}, reason: r }]\n`;
     const run = (text: string, manifests: string) =>

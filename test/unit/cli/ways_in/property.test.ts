@@ -27,7 +27,7 @@ interface Case {
 describe("ways in: against the evaluator", function () {
   this.timeout(300_000);
 
-  it("INGRESS-13: what comes in is what the evaluator allows on both hops, in some case and in every one", () => {
+  it("INGRESS-13: a way is open exactly where the evaluator allows both hops, in some case and in every one", () => {
     const seen = { no: 0, some: 0, yes: 0 };
     const ports = fc.constantFrom(53, 80, 443, 8080);
     fc.assert(
@@ -74,7 +74,7 @@ describe("ways in: against the evaluator", function () {
   });
 });
 
-/** Asks the evaluator about each case by itself. */
+/** Returns the evaluator's answer about all cases, each evaluated by itself. */
 function answerOf(index: PolicyIndex, { controllers, destination, door, port }: Case): "no" | "some" | "yes" {
   const regions = regionsFor(index, controllers);
   const answers = controllers.flatMap((controller): readonly boolean[] => {

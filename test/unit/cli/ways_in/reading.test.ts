@@ -6,8 +6,8 @@ import { ask, ingress, NGINX, object, pathTo, waysInOf, WEB } from "../../../sup
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`);
 
-describe("ways in: what is read of them", () => {
-  it("INGRESS-11: an object that cannot be read is left out with its line, and the answer about pods stays", async () => {
+describe("ways in: reading", () => {
+  it("INGRESS-11: an invalid Ingress or Gateway is left out with its line, and the answer about pods stays", async () => {
     const healthy = NGINX + WEB + INGRESS;
     for (const [text, message] of [
       [
@@ -35,7 +35,7 @@ describe("ways in: what is read of them", () => {
     }
   });
 
-  it("INGRESS-11: they count as read in matrix, explain and lint, and as ignored in commands whose answers do not have them", async () => {
+  it("INGRESS-11: Ingresses count as read in matrix, explain and lint, and as ignored in other commands", async () => {
     const files = memoryFiles({ "a.yaml": NGINX + WEB + INGRESS, "empty.yaml": WEB });
     const summary = async (...args: readonly string[]): Promise<string> =>
       (await runCliWhole(args, files)).err.split("\n")[0] ?? "";
@@ -46,7 +46,7 @@ describe("ways in: what is read of them", () => {
     assert.match(diff.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
   });
 
-  it("INGRESS-11: kinds and versions by which connections come in and that are not read are reported, and stop nothing", async () => {
+  it("INGRESS-11: unsupported kinds and versions of ways in are reported, and the command continues", async () => {
     for (const [kind, apiVersion] of [
       ["Ingress", "extensions/v1beta1"],
       ["Ingress", "networking.k8s.io/v1beta1"],
@@ -65,7 +65,7 @@ describe("ways in: what is read of them", () => {
     }
   });
 
-  it("INGRESS-12: of a running cluster they are listed where it has them, and a user who may not list them learns that", async () => {
+  it("INGRESS-12: ways in of a running cluster are listed if it has their kinds, and a missing permission is reported", async () => {
     const objects = [...readObjects(NGINX + WEB + INGRESS, "a.yaml")].map(
       (one) => one as Readonly<Record<string, unknown>>,
     );
@@ -98,7 +98,7 @@ describe("ways in: what is read of them", () => {
     await runCli(["rules", "--node", "n", "--cluster"], memoryFiles({}), undefined, asked);
     assert.ok(
       !asked.asked.some((path) => path.includes("ingress") || path.includes("gateway")),
-      "only where an answer has them",
+      "ways in are listed only for answers that have them",
     );
   });
 });

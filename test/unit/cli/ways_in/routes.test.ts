@@ -48,7 +48,7 @@ const grant = (from: string, to: string): string =>
   );
 
 describe("ways in: Ingresses, routes and the controllers' pods", () => {
-  it("INGRESS-01: an Ingress leads to the pods of each path and of the default backend, at the port that they listen on", async () => {
+  it("INGRESS-01: an Ingress leads to the pods of each path and of the default backend, at their own port", async () => {
     const other = pod("shop/api", "10.244.0.4") + service("shop/api", "api", "{ port: 80, targetPort: 7000 }");
     for (const [spec, ...expected] of [
       [`ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`, "shop/web: 8080/TCP"],
@@ -66,7 +66,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-01: endpoints are those of EndpointSlices where there are any", async () => {
+  it("INGRESS-01: endpoints come from EndpointSlices if there are any", async () => {
     const slice = object(
       "discovery.k8s.io/v1",
       "EndpointSlice",
@@ -80,7 +80,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual(open, ["IngressClass nginx > shop/old: 8888/TCP"]);
   });
 
-  it("INGRESS-02: the class is that of the field, of the older annotation or the default one, else the usual name of a controller", async () => {
+  it("INGRESS-02: the class comes from the field, the older annotation or the default, or else is a controller's usual name", async () => {
     const rules = `rules: [${pathTo("web", "number: 80")}]`;
     const ofClass = object(
       "networking.k8s.io/v1",
@@ -107,7 +107,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-03: a route comes in by the Gateways of which a listener takes it: by name, port, protocol and namespace", async () => {
+  it("INGRESS-03: a route uses the Gateways with a listener that accepts it by name, port, protocol and namespace", async () => {
     const all = ENVOY + WEB + gatewayClass;
     const labelled = object("v1", "Namespace", "name: shop, labels: { team: a }");
     const of = (from: string): string => `{ name: http, port: 80, protocol: HTTP${from} }`;
@@ -134,7 +134,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-03: requests go to the Services of a route with a weight, and to those that get copies", async () => {
+  it("INGRESS-03: a route leads to the Services with a weight, and to those that get copies", async () => {
     const all = ENVOY + WEB + gatewayClass + gateway(ANY);
     const open = async (rules: string): Promise<readonly string[]> => (await waysInOf(all + route(rules))).open;
     assert.deepEqual(await open("{ backendRefs: [{ name: web, port: 80, weight: 0 }] }"), []);
@@ -165,7 +165,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-05: a controller's pods are known by the labels of its charts, and those of one Gateway by its own", async () => {
+  it("INGRESS-05: a controller's pods are recognized by the labels of its charts, and a Gateway's by its own labels", async () => {
     const rules = `rules: [${pathTo("web", "number: 80")}]`;
     for (const [controller, labels] of [
       ["k8s.io/ingress-nginx", NGINX_LABELS],
@@ -202,7 +202,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-05: --ingress-controller names the pods of controllers that are not known, and of one class before its own", async () => {
+  it("INGRESS-05: --ingress-controller names the pods of unknown controllers, or those of one class", async () => {
     const rules = `rules: [${pathTo("web", "number: 80")}]`;
     const ofClass = object(
       "networking.k8s.io/v1",
@@ -232,14 +232,14 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.equal((await ask(all, "policy", "matrix", ...given("Edge mine"))).code, 2);
   });
 
-  it("INGRESS-05: the name of a class that has no object cannot end a line", async () => {
+  it("INGRESS-05: the name of a class without an object cannot end a line", async () => {
     const named = ingress("web", `ingressClassName: "a\\nb", rules: [${pathTo("web", "number: 80")}]`);
     const text = WEB + pod("edge/mine", "10.244.0.8") + named;
     const { out } = await ask(text, "policy", "matrix", "--ingress-controller", "edge/mine");
     assert.match(out, /^outside through IngressClass a\S+b +/m);
   });
 
-  it("INGRESS-06: a way that is not judged is reported with the objects, the reason and the way out", async () => {
+  it("INGRESS-06: a way that cannot be evaluated is reported with the objects, the reason and the way out", async () => {
     const to = `rules: [${pathTo("web", "number: 80")}]`;
     const spec = `ingressClassName: c, ${to}`;
     const ofClass = (controller: string): string =>

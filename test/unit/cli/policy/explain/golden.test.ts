@@ -20,7 +20,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "derived",
-    what: "endpoints by a selector, each with the port its pod calls so; a rule that names the Service's port",
+    what: "endpoints by a selector with the named port of each pod, and a rule with the Service's port",
     args: "--from shop/deployment/frontend --to service/payments/api --port 443/TCP",
     code: 1,
   },
@@ -32,13 +32,13 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "families",
-    what: "families that differ are two cases",
+    what: "two families with different answers are two cases",
     args: "--from shop/redis-0 --to payments/ledger-0 --port 5432",
     code: 1,
   },
   {
     name: "everything",
-    what: "without a port, what is allowed and why, and why the rest is not",
+    what: "without a port, the allowed ports and the reasons for all ports",
     args: "--from payments/deployment/api --to 192.0.2.10",
     code: 0,
   },
@@ -50,43 +50,43 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "balancer",
-    what: "from outside by a balancer: policies of another node see the node that takes it in",
+    what: "from outside by a balancer: policies of another node see the node that accepts the connection",
     args: "--from 203.0.113.9 --to service/shop/frontend --port 80",
     code: 1,
   },
   {
     name: "node_port",
-    what: "a pod by a node port of another node: its egress is about that node",
+    what: "a pod by a node port of another node: its egress policies see that node",
     args: "--from monitoring/prometheus-0 --to node/worker-1 --port 30080",
     code: 1,
   },
   {
     name: "hairpin",
-    what: "pods by their own Service meet themselves and each other",
+    what: "pods by their own Service reach themselves and each other",
     args: "--from shop/deployment/cart --to service/shop/cart --port 80",
     code: 1,
   },
   {
     name: "headless",
-    what: "a headless Service is its pods",
+    what: "a headless Service means its pods",
     args: "--from shop/deployment/cart --to service/shop/redis --port 6379",
     code: 0,
   },
   {
     name: "host_network",
-    what: "pods of the host's network are their nodes",
+    what: "pods of the host's network count as their nodes",
     args: "--from monitoring/daemonset/node-exporter --to shop/redis-0 --port 6379",
     code: 1,
   },
   {
     name: "icmp",
-    what: "an echo request is of rules without ports",
+    what: "an echo request is matched by rules without ports",
     args: "--from shop/redis-0 --to monitoring/prometheus-0 --port icmp",
     code: 1,
   },
   {
     name: "templates",
-    what: "templates have no addresses, and no rule for addresses fits them",
+    what: "pods of templates have no addresses, so no rule for addresses matches them",
     fixture: "shop_templates",
     args: "--from shop/deployment/mailer --to service/shop/cart --port 80",
     code: 1,
@@ -100,7 +100,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "no_endpoint",
-    what: "a targetPort that no container calls so is no endpoint",
+    what: "a named targetPort that no container has gives no endpoint",
     fixture: "shop_templates",
     args: "--from shop/deployment/cart --to service/shop/mailer --port 25",
     code: 1,
@@ -123,7 +123,7 @@ describe("cli/policy/explain", () => {
     });
   }
 
-  it("EXPLAIN-11: nothing is wider than the screen, and colours stand on terminals alone", async () => {
+  it("EXPLAIN-11: the answer fits the screen, and only a terminal gets colours", async () => {
     const args = "policy explain -f shop --from shop/deployment/frontend --to service/payments/api --port 443".split(
       " ",
     );

@@ -13,7 +13,7 @@ function pod(name: string, spec: object): object {
 }
 
 describe("cli/policy/explain: a pod and its own node", () => {
-  it("EXPLAIN-06: where the input does not tell a pod's node, it says what holds for that", async () => {
+  it("EXPLAIN-06: a pod whose node is unknown gets a remark about its own node", async () => {
     const remark = "it is not known on which node shop/db runs; NetworkPolicies do not stop its traffic with that node";
     for (const [from, nodeName, isSaid] of [
       ["node/n1", undefined, true],
@@ -36,7 +36,7 @@ describe("cli/policy/explain: a pod and its own node", () => {
     }
   });
 
-  it("EXPLAIN-06: a node's port that is a pod's host port is named, since the pod's policies decide", async () => {
+  it("EXPLAIN-06: a host port of a node is named, since the pod's policies decide about it", async () => {
     const ports = [
       { containerPort: 80, hostPort: 8080 },
       { containerPort: 81, hostPort: 8081, hostIP: "127.0.0.1" },

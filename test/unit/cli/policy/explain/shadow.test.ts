@@ -34,7 +34,7 @@ async function explain(texts: readonly string[], args: string) {
 describe("policy explain: policies in shadow", () => {
   const objects = [SHADOW, pod("db"), pod("web"), pod("other")];
 
-  it("EXPLAIN-12: what would be denied passes, and it says by whom and which rule is nearest", async () => {
+  it("EXPLAIN-12: traffic that a policy in shadow would deny passes, with the policy and the nearest rule", async () => {
     const { code, out } = await explain(objects, "--from default/other --to default/db --port 5432");
     assert.equal(code, 0);
     assert.match(out, /ingress allowed as no policy has a say\n/);
@@ -45,7 +45,7 @@ describe("policy explain: policies in shadow", () => {
     );
   });
 
-  it("EXPLAIN-12: what stays as it is is not worth a word; what would be opened is", async () => {
+  it("EXPLAIN-12: a policy in shadow is mentioned only if it would change the verdict", async () => {
     const same = await explain(objects, "--from default/web --to default/db --port 5432");
     assert.doesNotMatch(same.out, /shadow/);
     const opened = await explain([...objects, DENY], "--from default/web --to default/db --port 5432");
@@ -56,13 +56,13 @@ describe("policy explain: policies in shadow", () => {
     );
   });
 
-  it("EXPLAIN-12: without a port, the ports that would be denied are told apart", async () => {
+  it("EXPLAIN-12: without a port, the ports that would be denied are a case of their own", async () => {
     const { out } = await explain(objects, "--from default/web --to default/db");
     assert.match(out, /1-5431\/TCP, 5433-65535\/TCP/);
     assert.match(out, /shadow: would be denied by default\/try/);
   });
 
-  it("EXPLAIN-12: as JSON", async () => {
+  it("EXPLAIN-12: JSON has the verdict of policies in shadow", async () => {
     const { out } = await explain(objects, "--from default/other --to default/db --port 5432 -o json");
     const explanation = JSON.parse(out) as { cases: { ingress: { shadow: unknown }; egress: { shadow: unknown } }[] };
     assert.equal(explanation.cases[0]?.egress.shadow, null);

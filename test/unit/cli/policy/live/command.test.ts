@@ -68,7 +68,7 @@ describe("cli/policy/live: policy dry-run --conntrack", () => {
     entry("tcp", "192.0.2.1", "10.244.0.3", 5432) +
     entry("tcp", "203.0.113.9", "10.244.0.3", 5432);
 
-  it("LIVE-03: connections that the change would deny are named by workload, with the policy and its line", async () => {
+  it("LIVE-03: connections that the change would deny are listed by workload, with the policy and its line", async () => {
     const { judged, cuts } = await live(table);
     assert.equal(judged, 6);
     assert.deepEqual(
@@ -89,7 +89,7 @@ describe("cli/policy/live: policy dry-run --conntrack", () => {
     }
   });
 
-  it("LIVE-03: a connection that goes on and one from the pod's own node are not cut, and exit code 0 says so", async () => {
+  it("LIVE-03: an allowed connection and one from the pod's own node are not cut, and the exit code is 0", async () => {
     const kept = entry("udp", "10.244.0.3", "8.8.8.8", 53) + entry("tcp", "192.0.2.1", "10.244.0.3", 5432);
     const { code, out } = await runCli(COMMAND, memoryFiles({ ...FILES, "node1.txt": kept }));
     assert.equal(code, 0);
@@ -99,7 +99,7 @@ describe("cli/policy/live: policy dry-run --conntrack", () => {
     assert.match(cut.out, /^of 6 connections 4 would be cut$/m);
   });
 
-  it("LIVE-04: the smallest rules that keep the connections are given, for pods by labels and for others by address", async () => {
+  it("LIVE-04: the smallest rules that keep the connections are listed, for pods by labels and for others by address", async () => {
     const { cuts } = await live(table);
     assert.deepEqual(Object.fromEntries(cuts.map(({ source, rules }) => [source, rules])), {
       "203.0.113.9": [
@@ -160,7 +160,7 @@ spec:
     );
   });
 
-  it("LIVE-03: --conntrack with a format that cannot hold its answer is refused as usage", async () => {
+  it("LIVE-03: --conntrack with an output format that cannot hold its answer is an error of usage", async () => {
     const { code, err } = await runCli([...COMMAND, "-o", "csv"], memoryFiles({ ...FILES, "node1.txt": table }));
     assert.equal(code, 2);
     assert.match(err, /--live, --conntrack and --ledger are printed as -o table or -o json/);

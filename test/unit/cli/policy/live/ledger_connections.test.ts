@@ -54,7 +54,7 @@ const ENDS = [...PODS, "192.0.2.1", "192.0.2.2", "203.0.113.4", "203.0.113.5", "
 const STORE = storeOf(WORLD);
 const INDEX = buildPolicyIndex(STORE, {});
 
-/** Nothing is allowed but what no policy keeps: a pod and itself, a pod and its own node. */
+/** An index that allows only what no policy denies: a pod and itself, a pod and its own node. */
 const CLOSED = buildPolicyIndex(
   storeOf([
     ...WORLD,
@@ -68,7 +68,7 @@ const CLOSED = buildPolicyIndex(
   {},
 );
 
-/** The rows of both nodes' ledgers after some connections by TCP. */
+/** Returns the rows of both nodes' ledgers after some TCP connections. */
 function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
   return NODES.flatMap((node) => {
     const [ledger, ends] = [new Ledger(), new FlowEnds(node, storeView(STORE).holderOf)];
@@ -88,7 +88,7 @@ const PAIRS: readonly Pair[] = ENDS.flatMap((from) =>
   ),
 );
 
-/** The pair by the names of its workloads. */
+/** Returns the pair with the names of its workloads. */
 function nameOf([from, to, port]: Pair): string {
   const { holderOf } = storeView(STORE);
   const workloadOf = (text: string): string => {
@@ -104,7 +104,7 @@ function flowBetween([from, to, port]: Pair): ReturnType<typeof flowOf> {
   return flowOf({ protocol: "TCP", source, asked: destination, destination, ...ports });
 }
 
-/** Whether no policy concerns it: a pod and its own node. */
+/** Returns whether no policy applies to the pair: a pod and its own node. */
 function isExempt(pair: Pair): boolean {
   return isAllowed(CLOSED, flowBetween(pair));
 }
@@ -114,7 +114,7 @@ function isOfRange(pair: Pair): boolean {
 }
 
 describe("cli/policy/live: the flows of a ledger", () => {
-  it("SUGGEST-08: of 500 random ledgers every pair of workloads that was seen is allowed by the suggested policies, and no other", () => {
+  it("SUGGEST-08: for 500 random ledgers the suggested policies allow exactly the pairs of workloads that were seen", () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...PAIRS), { maxLength: 12 }), (seen) => {
@@ -125,7 +125,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
         for (const pair of PAIRS) {
           const isNow = isAllowed(after, flowBetween(pair));
           if (wanted.has(nameOf(pair))) assert.ok(isNow, `${pair.join(" ")} was seen`);
-          // Two neighbours outside are one range as soon as one workload was seen with both.
+          // Two adjacent addresses outside are one range if one workload was seen with both.
           else if (!isExempt(pair) && !isOfRange(pair)) assert.ok(!isNow, `${pair.join(" ")} was not seen`);
         }
       }),
@@ -133,7 +133,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     );
   });
 
-  it("LIVE-08: rows name pods that are there now: two where a workload talks to itself, and one on another node for a node", () => {
+  it("LIVE-08: rows name current pods: two if a workload talks to itself, and one on another node for a node", () => {
     const { connections, gone } = ledgerConnections(
       INDEX,
       rowsOf([
@@ -157,7 +157,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual(gone, []);
   });
 
-  it("LIVE-08: ends that are gone, and protocols that policies do not judge, are said and not judged", () => {
+  it("LIVE-08: missing ends, and protocols without policies, are reported and not evaluated", () => {
     const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 0), 80]]);
     assert.ok(row !== undefined);
     const { connections, gone, others } = ledgerConnections(INDEX, [
@@ -171,7 +171,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual([others, connections.map(({ protocol }) => protocol)], [1, ["ICMP"]]);
   });
 
-  it("LIVE-08: dry-run --ledger names the flows seen before that the change would cut, and the rule that keeps them", async () => {
+  it("LIVE-08: dry-run --ledger lists recorded flows that the change would cut, and the rule that keeps them", async () => {
     const rows = rowsOf([
       [addressOf(0, 0, 0), addressOf(0, 1, 1), 5432],
       ["203.0.113.4", addressOf(0, 1, 1), 5432],
@@ -200,7 +200,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
   });
 
-  it("LIVE-10: flows that policies deny and the change allows are named, and suggest does not learn from them", async () => {
+  it("LIVE-10: denied flows that the change allows are listed, and suggest does not learn from them", async () => {
     const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 1), 5432]]);
     const denied = { ...(row ?? assert.fail()), verdict: "denied", reason: "isolated" } as const;
     const closed = { ...WORLD_CLOSED, metadata: { name: "db", namespace: "shop" } };
@@ -229,7 +229,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.doesNotMatch(suggested.out, /5432/);
   });
 
-  it("SUGGEST-08: suggest --ledger allows ranges outside as they were seen, and says over what time", async () => {
+  it("SUGGEST-08: suggest --ledger allows the recorded ranges outside, and says what time they cover", async () => {
     const rows = rowsOf([
       [addressOf(0, 0, 0), "203.0.113.4", 443],
       [addressOf(0, 0, 1), "203.0.113.5", 443],

@@ -8,7 +8,7 @@ const PODS = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 R
 const entry = (port: number): string =>
   `ipv4 2 tcp 6 100 ESTABLISHED src=10.244.0.2 dst=10.244.1.3 sport=${port} dport=80 src=10.244.1.3 dst=10.244.0.2 sport=80 dport=${port} [ASSURED] mark=0 use=1\n`;
 
-/** A kubectl that answers `get` and, by the Pod's name, `exec`. */
+/** Returns a kubectl that answers `get` and, by the Pod's name, `exec`. */
 function kubectl(answers: Readonly<Record<string, ProgramResult | string>>) {
   const calls: string[] = [];
   const programs: Programs = {
@@ -26,8 +26,8 @@ const NOTHING = { kubeconfig: undefined, context: undefined };
 const read = (answers: Parameters<typeof kubectl>[0]): Promise<readonly ReadConnections[]> =>
   liveTables(kubectl(answers).programs, NOTHING);
 
-describe("cli/policy/live: the tables of all nodes by kubectl", () => {
-  it("LIVE-05: kubectl runs node connections in the daemon's container of each node, of the cluster that is given", async () => {
+describe("cli/policy/live: the conntrack tables of all nodes by kubectl", () => {
+  it("LIVE-05: kubectl runs node connections in the daemon's container of each node of the given cluster", async () => {
     const { programs, calls } = kubectl({ get: PODS, "drawbridge-a": entry(1) + entry(2), "drawbridge-b": entry(2) });
     const tables = await liveTables(programs, { kubeconfig: "/k", context: "c" });
     assert.deepEqual(
@@ -42,7 +42,7 @@ describe("cli/policy/live: the tables of all nodes by kubectl", () => {
     );
   });
 
-  it("LIVE-05: without kubectl, daemons or their answer the error says what is missing and names the other way", async () => {
+  it("LIVE-05: without kubectl, daemons or their answer the error says what is missing and how else to get the tables", async () => {
     const cases: readonly (readonly [Parameters<typeof kubectl>[0], RegExp])[] = [
       [{ get: { type: "missing" } }, /--live runs your own kubectl, which is not in PATH: .*--conntrack/],
       [{ get: "" }, /--live: no Pod with the label app\.kubernetes\.io\/name=drawbridge; .*--conntrack/],

@@ -42,8 +42,8 @@ const ADMITS = `{ podSelector: { matchLabels: { app: db } }, ingress: [{ ports: 
 const ask = (text: string, ...args: readonly string[]) =>
   runCli(["policy", "matrix", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": text }));
 
-describe("policy matrix: who reaches whom", () => {
-  it("MATRIX-08: --to lists who may reach pods and who may not, with the outside and pods that do not exist yet", async () => {
+describe("policy matrix: questions", () => {
+  it("MATRIX-08: --to lists who may reach pods and who may not, with the outside and future pods", async () => {
     const { code, out, err } = await runCli(["policy", "matrix", "-f", "shop", "--to", "shop/redis"], SHOP);
     assert.deepEqual([code, err], [0, ""]);
     assert.equal(
@@ -57,7 +57,7 @@ shop/statefulset/redis   -             kube-system/deployment/coredns, payments/
     );
   });
 
-  it("MATRIX-08: --from lists what pods may reach, and --allowed-only leaves out the rest", async () => {
+  it("MATRIX-08: --from lists what pods may reach, and --allowed-only omits the rest", async () => {
     const asked = ["policy", "matrix", "-f", "shop", "--from", "shop/frontend", "--allowed-only"];
     const { out } = await runCli(asked, SHOP);
     assert.equal(
@@ -92,7 +92,7 @@ shop/deployment/frontend   8080/TCP         shop/deployment/cart, shop/deploymen
     assert.deepEqual(one.out.split("\r\n").slice(1, -1), ["shop/web,shop/db,all,all"]);
   });
 
-  it("MATRIX-09: a peer that selects none of the pods is a door for a pod that does not exist yet", async () => {
+  it("MATRIX-09: a peer that selects no pod is listed as a possible new pod", async () => {
     const { out } = await ask(DB + policy("shop", ADMITS), "--to", "shop/db", "--allowed-only");
     assert.equal(
       out,
@@ -105,7 +105,7 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
       "name: q",
     );
     const both = await ask(DB + policy("shop", ADMITS) + closed, "--to", "shop/db", "--allowed-only");
-    assert.doesNotMatch(both.out, /new pod in shop with app=web/, "its own policies hold for it, too");
+    assert.doesNotMatch(both.out, /new pod in shop with app=web/, "the new pod's own policies apply to it, too");
     const open = await ask(DB, "--to", "shop/db");
     assert.equal(
       open.out,
@@ -116,7 +116,7 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
     );
   });
 
-  it("MATRIX-09: for each peer that selects none of the pods there is a new pod that it selects, unless it contradicts itself", () => {
+  it("MATRIX-09: each peer that selects no pod gets a new pod that it selects, unless the peer contradicts itself", () => {
     let [found, contradictions] = [0, 0];
     fc.assert(
       fc.property(policyCases, ({ cluster }) => {
@@ -154,7 +154,7 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
             if (members.some(({ pod: { key } }) => !isNew(key))) continue;
             if (members.length > 0) found++;
             else contradictions++;
-            // Two namespaces of one name cannot be there at once, which is said.
+            // Two namespaces of one name cannot exist at once, which the answer reports.
             if (young.leftOut === 0) assert.equal(members.length > 0, arePossible, JSON.stringify(raw));
           }
         }
@@ -164,14 +164,14 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
     assert.ok(found > 100 && contradictions > 0, `${found} found, ${contradictions} have none`);
   });
 
-  it("MATRIX-10: marks for the line above are on terminals only, so that a line of a file is whole", async () => {
+  it('MATRIX-10: only a terminal gets marks for "as in the line above", so each line of a file is complete', async () => {
     const args = ["policy", "matrix", "-f", "shop"];
     const wide = { columns: 200, hasColour: false };
     assert.match((await runCli(args, SHOP, wide)).out, / " +"$/m);
     assert.doesNotMatch((await runCli(args, SHOP)).out, / "/);
   });
 
-  it("MATRIX-10: an answer about 3,000 workloads fits on a screen, and says what it leaves out", async () => {
+  it("MATRIX-10: an answer about 3,000 workloads fits on a screen, and says what it omits", async () => {
     const pods = Array.from({ length: 3000 }, (_, i) =>
       JSON.stringify({
         apiVersion: "v1",
@@ -199,7 +199,7 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
   });
 });
 
-/** Whether it selects a namespace that is there, or one of another name. */
+/** Returns whether the selector selects an existing namespace, or one with a new name. */
 function isNamespacePossible(selector: LabelSelector, objects: readonly ClusterObject[]): boolean {
   const known = new Map(objects.flatMap((one) => (one.kind === "Namespace" ? [[one.name, one.labels] as const] : [])));
   const mentioned = objects.flatMap((one) => ("namespace" in one ? [one.namespace] : []));
@@ -221,7 +221,10 @@ function ofNewNamespace(
   return { matchLabels, matchExpressions: [...matchExpressions, ...more] };
 }
 
-/** Whether some labels meet a selector: each key by itself, with no value, one that it names or one that nobody names. */
+/**
+ * Returns whether some labels meet a selector. It checks each key by itself: absent, with a value of the selector, or
+ * with an unknown value.
+ */
 function isPossible({ matchLabels, matchExpressions }: LabelSelector): boolean {
   const wanted = [
     ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] }) as const),

@@ -15,7 +15,7 @@ const COMMAND = ["policy", "suggest", "-f", "shop.yaml", "-n", "shop"];
 const FILES = { "shop.yaml": SHOP, "node1.txt": TABLE };
 
 describe("cli/policy/suggest: the command", () => {
-  it("SUGGEST-07: prints policies that the command line takes back, remarks go to standard error, exit code 0", async () => {
+  it("SUGGEST-07: suggested policies are valid input, remarks go to standard error, and the exit code is 0", async () => {
     const { code, out, err } = await runCli([...COMMAND, "--conntrack", "node1.txt"], memoryFiles(FILES));
     assert.equal(code, 0, err);
     assert.match(err, /^note: 1 connections of one moment were read: what happens at other times is not allowed$/m);
@@ -27,7 +27,7 @@ describe("cli/policy/suggest: the command", () => {
     assert.match(dryRun.out, /^added NetworkPolicy shop\/observed-db .*: selects shop\/db \(1 pod\)$/m);
   });
 
-  it("SUGGEST-07: exit code 1 where a connection that was seen is not allowed, and 2 without connections to go by", async () => {
+  it("SUGGEST-07: the exit code is 1 if a seen connection is not allowed, and 2 without any connections", async () => {
     const ping = TABLE.replace("tcp 6", "icmp 1");
     const table = await runCli([...COMMAND, "--conntrack", "node1.txt"], memoryFiles({ ...FILES, "node1.txt": ping }));
     assert.equal(table.code, 1);
