@@ -12,7 +12,7 @@ const schema = v.object({
 /** The result of an ADD in the shape of version 1.x. */
 export type PodResult = v.InferOutput<typeof schema>;
 
-/** Returns the result of an ADD. It asserts that the ADD succeeded and that the result has this shape. */
+/** Returns the result of an ADD, and asserts that the ADD succeeded and that the result has this shape. */
 export function podResult({ exitCode, stdout }: CallOutcome): PodResult {
   assert.equal(exitCode, 0, stdout);
   return v.parse(schema, JSON.parse(stdout));

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressPlus, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, formatAddress } from "../../kernel/ip/address.ts";
 import type { Flow } from "../lab/probe/prober.ts";
 import { UPLINK } from "../lab/topology.ts";
-import type { FloodTurn } from "../support/flood.ts";
-import { Flood } from "../support/flood.ts";
+import { Flood, type FloodTurn } from "../support/flood.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
 import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
@@ -13,7 +11,7 @@ import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../support/s
 const CLIENTS = 24;
 const FIRST_CLIENT = pairOf("198.51.100.64", "2001:db8:c::40");
 const CALM_IPS = pairOf("10.96.0.11", "fd00:96::b");
-/** More than the map of clients holds (262,144). */
+/** The number of spoofed sources: more than the map of clients holds (262,144). */
 const SPOOFED = 270_000;
 const FIRST_SPOOFED = pairOf("11.0.0.1", "2001:db8:bad::1");
 /** How many clients of one port are remembered within one timeout: 8,192 at once and twice as many later. */

@@ -49,7 +49,7 @@ for (const way of WAYS) {
     }
 
     for (const [index, family] of ([4, 6] as const).entries()) {
-      it(`SHARE-03: a pod gets a few connections a second to the daemon's ports, and everybody else gets all, IPv${family}`, async () => {
+      it(`SHARE-03: a pod gets a few connections a second to the daemon's ports, and other clients get all of theirs, IPv${family}`, async () => {
         const to = on.wired.addresses[index] ?? assert.fail("an address of the node");
         const { attacker, victim, wired, nodes } = on;
         on.load();

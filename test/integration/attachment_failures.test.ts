@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { add, del, networkStatus } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { scrapeWhen } from "../support/scrape.ts";
@@ -29,7 +27,7 @@ describe("ADDs that fail on a node with policyd", function () {
     lab?.destroy();
   });
 
-  it("STATUS-05: the daemon reports and measures a full range once until an ADD succeeds again, and STATUS succeeds meanwhile", async () => {
+  it("STATUS-05: the daemon reports a full range once and measures its duration until an ADD succeeds; STATUS succeeds meanwhile", async () => {
     const daemon = await policyd.start(["--metrics-address=127.0.0.1:9873"]);
     const tiny = {
       ...policyd.overrides,

@@ -3,10 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync,
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes, UPLINK } from "../lab/topology.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { twoNodes, UPLINK, type WiredNode } from "../lab/topology.ts";
 import { Istio, Linkerd, Multus } from "../support/installation/other_programs.ts";
 import { listValues } from "../support/installation/own_part.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
@@ -92,7 +90,7 @@ describe("the daemon and other plugins in its list", function () {
     );
   }
 
-  it("CHAIN-01 CHAIN-06: the entries that istio-cni, linkerd-cni and Multus write after the daemon stay, and it writes no second time", async () => {
+  it("CHAIN-01 CHAIN-06: entries that istio-cni, linkerd-cni and Multus write after the daemon stay, and the daemon does not write again", async () => {
     const daemon = await start();
     await daemon.statusWhen(() => has("drawbridge"), "the list is there");
     await settled(daemon, "drawbridge");

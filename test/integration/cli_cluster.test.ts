@@ -2,14 +2,12 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawn } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import type { Server } from "node:https";
-import https from "node:https";
+import https, { type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
-import type { Certificate } from "../support/certificate.ts";
-import { makeCertificate } from "../support/certificate.ts";
+import { type Certificate, makeCertificate } from "../support/certificate.ts";
 import { CLI_DIRECTORY } from "../support/cli_program.ts";
 import { FakeCluster, objectsIn } from "../support/fake_cluster.ts";
 
@@ -49,7 +47,7 @@ describe("the built program and a running cluster", function () {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  /** Runs the program far from node_modules. */
+  /** Runs the program in a directory without node_modules. */
   function run(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
     const env = { ...process.env, KUBECONFIG: path.join(directory, "config"), ...environment };
     const child = spawn(process.execPath, [program, ...args], {

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
 import { TUNNEL } from "../../policyd/routes/names.ts";
 import type { RawObject } from "../apiserver/storage.ts";
-import type { ClusterPod } from "../lab/cluster/cluster.ts";
-import { Cluster, namespaceObject } from "../lab/cluster/cluster.ts";
+import { Cluster, type ClusterPod, namespaceObject } from "../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../lab/cluster/cluster_node.ts";
 import { addressOf, ClusterProbes, FAMILIES, flowTo, PORT, until } from "../support/cluster/probes.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -141,7 +139,7 @@ describe("three nodes, each with a policyd that has only the rights of the Daemo
     );
     await probes.untilReached(toDb(shop));
     await probes.untilRefused(toDb([guest, ...web]));
-    // As `kubectl label namespace guest team=shop` and its reverse.
+    // This does the same as `kubectl label namespace guest team=shop` and its reverse.
     await cluster.apply(namespaceObject("guest", { team: "shop" }));
     await probes.untilReached(toDb([...shop, guest]));
     await cluster.apply(namespaceObject("guest"));

@@ -42,7 +42,7 @@ describe("a table of connections that pods fill together", function () {
     await on("crowd-shares", {}, async (node) => {
       await pause(REST_MILLISECONDS);
       const fresh = node.memory();
-      // The second round goes on while the brake is on, until shares are needed.
+      // The second round continues while the connection brake is in force, until shares are needed.
       for (const port of ATTACK_PORTS) await node.attack(port);
       assert.equal(await node.answered(), 80, `with ${node.connections} connections`);
       for (let left = 1200; node.connections > node.capacity * (13 / 16); left--) {

@@ -61,7 +61,7 @@ describe("the built program's drawbridge node", function () {
     assert.equal(runInEmptyRun(["node", "cleanup"]).stdout, "nothing to remove\n");
   });
 
-  it("DOCTOR-05: the doctor tells a user other than root what it could not see, and why", () => {
+  it("DOCTOR-05: the doctor, run by a user other than root, reports what it could not see, and why", () => {
     const { status, stdout, stderr } = run(["node", "doctor"], NOBODY);
     assert.equal(status, 1, stderr);
     assert.match(stdout, /^not checked: tables: .*EPERM.*; run as root$/m);
