@@ -2,18 +2,14 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
-import type { HttpAnswer } from "../support/http.ts";
-import { askHttp } from "../support/http.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
+import { askHttp, type HttpAnswer } from "../support/http.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { ManifestEndpoint } from "../support/services/manifest.ts";
-import { serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
+import { type ManifestEndpoint, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
 
 const HEALTH_PORT = 31_999;
 const NODE_PORT = 30_588;
@@ -72,7 +68,7 @@ describe("health checks of Services", function () {
     return askHttp(from, formatAddress(nodes.node1.addresses[family === 4 ? 0 : 1]), HEALTH_PORT, path);
   }
 
-  /** Waits until the health check answers with a status in the families; 0 is no answer. */
+  /** Waits until the health check answers with a status in the families; 0 means no answer. */
   async function until(status: number, families: readonly (4 | 6)[] = [4, 6]): Promise<void> {
     for (let left = 100; ; left--) {
       const seen = families.map((family) => ask(nodes.router, family).status);
