@@ -1,30 +1,26 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { Frame, IpPacket } from "../lab/probe/frame.ts";
-import { encodeFrame } from "../lab/probe/frame.ts";
+import { encodeFrame, type Frame, type IpPacket } from "../lab/probe/frame.ts";
 import { FAMILIES, ip } from "../support/guard/attack.ts";
 import { inTwo } from "../support/policy/attacks/fragments.ts";
-import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { eventually } from "../support/guard/guarded_node.ts";
+import { eventually, type GuardedNode } from "../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
 import { encodeError, ERRORS, TOO_BIG } from "../support/ends/icmp_error.ts";
-import { forgetMtus, learnedMtu, Query } from "../support/ends/query.ts";
-import type { QueryEnds } from "../support/ends/query.ts";
+import { forgetMtus, learnedMtu, Query, type QueryEnds } from "../support/ends/query.ts";
 
 const PORT = 5353;
 const ECONNREFUSED = 111;
 const EHOSTUNREACH = 113;
-/** By which errno a program hears of a router's route of the type "unreachable" (ip_error, ip6_pkt_discard). */
+/** The errno that a program gets for a router's route of the type "unreachable" (ip_error, ip6_pkt_discard). */
 const UNREACHABLE = { 4: 113, 6: 101 } as const;
 
 for (const way of WAYS) {
   const { title: state } = way;
-  describe(`errors about connections of others, ${state}`, function () {
+  describe(`ICMP errors about connections of others, ${state}`, function () {
     this.timeout(60_000);
     let on: GuardedNode;
 
@@ -55,7 +51,7 @@ for (const way of WAYS) {
       return { namespace: on.wired.node, address: family === 4 ? v4 : v6 };
     };
 
-    /** Of none of these the attacker is an end. */
+    /** Returns queries of which the attacker is not an end. */
     const queriesOfOthers = (family: Family): readonly (QueryEnds & { readonly title: string })[] => [
       { title: "a pod to the outside", from: podOf("victim", family), to: routerOf(family), port: PORT },
       { title: "a pod to a pod", from: podOf("victim", family), to: podOf("third", family), port: PORT + 1 },
@@ -95,7 +91,7 @@ for (const way of WAYS) {
         }
       });
 
-      it(`ENDS-01: an error of IPv${family} about a query that connection tracking has forgotten does not end it either`, async () => {
+      it(`ENDS-01: an error of IPv${family} about a query that connection tracking has forgotten does not end the query`, async () => {
         const timeout = "net/netfilter/nf_conntrack_udp_timeout";
         const { node } = on.wired;
         const before = node.readSysctl(timeout)?.trim() ?? "30";
@@ -116,7 +112,7 @@ for (const way of WAYS) {
         }
       });
 
-      it(`ENDS-01: an error of IPv${family} in fragments${family === 6 ? ", or after options," : ""} ends no query of others either`, async () => {
+      it(`ENDS-01: an error of IPv${family} in fragments${family === 6 ? ", or after options," : ""} ends no query of others`, async () => {
         const [kind] = ERRORS[family];
         assert.ok(kind !== undefined);
         const { attacker } = on;
@@ -171,7 +167,7 @@ for (const way of WAYS) {
         }
       });
 
-      it(`ENDS-02: errors of IPv${family} of a connection's own ends and of routers arrive as ever`, async () => {
+      it(`ENDS-02: errors of IPv${family} of a connection's own ends and of routers still arrive`, async () => {
         on.load();
         const { attacker, victim } = on;
         for (const { title, ...ends } of queriesOfOthers(family)) {
@@ -182,7 +178,7 @@ for (const way of WAYS) {
           assert.ok(await eventually(() => (failure ??= query.failure()) !== undefined), `${title}: port unreachable`);
           assert.equal(failure, ECONNREFUSED, title);
         }
-        // A router outside of the node speaks about a path.
+        // A router outside of the node reports about a path.
         const far = {
           namespace: on.nodes.node2.node,
           address: family === 4 ? on.nodes.node2.addresses[0] : on.nodes.node2.addresses[1],
@@ -211,7 +207,7 @@ for (const way of WAYS) {
         };
         assert.ok(await eventually(isUnreachable), "host unreachable");
         router.exec("ip", ["route", "del", "unreachable", route]);
-        // And a pod about what it has been asked itself.
+        // A pod reports about a query that it has received itself.
         using own = new Query({ from: podOf("victim", family), to: podOf("attacker", family), port: PORT });
         await own.send();
         send(encodeError(attacker.addresses[family], victim.addresses[family], TOO_BIG[family], own.packet));
@@ -244,7 +240,7 @@ for (const way of WAYS) {
           {
             title: "masqueraded",
             start: () => new Query(out),
-            /** The packet of that connection that the attacker has got. */
+            /** Returns the packet of that connection that the attacker has received. */
             about: (query: Query) => query.answer,
           },
           {

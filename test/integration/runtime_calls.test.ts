@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { requireKernel, requireProgram } from "../support/privilege.ts";
-import type { FixtureCall } from "../support/runtimes/fixture.ts";
-import { fixtureNames, isObject, readFixture, shapeOf } from "../support/runtimes/fixture.ts";
+import { type FixtureCall, fixtureNames, isObject, readFixture, shapeOf } from "../support/runtimes/fixture.ts";
 import { RuntimeNode } from "../support/runtimes/runtime_node.ts";
 import { serveName } from "../support/runtimes/http_server.ts";
 import { podAddresses } from "./container_state.ts";
@@ -57,7 +55,7 @@ describe("recorded calls of container runtimes", function () {
 
   for (const name of fixtureNames()) {
     const { client, calls } = readFixture(name);
-    it(`RUNTIME-01: the recorded calls of ${client} are answered as they were, and leave nothing`, async () => {
+    it(`RUNTIME-01: the recorded calls of ${client} get the recorded answers, and leave nothing`, async () => {
       const replay = new Replay(node, lab.scratch, pods, router);
       for (const [i, call] of calls.entries()) replay.call(call, `call ${i} of ${name}`);
       assert.ok(replay.addresses.length > 0);
@@ -66,23 +64,23 @@ describe("recorded calls of container runtimes", function () {
   }
 });
 
-/** The part of a request that describes the pod beyond its network. */
+/** Returns the part of a request that describes the pod beyond its network. */
 function runtimeConfigOf(stdin: unknown): Readonly<Record<string, unknown>> {
   const { runtimeConfig } = isObject(stdin) ? stdin : {};
   return isObject(runtimeConfig) ? runtimeConfig : {};
 }
 
-/** The calls of one runtime on a node, with the values of this run in place of the recorded ones. */
+/** Replays the calls of one runtime on a node, with the values of this run in place of the recorded ones. */
 class Replay {
   readonly addresses: string[] = [];
   readonly #node: RuntimeNode;
   readonly #scratch: string;
   readonly #pods: readonly LabPod[];
   readonly #client: LabNamespace;
-  /** Texts of the recorded results with those of the present ones: names of links, MACs and addresses. */
+  /** The present text for each text of a recorded result: names of links, MACs and addresses. */
   readonly #values = new Map<string, string>();
 
-  /** @param client from which host ports are asked */
+  /** @param client the namespace from which host ports are asked */
   constructor(node: RuntimeNode, scratch: string, pods: readonly LabPod[], client: LabNamespace) {
     this.#node = node;
     this.#client = client;
@@ -124,7 +122,7 @@ class Replay {
     }
   }
 
-  /** Remembers which text stands now where another one stood. Both values have one shape. */
+  /** Remembers the present text for each recorded one. Both values have the same shape. */
   #learn(recorded: unknown, now: unknown): void {
     if (typeof recorded === "string" && typeof now === "string") this.#values.set(recorded, now);
     if (Array.isArray(recorded) && Array.isArray(now)) {

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
-import type { SeccompProfile } from "../lab/confined/seccomp.ts";
-import { parseProfile } from "../lab/confined/seccomp.ts";
+import { parseProfile, type SeccompProfile } from "../lab/confined/seccomp.ts";
 import { SECCOMP_PROFILE } from "../support/podman.ts";
 import { requireKernel, requireProgram } from "../support/privilege.ts";
 import { OciRuntime } from "../support/runtimes/oci_runtime.ts";
@@ -53,7 +52,7 @@ for (const program of RUNTIMES) {
       });
     }
 
-    it("DEPLOY-15: a profile that lacks a call of the runtime's own start starts no container, so these tests can fail", async () => {
+    it("DEPLOY-15: a container does not start under a profile that lacks a call of the runtime's own start, so these tests can fail", async () => {
       const container = { noNewPrivileges: false, user: 0, script: SCRIPT };
       assert.match((await runtime.withContainer(container)).output, /ready/, "without a profile");
       const { output } = await runtime.withContainer({ ...container, profile: without(profile, "capset") });

@@ -5,8 +5,7 @@ import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { carries, newToken } from "../support/guard/token.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import { NODE_NAMES } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { networkPolicy } from "../support/policy/manifest.ts";
@@ -16,7 +15,7 @@ const PODS: NamedPods = { "x/a": { node: "node1" }, "y/a": { node: "node1" }, "y
 const PORT = 9108;
 const NO_EGRESS = networkPolicy("x", { podSelector: {}, policyTypes: ["Egress"] });
 const NO_INGRESS = networkPolicy("y", { podSelector: {}, policyTypes: ["Ingress"] });
-/** By the target: what another node lets in is judged there. */
+/** The policies for each target. The other node checks by itself what it lets in. */
 const POLICIES: Readonly<Record<string, readonly object[]>> = { "y/a": [NO_EGRESS, NO_INGRESS], "y/b": [NO_EGRESS] };
 const SETTING = "net/ipv6/conf/cni0/seg6_enabled";
 const [LOOSE_SOURCE_ROUTE, END_OF_OPTIONS] = [131, 0];
@@ -41,7 +40,7 @@ describe("attacks by segment routing and source routes, on nodes that take these
   });
   after(() => lab?.close());
 
-  /** Sends a datagram to a pod, by its node or directly, and says whether it arrives; before that another program sets the bridge. */
+  /** Sets the bridge, sends a datagram to a pod, by its node or directly, and returns whether it arrives. */
   async function arrives(target: string, isByNode: boolean, setting?: "1"): Promise<boolean> {
     const { namespace } = lab.place("x/a");
     const { node, addresses } = lab.wired("node1");
@@ -73,13 +72,16 @@ describe("attacks by segment routing and source routes, on nodes that take these
       assert.ok(await arrives(target, false), "without policies and the header it arrives");
       await lab.apply([...namedPods(lab, PODS), ...policies]);
       assert.ok(!(await arrives(target, false)), "policies deny it");
-      assert.ok(await arrives(target, true, "1"), "where another program sets the bridge, too, it arrives by the node");
+      assert.ok(
+        await arrives(target, true, "1"),
+        "when another program sets the bridge as well, it arrives by the node",
+      );
       assert.ok(await eventually(() => node.readSysctl(SETTING) === "0"), "the daemon sets it back");
       assert.ok(!(await arrives(target, true)), "then it does not arrive");
     });
   }
 
-  /** Sends a datagram to a pod by a loose source route over its node, and says whether it arrives; the bridge is set before that. */
+  /** Sets the bridge, sends a datagram by a loose source route over the node, and returns whether it arrives. */
   async function arrivesBySourceRoute(target: string, setting?: "1"): Promise<boolean> {
     const { namespace } = lab.place("x/a");
     const { node, addresses } = lab.wired("node1");
@@ -107,7 +109,7 @@ describe("attacks by segment routing and source routes, on nodes that take these
     await lab.apply(objects);
     assert.ok(!(await arrives("y/b", false)), "policies deny it");
     assert.equal(node.readSysctl(SOURCE_ROUTE_SETTING), "0");
-    assert.ok(await arrivesBySourceRoute("y/b", "1"), "where another program sets the bridge, it arrives by the node");
+    assert.ok(await arrivesBySourceRoute("y/b", "1"), "when another program sets the bridge, it arrives by the node");
     assert.ok(await eventually(() => node.readSysctl(SOURCE_ROUTE_SETTING) === "0"), "the daemon sets it back");
     assert.ok(!(await arrivesBySourceRoute("y/b")), "then it does not arrive");
   });

@@ -15,8 +15,8 @@ interface Run {
 }
 
 /**
- * The acceptance table of Services with real packets. Everything is sent before the first test, in the labs of both states
- * of br_netfilter at once; each test then holds what was measured against one row.
+ * Checks the acceptance table of Services with real packets. All packets are sent before the first test, in the labs of
+ * both states of br_netfilter at once; each test then compares the measurements with one row.
  */
 describe("acceptance table of Services, rp_filter strict", function () {
   this.timeout(600_000);
@@ -48,7 +48,7 @@ describe("acceptance table of Services, rp_filter strict", function () {
           });
         }
 
-        it(`IPv${family}: what does not hold is noticed`, async () => {
+        it(`IPv${family}: rows that do not hold are noticed`, async () => {
           const { world, measured } = await measuredOf();
           const judge = new Judge(world, measured, family);
           const unnoticed = ROWS_THAT_DO_NOT_HOLD.filter((row) => judge.problems(row).length === 0);
@@ -59,7 +59,7 @@ describe("acceptance table of Services, rp_filter strict", function () {
         });
       }
 
-      it("ETP-03 LB-06 NODE-11: what is dropped in silence is counted by its reason", async () => {
+      it("ETP-03 LB-06 NODE-11: packets dropped in silence are counted by their reason", async () => {
         const { measured } = await measuredOf();
         for (const [failure, reason] of [
           ["no local endpoint", ServiceDropReason.NO_LOCAL],

@@ -10,14 +10,13 @@ import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { UPLINK } from "../lab/topology.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { until } from "../support/recording_sink.ts";
-import type { ManifestEndpoint } from "../support/services/manifest.ts";
-import { nodeManifest, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
+import { type ManifestEndpoint, nodeManifest, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
 import { CLUSTER_IPS, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
 
 const EXTERNAL = pairOf("198.51.100.7", "2001:db8:7::7");
 const LATER = pairOf("198.51.100.77", "2001:db8:7::77");
 const NODE_PORT = 40_080;
-/** Where the test itself has somebody listen on the node. */
+/** A node port at which the test also listens on the node. */
 const OTHER_NODE_PORT = 40_081;
 const LOCAL = { externalTrafficPolicy: "Local" };
 const LOOPBACK_PORT = 9999;
@@ -42,7 +41,7 @@ for (const bridgeNetfilter of [true, false]) {
       serviceManifest("port", textsOf(CLUSTER_IPS), endpoints, {}, NODE_PORT);
     const senders = () => [on.client.namespace, on.nodes.node1.node, on.nodes.router];
 
-    it("XIP-01 XIP-02 XIP-03: an external IP leads everyone to the endpoints, which see the node, on every node", async () => {
+    it("XIP-01 XIP-02 XIP-03: on every node an external IP leads all clients to the endpoints, which see the node's address", async () => {
       for (const [pod, source] of [
         [on.near, on.gatewaysOf("node1")],
         [on.far, on.addressesOf("node1")],
@@ -57,7 +56,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.there.apply("");
     });
 
-    it("SVC-14: the node itself may call from its bridge's address, and is seen by it, near and far", async () => {
+    it("SVC-14: a node that calls from its bridge's address is seen with it by near and far endpoints", async () => {
       const bridge = on.gatewaysOf("node1");
       for (const pod of [on.near, on.far]) {
         on.here.apply(external(on.at(pod)));
@@ -65,12 +64,12 @@ for (const bridgeNetfilter of [true, false]) {
           on.flows(on.nodes.node1.node, to).map((flow) => ({ ...flow, source: bridge[familyOf(flow.to.address)] })),
         );
         await on.reach(flows[0] ?? [], [pod], bridge);
-        // By all other ways it is hidden as everyone is (XIP-02).
+        // By all other ways the node is masqueraded as every client is (XIP-02).
         await on.reach(flows[1] ?? [], [pod], pod === on.near ? bridge : on.addressesOf("node1"));
       }
     });
 
-    it("XIP-03: with the switch that refuses them, external IPs lead nowhere and cluster IPs stay", async () => {
+    it("XIP-03: when the configuration refuses external IPs, they lead nowhere, and cluster IPs still work", async () => {
       on.here.apply(external(on.at(on.near)));
       on.here.restart({ refuseExternalIps: true });
       await on.fail(senders().flatMap((from) => on.flows(from, EXTERNAL)));
@@ -79,7 +78,7 @@ for (const bridgeNetfilter of [true, false]) {
       await on.reach(on.flows(on.client.namespace, EXTERNAL), [on.near]);
     });
 
-    it("XIP-06 LB-15 LB-16: with policy Local an external IP is as a balancer's address", async () => {
+    it("XIP-06 LB-15 LB-16: with policy Local an external IP behaves like a balancer's address", async () => {
       const [pod, node, router] = senders();
       assert.ok(pod && node && router);
       on.here.apply(external(on.at(on.near, on.far), LOCAL));
@@ -92,7 +91,7 @@ for (const bridgeNetfilter of [true, false]) {
       await on.refused([router, node, pod].flatMap((from) => on.flows(from, EXTERNAL)));
     });
 
-    it("XIP-07: an external IP of a family that the Service has not leads nowhere", async () => {
+    it("XIP-07: an external IP of a family that the Service does not have leads nowhere", async () => {
       for (const family of [4, 6] as const) {
         const single = [formatAddress(CLUSTER_IPS[family])];
         on.here.apply(serviceManifest("ext", single, on.at(on.near), { externalIPs: textsOf(EXTERNAL) }));
@@ -103,7 +102,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("XIP-05 NODE-08: nothing listens on the node, and who listens there changes nothing", async () => {
+    it("XIP-05 NODE-08: nothing of ours listens on the node, and other programs' listeners there change nothing", async () => {
       const own = on.addressesOf("node1");
       const { node } = on.nodes.node1;
       assert.equal(node.exec("ss", ["-Hltun"]), "");
@@ -124,12 +123,12 @@ for (const bridgeNetfilter of [true, false]) {
       );
       await on.reach(flows, [on.near]);
       assert.equal(node.exec("ss", ["-Hltun"]), listening);
-      // They were able to answer all the time.
+      // The listeners could answer all the time.
       on.here.apply("");
       await on.reach(flows, [{ namespace: node }]);
     });
 
-    it("NODE-04: only the chosen addresses serve node ports, one that appears later at once", async () => {
+    it("NODE-04: only the configured addresses serve node ports, and one that appears later serves them at once", async () => {
       const { node } = on.nodes.node1;
       on.here.apply(ported(on.at(on.near)));
       const cidrs = ["192.0.2.0/24", "198.51.100.0/24", "2001:db8::/32"];
@@ -142,13 +141,13 @@ for (const bridgeNetfilter of [true, false]) {
       ]);
       for (const text of textsOf(LATER)) {
         node.exec("ip", ["address", "add", text, "dev", "lo", "nodad"]);
-        // The kernel makes the local route of an IPv6 address in a worker (addrconf_dad_work), after the command has ended.
+        // The kernel makes the local route of an IPv6 address in a worker (addrconf_dad_work), after the command's end.
         await until(() => node.exec("ip", ["route", "get", text]).startsWith("local "), `a route to ${text}`);
       }
       await on.reach(to(LATER), [on.near]);
     });
 
-    it("NODE-04: primary is the address that the Node object has first, now and when it changes", async () => {
+    it("NODE-04: primary means the first address of the Node object, also after it changes", async () => {
       const [own, routed] = [on.addressesOf("node1"), on.flows(on.nodes.router, LATER, { port: NODE_PORT })];
       const ownRouted = on.flows(on.nodes.router, own, { port: NODE_PORT });
       on.here.restart({ nodePortAddresses: ["primary"] });
@@ -161,7 +160,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("NODE-05: 127.0.0.0/8 from a link is dropped whatever the kernel is told, and serves no node ports", async () => {
+    it("NODE-05: 127.0.0.0/8 from a link is dropped whatever the kernel's settings are, and serves no node ports", async () => {
       const { node } = on.nodes.node1;
       on.here.apply(ported(on.at(on.near)));
       const localhost = pairOf("127.0.0.1", "::1");
@@ -169,7 +168,7 @@ for (const bridgeNetfilter of [true, false]) {
       for (const device of ["all", "default", UPLINK, "cni0"]) {
         assert.equal(node.readSysctl(`net/ipv4/conf/${device}/route_localnet`), "0", device);
       }
-      // As another program on the node may do.
+      // Another program on the node may set these.
       for (const key of ["route_localnet", "rp_filter"]) {
         for (const device of ["all", UPLINK, "cni0"]) {
           node.writeSysctl(`net/ipv4/conf/${device}/${key}`, key === "route_localnet" ? "1" : "0");
@@ -193,7 +192,7 @@ for (const bridgeNetfilter of [true, false]) {
         send(source, parseAddress("127.0.0.1"));
         // A pod's frame with such a source is dropped before, by the guard of its port.
         if (via === UPLINK) send(parseAddress("127.0.0.5"), own);
-        // The way of all these, so that silence means something.
+        // This one takes the same way and arrives, so that the silence of the others means something.
         send(source, own);
       }
       for (let left = 500; on.here.dropped(ServiceDropReason.LOOPBACK) < before + 3 && left > 0; left--)

@@ -1,18 +1,23 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressPlus, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, formatAddress } from "../../kernel/ip/address.ts";
 import type { Flow } from "../lab/probe/prober.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { ManifestEndpoint } from "../support/services/manifest.ts";
-import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
-import type { Pair } from "../support/services/traffic_lab.ts";
-import { CLUSTER_IPS, FAMILIES, familyOfResult, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
+import { type ManifestEndpoint, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
+import {
+  CLUSTER_IPS,
+  FAMILIES,
+  familyOfResult,
+  type Pair,
+  pairOf,
+  textsOf,
+  TrafficLab,
+} from "../support/services/traffic_lab.ts";
 
 const NODE_PORT = 40_080;
 const CLIENTS = 24;
-/** Side by side, so that nothing less than the whole address tells them apart. */
+/** The first of adjacent addresses, which only the whole address distinguishes. */
 const FIRST_CLIENT = pairOf("198.51.100.64", "2001:db8:c::40");
 
 const OTHER_IPS = pairOf("10.96.1.0", "fd00:96::1:0");
@@ -52,15 +57,15 @@ describe("session affinity of many clients", function () {
     on.nodes.node1.node.exec("nft", ["-j", verb, "map", "inet", "drawbridge", `client${family}`]);
   /** Forgets all clients: an entry that is there shows the timeout that it began with. */
   const forget = (): void => FAMILIES.forEach((family) => void mapCommand("flush", family));
-  /** The different timeouts of clients' entries, in seconds. */
+  /** Returns the different timeouts of clients' entries, in seconds. */
   const timeoutsOf = (family: 4 | 6): readonly number[] => [
     ...new Set([...mapCommand("list", family).matchAll(/"timeout": (\d+),/g)].map(([, seconds]) => Number(seconds))),
   ];
-  /** The timeouts that rules write, in the order of the listing. */
+  /** Returns the timeouts that rules write, in the order of the listing. */
   const written = (): readonly string[] =>
     [...listed().matchAll(/^\tchain remember_(\d+) /gm)].map(([, found = ""]) => found);
 
-  /** One flow of every client outside, in the order of the clients. */
+  /** Returns one flow of every client outside, in the order of the clients. */
   const ofAll = (to: Pair, port = SERVICE_PORT): readonly Flow[] =>
     clients().flatMap((ofFamily, i) =>
       ofFamily.map((source) => ({
@@ -74,21 +79,21 @@ describe("session affinity of many clients", function () {
   const places = async (flows: readonly Flow[]): Promise<readonly (LabNamespace | undefined)[]> =>
     (await on.reach(flows, [on.near, on.far, on.client])).map(({ seenBy }) => seenBy);
 
-  it("SA-04: each address is a client of its own, whatever its ports, and neighbours are no relatives", async () => {
+  it("SA-04: each address is a client of its own, whatever its ports and its neighbours' choices are", async () => {
     on.here.apply(sticky(on.at(on.near, on.far)));
     const first = await places(ofAll(CLUSTER_IPS));
     for (const [from, to] of [
       [0, CLIENTS],
       [CLIENTS, 2 * CLIENTS],
     ]) {
-      // That all 24 choose alike happens one time in eight million.
+      // The chance that all 24 choose alike is one in eight million.
       assert.equal(new Set(first.slice(from, to)).size, 2);
     }
     for (let round = 0; round < 4; round++) assert.deepEqual(await places(ofAll(CLUSTER_IPS)), first);
     assert.deepEqual(await places(ofAll(on.addressesOf("node1"), NODE_PORT)), first);
   });
 
-  it("SA-07: clients of a Local Service stay among this node's endpoints, wherever other ways lead them", async () => {
+  it("SA-07: clients of a Service with policy Local stay with this node's endpoints, wherever other frontends lead them", async () => {
     const local = { externalTrafficPolicy: "Local" };
     const endpoints = on.at(on.near, on.client, on.far);
     on.here.apply(sticky(endpoints, local).replaceAll("sticky", "local"));
@@ -98,14 +103,14 @@ describe("session affinity of many clients", function () {
     const results = await on.reach(byPort, [on.near, on.client]);
     for (const { flow, seenSource } of results) assert.equal(seenSource, flow.source);
     const chosen = results.map(({ seenBy }) => seenBy);
-    // Who was with an endpoint of this node stays there.
+    // A client that was with an endpoint of this node stays there.
     for (const [i, place] of inCluster.entries()) if (place !== on.far.namespace) assert.equal(chosen[i], place);
     for (let round = 0; round < 3; round++) assert.deepEqual(await places(byPort), chosen);
-    // They share it with the other ways, since it is any client's.
+    // The other frontends share this choice, since they serve the same client.
     assert.deepEqual(await places(ofAll(CLUSTER_IPS)), chosen);
   });
 
-  it("SA-07 ETP-04: pods of the node stay with any endpoint, far ones too", async () => {
+  it("SA-07 ETP-04: pods of the node stay with their endpoint, a far one too", async () => {
     const local = { externalTrafficPolicy: "Local" };
     on.here.apply(sticky(on.at(on.far), local));
     const flows = () => on.flows(on.client.namespace, on.addressesOf("node1"), { port: NODE_PORT });
@@ -118,10 +123,10 @@ describe("session affinity of many clients", function () {
     }
   });
 
-  it("SA-02 SA-03: clients stay who come within timeoutSeconds of their last connection, and choose again after it", async () => {
+  it("SA-02 SA-03: clients that come within timeoutSeconds of their last connection stay, and later ones choose again", async () => {
     on.here.apply(lasting(3));
     let known = await places(ofAll(CLUSTER_IPS));
-    // Together longer than the timeout, which begins again with each connection.
+    // The rounds take longer together than the timeout, which begins again with each connection.
     let stayed = 0;
     let [last, tries] = [performance.now(), 0];
     while (stayed < 4 && tries++ < 20) {
@@ -135,11 +140,11 @@ describe("session affinity of many clients", function () {
     }
     assert.equal(stayed, 4, "the machine is too slow: no four rounds were within the timeout");
     await sleep(4000);
-    // That all 48 choose what they had happens one time in 2 to the 48th.
+    // The chance that all 48 choose what they had is one in 2 to the 48th.
     assert.notDeepEqual(await places(ofAll(CLUSTER_IPS)), known);
   });
 
-  it("SA-02: with timeoutSeconds of 1, 125, 10 801 and 86 399 an entry lasts as long, which none of 77 steps does", async () => {
+  it("SA-02: with timeoutSeconds of 1, 125, 10 801 and 86 399 an entry lasts exactly as long, which none of 77 steps would", async () => {
     for (const seconds of [1, 125, 10_801, 86_399]) {
       on.here.apply(lasting(seconds));
       forget();
@@ -150,7 +155,7 @@ describe("session affinity of many clients", function () {
     }
   });
 
-  it("SA-09: another timeoutSeconds leaves clients where they are, and counts from their next connection on", async () => {
+  it("SA-09: a changed timeoutSeconds leaves clients where they are, and counts from their next connection on", async () => {
     on.here.apply(lasting(125));
     const known = await places(ofAll(CLUSTER_IPS));
     on.here.apply(lasting(3));
@@ -160,7 +165,7 @@ describe("session affinity of many clients", function () {
     assert.notDeepEqual(await places(ofAll(CLUSTER_IPS)), known);
   });
 
-  it("SA-08: a daemon that starts again leaves clients where they are, whatever other timeouts came and went before", async () => {
+  it("SA-08: a restart of the daemon leaves clients where they are, whatever other timeouts came and went before", async () => {
     // Timeouts that differ by 127 compete for a number, which the other one gets after the start.
     on.here.apply(lasting(400, "other", textsOf(OTHER_IPS)));
     on.here.apply(`${lasting(400, "other", textsOf(OTHER_IPS))}${lasting(273)}`);
@@ -171,7 +176,7 @@ describe("session affinity of many clients", function () {
     assert.deepEqual(written(), ["273"]);
   });
 
-  it("SA-10: 127 timeouts have rules, of 128 one lasts as long as the next shorter, and nothing is left when they end", async () => {
+  it("SA-10: 127 timeouts have rules, one of 128 lasts only as long as the next shorter, and no rules stay when they end", async () => {
     const many = (count: number): string =>
       Array.from({ length: count }, (_, i) => {
         const addresses = FAMILIES.map((family) =>
@@ -184,7 +189,7 @@ describe("session affinity of many clients", function () {
     assert.ok(written().includes("1126"));
     on.here.apply(many(127) + lasting(900));
     assert.equal(written().length, 127);
-    // 1020, 1080 and 900 are whole minutes; of the rest the longest goes.
+    // 900, 1020 and 1080 are whole minutes; the longest of the others loses its rules.
     assert.ok(!written().includes("1127") && written().includes("1126"));
     on.route([OTHER_IPS].map((pair) => pairOf(...lastOf(pair))));
     forget();
@@ -199,7 +204,7 @@ describe("session affinity of many clients", function () {
   });
 });
 
-/** The addresses of the last of 127 Services, the first of which has the ones after this pair. */
+/** Returns the addresses of the last of 127 Services, the first of which has the ones after this pair. */
 function lastOf(pair: Pair): readonly [string, string] {
   const [v4, v6] = FAMILIES.map((family) => formatAddress(addressPlus(pair[family], 127n) ?? pair[family]));
   return [v4 ?? "", v6 ?? ""];

@@ -2,25 +2,22 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { Flow } from "../lab/probe/prober.ts";
-import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { type Flow, Prober } from "../lab/probe/prober.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
 
-/** What is wrong in turn: where, with what, and what has to be in the log of it, with object and field. */
+/** A broken field: where it is, its value, and what the log must say about it, with object and field. */
 interface Breakage {
   readonly of: "Service" | "EndpointSlice" | "Node";
-  /** As people write it; what is missing on the way there is made. */
+  /** The path of the field as people write it; missing objects on the way are made. */
   readonly field: string;
   readonly value: unknown;
   readonly says?: string;
-  /** What the Service goes on without; by default all of it goes on. */
+  /** The part of the Service that stops; by default all of it goes on. */
   readonly without?: "IPv6";
 }
 
@@ -67,7 +64,7 @@ const breakages: readonly Breakage[] = [
   { of: "Node", field: "status.addresses[1].address", value: "localhost" },
 ];
 
-/** What makes a Service of every kind, all of it valid. */
+/** Fields that make a Service of every kind, all valid. */
 const EVERYTHING = {
   externalIPs: ["198.51.100.7", "198.51.100.8"],
   type: "LoadBalancer",
@@ -87,7 +84,7 @@ const NAMES = {
   Node: "Node node7",
 };
 
-/** An object with one field of it replaced. */
+/** Returns an object with one field replaced. */
 function broken(object: unknown, field: string, value: unknown): unknown {
   const keys = field.split(/[.[\]]+/).filter((key) => key !== "");
   return replaced(object, keys, value);
@@ -104,7 +101,7 @@ function replaced(within: unknown, [key, ...rest]: readonly string[], value: unk
   return { ...members, [key]: replaced(new Map(Object.entries(members)).get(key), rest, value) };
 }
 
-describe("Services of which a field is broken", function () {
+describe("Services with a broken field", function () {
   this.timeout(120_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -126,7 +123,7 @@ describe("Services of which a field is broken", function () {
     for (const address of ENDPOINTS) prober.listen("tcp", { namespace: server, address, port: TARGET_PORT });
   });
 
-  // A daemon of its own for each test: one of them logs twenty warnings of a kind a minute, and then how many more.
+  // Each test has its own daemon, since one logs twenty warnings of a kind a minute, and then only their number.
   beforeEach(async () => {
     daemon = await policyd.start(["--min-sync-period=0s"]);
   });
@@ -153,7 +150,7 @@ describe("Services of which a field is broken", function () {
       .filter((one) => one.trim() !== "")
       .map((one): unknown => JSON.parse(one));
 
-  /** A Service with a bit of everything, its slices and one more, and a node, with one field of them broken. */
+  /** Returns a Service with a bit of everything, its slices and one more, and a node, with one field broken. */
   const victims = ({ of, field, value }: Breakage): readonly unknown[] => {
     const [plain, ...slices] = objectsOf("victim", ["10.96.0.20", "fd00:96::20"], EVERYTHING);
     const objects = {
@@ -175,19 +172,19 @@ describe("Services of which a field is broken", function () {
 
   async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
     for (let left = 500; !(await holds()); left--) {
-      assert.ok(left > 0, `${what}: not so; log:\n${daemon.log().split("\n").slice(-8).join("\n")}`);
+      assert.ok(left > 0, `${what} does not hold; log:\n${daemon.log().split("\n").slice(-8).join("\n")}`);
       await pause(10);
     }
   }
 
   for (const kind of ["Service", "EndpointSlice", "Node"] as const) {
-    it(`BAD-01: in ${kind}s it disables what it belongs to alone, is logged once with object and field, and stops no batch`, async () => {
+    it(`BAD-01: a broken field of a ${kind} disables only what it belongs to, is logged once with object and field, and stops no batch`, async () => {
       policyd.put("steady.yaml", manifestsOf(objectsOf("steady", ["10.96.0.10", "fd00:96::10"])));
       const told: string[] = [];
       const list = breakages.filter((one) => one.of === kind);
       for (const [i, one] of list.entries()) {
         const witness = `10.96.1.${i + 1}`;
-        // In one file with what is broken, so that they are one change.
+        // The witness is in one file with the broken object, so that they are one change.
         policyd.put("victim.yaml", manifestsOf([...victims(one), ...objectsOf("witness", [witness])]));
         const object = NAMES[one.says === undefined ? one.of : "Service"];
         const message = `${object}: ${one.says ?? one.field}`;
@@ -205,7 +202,7 @@ describe("Services of which a field is broken", function () {
         }, `all served with ${message}`);
         told.push(message);
       }
-      // What comes up again with every other change of the file is old news.
+      // A problem that comes up again with another change of the file is not logged again.
       const last = list.at(-1);
       assert.ok(last !== undefined);
       policyd.put("victim.yaml", manifestsOf([...victims(last), ...objectsOf("witness", ["10.96.2.1"])]));

@@ -2,17 +2,23 @@ import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
-import type { ManifestEndpoint } from "../support/services/manifest.ts";
-import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
-import type { Pair } from "../support/services/traffic_lab.ts";
-import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TRANSPORTS, TrafficLab } from "../support/services/traffic_lab.ts";
+import { type ManifestEndpoint, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
+import {
+  CLUSTER_IPS,
+  FAMILIES,
+  type Pair,
+  pairOf,
+  textsOf,
+  TrafficLab,
+  TRANSPORTS,
+} from "../support/services/traffic_lab.ts";
 
 const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
 const OTHER = pairOf("203.0.113.6", "2001:db8:5::6");
-/** The router has this one itself. */
+/** Addresses that the router itself has. */
 const PROXY = pairOf("203.0.113.7", "2001:db8:5::7");
 const NODE_PORT = 40_080;
-/** Ranges that nobody here is in. */
+/** Source ranges that contain no client of the lab. */
 const ELSEWHERE = { loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8:ffff::/48"] };
 
 function ingressOf(addresses: Pair, fields: Readonly<Record<string, unknown>> = {}): readonly object[] {
@@ -55,7 +61,7 @@ for (const bridgeNetfilter of [true, false]) {
 
     after(() => on?.[Symbol.dispose]());
 
-    it("LB-02: the addresses come with the status, change with it and go with it", async () => {
+    it("LB-02: the balancer's addresses come with the Service's status, change with it and go with it", async () => {
       const { router } = on.nodes;
       const [first, second] = [on.flows(router, BALANCER), on.flows(router, OTHER)];
       on.here.apply(balanced(on.at(on.near), undefined));
@@ -69,11 +75,11 @@ for (const bridgeNetfilter of [true, false]) {
       await on.fail([...first, ...second]);
     });
 
-    it("LB-05 LB-06: who may not use the address is dropped before everything else, also without endpoints", async () => {
+    it("LB-05 LB-06: a client outside the source ranges is dropped before everything else, also without endpoints", async () => {
       const { router } = on.nodes;
       on.here.apply(balanced(on.at(on.near), ingressOf(BALANCER), ELSEWHERE));
       await on.silent(on.flows(router, BALANCER), ServiceDropReason.SOURCE);
-      // Judged is who sends, not as whom the packet would leave: the node's address is in these ranges.
+      // The sender's address is checked, not the one with which the packet would leave: the node's is in these ranges.
       const nodes = { loadBalancerSourceRanges: ["192.0.2.10/32", "10.244.1.1/32", "2001:db8:0:1::2/128"] };
       on.here.apply(balanced(on.at(on.near), ingressOf(BALANCER), nodes));
       await on.silent(on.flows(router, BALANCER), ServiceDropReason.SOURCE);
@@ -87,13 +93,13 @@ for (const bridgeNetfilter of [true, false]) {
       const balancer = { namespace: on.nodes.router };
       await on.reach(on.flows(on.client.namespace, PROXY), [balancer], on.client.addresses);
       await on.reach(on.flows(on.nodes.node1.node, PROXY), [balancer], on.addressesOf("node1"));
-      // By where it comes back.
+      // This is the way by which the balancer sends connections back.
       await on.reach(on.flows(on.nodes.router, on.addressesOf("node1"), { port: NODE_PORT }), [on.near]);
       on.here.apply(balanced(on.at(on.near), ingressOf(PROXY, { ipMode: "VIP" })));
       await on.reach(on.flows(on.client.namespace, PROXY), [on.near]);
     });
 
-    it("LB-13: a balancer with a host name alone adds nothing to the node", async () => {
+    it("LB-13: a balancer with only a host name adds nothing to the node", async () => {
       const list = (): string => on.here.elements();
       on.here.apply(balanced(on.at(on.near), undefined));
       const without = list();
@@ -103,7 +109,7 @@ for (const bridgeNetfilter of [true, false]) {
       await on.reach(on.flows(on.nodes.router, on.addressesOf("node1"), { port: NODE_PORT }), [on.near]);
     });
 
-    it("LB-15 LB-16 ITP-04: policy Local keeps who calls from outside, and leaves pods and the node all endpoints", async () => {
+    it("LB-15 LB-16 ITP-04: policy Local keeps the address of clients outside, and leaves all endpoints to pods and the node", async () => {
       const local = { externalTrafficPolicy: "Local", internalTrafficPolicy: "Local" };
       on.here.apply(balanced(on.at(on.near, on.far), ingressOf(BALANCER), local));
       await on.reach(on.flows(on.nodes.router, BALANCER), [on.near], on.outside);

@@ -7,7 +7,7 @@ import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TRANSPORTS, TrafficLab } from "
 const NODE_PORT = 40_080;
 const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
 const EXTERNAL = pairOf("198.51.100.7", "2001:db8:7::7");
-/** In no range that anybody would call the cluster's. */
+/** Addresses in no range of the cluster. */
 const PICKED = pairOf("198.18.77.3", "2001:db8:77::3");
 const ALL_TEXTS = [CLUSTER_IPS, BALANCER, EXTERNAL].flatMap((pair) => textsOf(pair));
 
@@ -26,7 +26,7 @@ describe("Services that change while they are in use", function () {
   const fromClient = (pair = CLUSTER_IPS) => on.flows(on.client.namespace, pair);
   const texts = textsOf(CLUSTER_IPS);
 
-  it("SVC-19 SVC-22: from every pod and every node, whatever address the Service asked for", async () => {
+  it("SVC-19 SVC-22: every pod and every node reaches a Service, whatever address it asked for", async () => {
     for (const pair of [CLUSTER_IPS, PICKED]) {
       const manifest = serviceManifest("web", textsOf(pair), on.at(on.near, on.far));
       for (const node of [on.here, on.there]) node.apply(manifest);
@@ -40,7 +40,7 @@ describe("Services that change while they are in use", function () {
     on.there.apply("");
   });
 
-  it("SVC-28: what runs on the nodes themselves is an endpoint for everyone, as the API server is", async () => {
+  it("SVC-28: a program on a node, such as the API server, is an endpoint for all clients", async () => {
     const { node1, node2 } = on.nodes;
     for (const name of ["node1", "node2"] as const) {
       const { node } = on.nodes[name];
@@ -88,7 +88,7 @@ describe("Services that change while they are in use", function () {
     await on.fail(fromClient());
   });
 
-  it("EN-03: a Service that becomes an ExternalName ends, and begins when it is none any more", async () => {
+  it("EN-03: a Service ends when it becomes an ExternalName or headless, and begins again when it changes back", async () => {
     const proxied = serviceManifest("web", texts, on.at(on.near), {}, NODE_PORT);
     const named = serviceManifest("web", texts, on.at(on.near), { type: "ExternalName", externalName: "example.org" });
     const headless = serviceManifest("web", ["None"], on.at(on.near));
@@ -125,7 +125,7 @@ describe("Services that change while they are in use", function () {
     await on.reach(fromClient(), [on.far]);
   });
 
-  it("EPS-14: slices that come before their Service, change over to another one, or go, are followed", async () => {
+  it("EPS-14: a Service follows slices that come before it, change over to another Service, or go", async () => {
     const documents = (text: string): readonly string[] => text.split("---").filter((one) => one.trim() !== "");
     const [web = "", ...slices] = documents(serviceManifest("web", texts, on.at(on.near)));
     const [other = ""] = documents(serviceManifest("other", textsOf(PICKED), []));
@@ -158,7 +158,7 @@ describe("Services that change while they are in use", function () {
     }
   });
 
-  it("DS-02 DS-11: a Service of IPv6 alone has all that one of IPv4 has", async () => {
+  it("DS-02 DS-11: a Service of only IPv6 has all that one of IPv4 has", async () => {
     const only = [formatAddress(CLUSTER_IPS[6])];
     const v6 = (flows: ReturnType<typeof fromClient>) => flows.filter(({ to }) => typeof to.address !== "number");
     const toCluster = [on.client.namespace, on.nodes.node1.node, on.nodes.router].flatMap((from) =>

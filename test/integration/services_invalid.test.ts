@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -14,7 +13,7 @@ import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
 import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
 
 const NODE_PORT = 40_080;
-/** An address of nobody's Service, which routes lead through node1 though its answers take another way. */
+/** An address of no Service, which routes lead through node1 while its answers take another way. */
 const ELSEWHERE = pairOf("203.0.113.99", "2001:db8:5::99");
 const ELSEWHERE_PORT = 7070;
 
@@ -39,7 +38,7 @@ describe("packets that connection tracking calls invalid", function () {
     readonly port: number;
   }
 
-  /** Resets of connections that nobody has, from outside to a Service. */
+  /** Returns resets of connections that do not exist, from outside to a Service. */
   const toService = (to = CLUSTER_IPS, port = SERVICE_PORT): readonly Stray[] =>
     FAMILIES.map((family) => ({
       from: on.nodes.router,
@@ -49,7 +48,7 @@ describe("packets that connection tracking calls invalid", function () {
       port,
     }));
 
-  /** The same from a pod of node1 to nobody's Service. */
+  /** Returns the same from a pod of node1 to an address of no Service. */
   const fromPod = (): readonly Stray[] =>
     FAMILIES.map((family) => ({
       from: on.client.namespace,
@@ -59,7 +58,7 @@ describe("packets that connection tracking calls invalid", function () {
       port: 1,
     }));
 
-  /** Sends them, and returns how many reach the router, in which all of them would end. */
+  /** Sends packets, and returns how many reach the router, where all of them would end. */
   const send = async (list: readonly Stray[]): Promise<number> => {
     using router = new FrameSocket(on.nodes.router, "to-node1");
     const tokens = list.map(() => randomBytes(16));
@@ -82,7 +81,7 @@ describe("packets that connection tracking calls invalid", function () {
     return seen.size;
   };
 
-  it("SVC-29: those to a Service and those of this node's pods are dropped and counted", async () => {
+  it("SVC-29: invalid packets to a Service and those of this node's pods are dropped and counted", async () => {
     for (const list of [toService(), fromPod(), toService(on.addressesOf("node1"), NODE_PORT)]) {
       const before = on.here.dropped(ServiceDropReason.INVALID);
       assert.equal(await send(list), 0);
@@ -90,14 +89,14 @@ describe("packets that connection tracking calls invalid", function () {
     }
   });
 
-  it("SVC-29: with dropInvalid off they pass", async () => {
+  it("SVC-29: with dropInvalid off invalid packets pass", async () => {
     on.here.restart({ rules: { dropInvalid: false } });
     for (const list of [toService(), fromPod()]) assert.equal(await send(list), list.length);
     assert.equal(on.here.dropped(ServiceDropReason.INVALID), 0);
     on.here.restart({});
   });
 
-  it("SVC-29: a connection of others of which the node sees one half alone goes on through it", async () => {
+  it("SVC-29: a connection of others goes on through a node that sees only one half of it", async () => {
     const { node1, router } = on.nodes;
     const edge = on.stranger("edge", pairOf("198.51.100.1", "2001:db8:c::1"));
     const side = pairOf("198.51.100.9", "2001:db8:d::9");

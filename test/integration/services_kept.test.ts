@@ -4,21 +4,17 @@ import { writeFileSync } from "node:fs";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { services as servicesParts } from "../../policyd/services/rules/services_part.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Poller } from "../lab/probe/poller.ts";
 import { tcp } from "../lab/probe/tcp.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { exchangeMore, startFlow } from "../support/guard/live_flow.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { expectPackets } from "../support/policy/lab/expectation.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Question, Traffic } from "../support/policy/lab/question.ts";
-import { inBoth } from "../support/policy/lab/question.ts";
+import { inBoth, type Question, type Traffic } from "../support/policy/lab/question.ts";
 import { service } from "../support/policy/lab/service.ts";
 import { labelled, networkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
@@ -47,7 +43,7 @@ describe("policies where kube-proxy serves Services", function () {
   const toService = (from: string): readonly Question[] =>
     CLUSTER_IPS.flatMap((address) => inBoth(from, address, ...SERVED));
 
-  /** A Service with one endpoint, which the daemons are told of and kube-proxy serves on both nodes. */
+  /** Gives the daemons a Service with one endpoint, which kube-proxy serves on both nodes. */
   async function served(backend: string, ...policies: readonly object[]): Promise<void> {
     const place = lab.place(backend);
     const rules = kubeProxyRules({ clusterIps: CLUSTER_IPS, port: PORT, endpoint: place, targetPort: 80 });
@@ -59,7 +55,7 @@ describe("policies where kube-proxy serves Services", function () {
 
   const denyAll = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }, "deny-all");
 
-  it("KEPT-01: without a policy everyone reaches its Service, with a default deny only a pod itself", async () => {
+  it("KEPT-01: all clients reach kube-proxy's Service without a policy, and under a default deny only the pod itself and its node", async () => {
     await served("x/b");
     await expectPackets(lab, { allowed: ["x/a", "x/b", "x/c", "node1"].flatMap(toService) });
     await served("x/b", denyAll);
@@ -69,7 +65,7 @@ describe("policies where kube-proxy serves Services", function () {
     });
   });
 
-  it("KEPT-01: clients are judged by their own labels and endpoints by theirs, on one node and across two", async () => {
+  it("KEPT-01: policies match clients and endpoints of kube-proxy's Service by their own labels, on one node and across two", async () => {
     for (const [backend, app] of [
       ["x/b", "db"],
       ["x/c", "other"],
@@ -121,7 +117,7 @@ describe("policies where kube-proxy serves Services", function () {
   });
 });
 
-describe("a node that goes over from kube-proxy and back", function () {
+describe("a node that changes over from kube-proxy and back", function () {
   this.timeout(60_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -203,7 +199,7 @@ describe("a node that goes over from kube-proxy and back", function () {
     return wired.node.exec("nft", ["list", "table", "inet", table]);
   }
 
-  it("KEPT-04: rules of kube-proxy beside ours are told once with the way out, until they are gone, in each of its modes", async () => {
+  it("KEPT-04: rules of kube-proxy beside ours are reported once with the way out, until they are gone, in each of its modes", async () => {
     const places = [
       ["table ip kube-proxy {}", "ip kube-proxy"],
       ["table ip6 kube-proxy {}", "ip6 kube-proxy"],
@@ -214,7 +210,7 @@ describe("a node that goes over from kube-proxy and back", function () {
     await pause(500);
     assert.deepEqual(daemon.status().problems, []);
     wired.node.exec("nft", ["-f", "-"], places.map(([text]) => text).join("\n"));
-    const { problems } = await daemon.statusWhen(({ problemCount }) => problemCount > 0, "told");
+    const { problems } = await daemon.statusWhen(({ problemCount }) => problemCount > 0, "reported");
     assert.match(
       problems.join(),
       /^rules of kube-proxy are in ip kube-proxy, ip nat KUBE-SERVICES, ip6 kube-proxy: .*kube-proxy --cleanup.*services: false$/,
@@ -229,6 +225,6 @@ describe("a node that goes over from kube-proxy and back", function () {
     await policyd.kill();
     daemon = await start(false);
     await pause(500);
-    assert.deepEqual(daemon.status().problems, [], "they are wanted there");
+    assert.deepEqual(daemon.status().problems, [], "kube-proxy's rules are wanted there");
   });
 });

@@ -2,24 +2,19 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { listAttachments } from "../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
-import type { ManifestEndpoint } from "../support/services/manifest.ts";
-import { SERVICE_PORT, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
+import { type ManifestEndpoint, SERVICE_PORT, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
 import { evidenceText, keepResetFlows } from "../support/services/gap_evidence.ts";
-import type { LoadTarget } from "../support/services/steady_load.ts";
-import { readReport, SteadyProcess } from "../support/services/steady_load.ts";
+import { type LoadTarget, readReport, SteadyProcess } from "../support/services/steady_load.ts";
 
 const KILLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 4;
 const FLOWS = 50;
@@ -27,7 +22,7 @@ const CONNECTIONS_PER_SECOND = 200;
 const CHANGES_PER_SECOND = 20;
 const VERSIONS = 200;
 const NODE_PORT = 30_080;
-/** JSON is read a hundred times faster than YAML. */
+/** The file of the Service: JSON is read a hundred times faster than YAML. */
 const FILE = "web.json";
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"];
 const NO_GAP = JSON.stringify({ failures: {}, unanswered: 0, stuck: 0 });
@@ -58,7 +53,7 @@ describe("Services while policyd is killed and endpoints change", function () {
     return pod;
   }
 
-  /** The pods as endpoints, one entry for each address. */
+  /** Returns the pods as endpoints, one entry for each address. */
   function endpointsOf(pods: readonly LabPod[], node: "node1" | "node2"): readonly ManifestEndpoint[] {
     const { records } = listAttachments(nodes[node].node.runDir, "drawbridge", systemFileSystem(lab.calls));
     return pods.flatMap(({ containerId }) =>
@@ -74,7 +69,7 @@ describe("Services while policyd is killed and endpoints change", function () {
     return started;
   }
 
-  it(`SVC-12: ${FLOWS} flows and ${CONNECTIONS_PER_SECOND} connections a second meet no gap in ${KILLS} ends of the daemon and ${CHANGES_PER_SECOND} changes a second`, async () => {
+  it(`SVC-12: ${FLOWS} flows and ${CONNECTIONS_PER_SECOND} connections a second meet no gap in ${KILLS} daemon ends and ${CHANGES_PER_SECOND} changes a second`, async () => {
     const seed = Date.now() >>> 0;
     console.log(`      seed ${seed}`);
     const random = randomFrom(seed);
@@ -122,7 +117,7 @@ describe("Services while policyd is killed and endpoints change", function () {
       if (kernel.generation() !== seen) note(`commit ${(seen = kernel.generation())}`);
     }, 5).unref();
     for (let kill = 0; kill < KILLS; kill++) {
-      // Most have taken over the tables and made some changes when they end; some are in the middle of their start.
+      // Most daemons have taken over the tables and made some changes when they end; some are still starting.
       const goal = kernel.generation() + (kill % 4 === 3 ? 0 : 4);
       await until(() => kernel.generation() >= goal);
       await pause(300 * random());
@@ -135,7 +130,7 @@ describe("Services while policyd is killed and endpoints change", function () {
     }
     const last = kernel.generation();
     await until(() => kernel.generation() >= last + 4);
-    // Changes are in force within milliseconds, so the kills take little time: the load goes on until it has made its number.
+    // Changes are in force within milliseconds, so the kills take little time: the load goes on to reach its number.
     await pause(KILLS * 500);
     const changes = Number(await churn.end());
     const commits = kernel.generation() - before;
@@ -161,7 +156,7 @@ describe("Services while policyd is killed and endpoints change", function () {
   });
 });
 
-/** A part of the endpoints, with at least one of each family. */
+/** Returns a part of the endpoints, with at least one of each family. */
 function someOf(endpoints: readonly ManifestEndpoint[], random: () => number): readonly ManifestEndpoint[] {
   return ([4, 6] as const).flatMap((family) => {
     const own = endpoints.filter(({ address }) => familyOf(address) === family);
@@ -170,7 +165,7 @@ function someOf(endpoints: readonly ManifestEndpoint[], random: () => number): r
   });
 }
 
-/** The documents of a text of manifests as one list. */
+/** Returns the documents of a text of manifests as one list. */
 function asJson(text: string): string {
   const items = text.split("---\n").filter((document) => document !== "");
   return `{"apiVersion": "v1", "kind": "List", "items": [${items.join()}]}`;

@@ -2,22 +2,21 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import { TARGET_PORTS } from "../support/evaluate/arbitrary_cluster.ts";
 import { Statistics } from "../support/evaluate/features.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
-import type { PacketCase, PacketRound } from "../support/services/packet_cases.ts";
 import {
   disagreement,
   FURTHER_FEATURES,
+  type PacketCase,
   packetCases,
+  type PacketRound,
   packetRounds,
   remembering,
 } from "../support/services/packet_cases.ts";
-import type { PacketLab } from "../support/services/packet_lab.ts";
-import { packetLab } from "../support/services/packet_lab.ts";
+import { type PacketLab, packetLab } from "../support/services/packet_lab.ts";
 import { PacketNode } from "../support/services/packet_node.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
@@ -25,7 +24,7 @@ const CLUSTERS = isFull ? 168 : 32;
 const PACKETS = 12;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
 
-/** Labs that run side by side: most of a round's time is waiting for what never comes. */
+/** The settings of labs that run side by side: they spend most of the time waiting for packets that never come. */
 const SETTINGS = [
   { bridgeNetfilter: true, tcpReset: false },
   { bridgeNetfilter: false, tcpReset: false },
@@ -33,7 +32,7 @@ const SETTINGS = [
   { bridgeNetfilter: false, tcpReset: true },
 ] as const;
 
-/** The second SYN of a client on the node is the first one whose refusal it hears of, a second after the first. */
+/** A client on the node gets a refusal only for its second SYN, a second after the first. */
 const TIMEOUT = 2500;
 const LONG_TIMEOUT = 8000;
 const DROPS = [
@@ -67,7 +66,7 @@ class Bench {
     }
   }
 
-  /** The packets of a cluster, which are counted. */
+  /** Returns the packets of a cluster, and counts them. */
   choose(number: number, statistics: Statistics): readonly PacketCase[] {
     this.#rounds ??= packetRounds(this.#packets, CLUSTERS, PACKETS, seed);
     const round = this.#rounds[number];
@@ -75,7 +74,7 @@ class Bench {
     return packetCases(this.#packets, round, { count: PACKETS, tcpReset: this.#tcpReset, statistics });
   }
 
-  /** Loads clusters one after the other and sends packets through each. @returns what was not as the evaluator says */
+  /** Loads one cluster after the other, sends packets through it, and returns the disagreements with the evaluator. */
   async run(clusters: readonly (readonly PacketCase[])[]): Promise<readonly string[]> {
     const problems: string[] = [];
     for (const cases of clusters) {
@@ -96,7 +95,7 @@ class Bench {
     return isCounted ? problems : [...problems, `${silent} packets to be dropped, and ${dropped} were`];
   }
 
-  /** A client with affinity, one connection after the other: the second goes where the first went. */
+  /** Connects twice as each client with affinity: the second connection must go where the first went. */
   async #measureAgain(cases: readonly PacketCase[]): Promise<readonly string[]> {
     const problems: string[] = [];
     for (const one of cases) {
@@ -119,7 +118,7 @@ class Bench {
       const result = results[i];
       assert.ok(result !== undefined);
       const found = disagreement(this.#packets, one, result);
-      // A busy machine may take longer, or lose a packet: what was not answered is asked once more.
+      // A busy machine may take longer, or lose a packet: unanswered packets are sent once more.
       if (found?.isLoss === true && timeoutMilliseconds < LONG_TIMEOUT) late.push(one);
       else if (found !== undefined) problems.push(`${textOf(one)}: ${found.problem}`);
     }
@@ -151,7 +150,7 @@ describe(`Services: real packets and the evaluator (seed ${seed})`, function () 
     for (const bench of benches) bench.close();
   });
 
-  it(`MODEL-02: ${CLUSTERS * PACKETS} packets in ${CLUSTERS} random clusters have the fates that the evaluator says`, async () => {
+  it(`MODEL-02: ${CLUSTERS * PACKETS} packets in ${CLUSTERS} random clusters have the fates that the evaluator gives`, async () => {
     const statistics = new Statistics();
     const clusters = Array.from(
       { length: CLUSTERS },

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Poller } from "../lab/probe/poller.ts";
 import { UPLINK } from "../lab/topology.ts";
@@ -8,13 +7,12 @@ import { bulkServer, exchangeBulk } from "../support/services/bulk.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
 import type { ServicedPod } from "../support/services/serviced_node.ts";
-import type { Pair } from "../support/services/traffic_lab.ts";
-import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, FAMILIES, type Pair, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
 
 const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
 const NODE_PORT = 40_080;
 const BULK_PORT = 8090;
-/** Of the link between the router and node2, in the middle of all paths there; all else has 1500. */
+/** The MTU of the link between the router and node2, in the middle of all paths to it; other links have 1500. */
 const SMALL_MTU = 1300;
 const BYTES = 60_000;
 
@@ -50,13 +48,13 @@ for (const bridgeNetfilter of [true, false]) {
       return text.replaceAll(`"port":8080`, `"port":${BULK_PORT}`);
     };
 
-    /** What is in a namespace's routing caches of a destination: the MTUs it was told. */
+    /** Returns the routing caches of a namespace for a destination, with the MTU that it has learned. */
     const told = (namespace: LabNamespace, destination: Address): string => {
       const family = familyOf(destination) === 4 ? "-4" : "-6";
       return namespace.exec("ip", [family, "route", "get", formatAddress(destination)]);
     };
 
-    /** Much goes there and comes back, for which both ends have to hear of the small MTU. */
+    /** Sends many bytes there and back, for which both ends must learn the small MTU. */
     const exchange = async (from: LabNamespace, to: Pair, port: number): Promise<void> => {
       for (const family of FAMILIES) {
         const received = await exchangeBulk(poller, from, { address: to[family], port }, BYTES);
@@ -64,7 +62,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     };
 
-    it("LB-07 DS-12: a pod hears of it through a cluster IP, and so does the endpoint", async () => {
+    it("LB-07 DS-12: a pod and its endpoint learn a path's small MTU through a cluster IP", async () => {
       on.here.apply(bulk(on.far));
       await exchange(on.client.namespace, CLUSTER_IPS, SERVICE_PORT);
       for (const family of FAMILIES) {
@@ -73,14 +71,14 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("LB-07 DS-12: a client outside hears of it through a balancer's address, hidden behind the node as it is", async () => {
+    it("LB-07 DS-12: a client outside learns a path's small MTU through a balancer's address, though it is masqueraded", async () => {
       on.here.apply(bulk(on.far));
       const outside = on.stranger("stranger", pairOf("198.51.100.1", "2001:db8:c::1"));
       await exchange(outside, BALANCER, SERVICE_PORT);
       for (const family of FAMILIES) assert.match(told(outside, BALANCER[family]), /mtu 1300/);
     });
 
-    it("LB-07 DS-12: an endpoint hears of it, whether it sees the node or the client", async () => {
+    it("LB-07 DS-12: an endpoint learns a path's small MTU, whether it sees the node's or the client's address", async () => {
       on.here.apply(bulk(on.near));
       await exchange(on.far.namespace, on.addressesOf("node1"), NODE_PORT);
       on.here.apply(bulk(on.near, { externalTrafficPolicy: "Local" }));

@@ -4,8 +4,7 @@ import { Poller } from "../lab/probe/poller.ts";
 import { tcp } from "../lab/probe/tcp.ts";
 import { exchangeMore, startFlow } from "../support/guard/live_flow.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { ManifestEndpoint } from "../support/services/manifest.ts";
-import { nodeManifest, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
+import { type ManifestEndpoint, nodeManifest, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
 import { CLUSTER_IPS, FAMILIES, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
 
 const NODE_PORT = 40_080;
@@ -15,12 +14,12 @@ const ENDING = { ready: false, serving: true, terminating: true };
 const ENDED = { ready: false, serving: false, terminating: true };
 const LIVE_PORT = 7777;
 
-/** Hints for one zone and one node. */
+/** Returns hints for one zone and one node. */
 function hintedFor(zone: string, node?: string): Pick<ManifestEndpoint, "hints"> {
   return { hints: { forZones: [{ name: zone }], ...(node === undefined ? {} : { forNodes: [{ name: node }] }) } };
 }
 
-describe("which endpoints packets go to", function () {
+describe("the endpoints that packets go to", function () {
   this.timeout(60_000);
   let on: TrafficLab;
 
@@ -41,7 +40,7 @@ describe("which endpoints packets go to", function () {
   const toCluster = () => senders().flatMap((from) => on.flows(from, CLUSTER_IPS));
   const fromOutside = () => on.flows(on.nodes.router, on.addressesOf("node1"), { port: NODE_PORT });
 
-  it("ITP-01 ITP-02: with the internal policy Local the cluster IP has this node's endpoints alone, or none", async () => {
+  it("ITP-01 ITP-02: with the internal policy Local the cluster IP has only this node's endpoints, or none", async () => {
     on.here.apply(service([...near(), ...far()], INTERNAL_LOCAL));
     await on.reach(toCluster(), [on.near]);
     on.here.apply(service(far(), INTERNAL_LOCAL));
@@ -50,7 +49,7 @@ describe("which endpoints packets go to", function () {
     await on.refused(toCluster());
   });
 
-  it("ITP-03 ITP-04 ETP-07: the internal policy rules the cluster IP alone, the external one all but it", async () => {
+  it("ITP-03 ITP-04 ETP-07: the internal policy applies only to the cluster IP, the external one to all other frontends", async () => {
     const toPort = senders().flatMap((from) => on.flows(from, on.addressesOf("node1"), { port: NODE_PORT }));
     on.here.apply(service(far(), INTERNAL_LOCAL));
     await on.reach(toPort, [on.far]);
@@ -61,7 +60,7 @@ describe("which endpoints packets go to", function () {
     await on.reach([...toCluster(), ...fromOutside()], [on.near]);
   });
 
-  it("TERM-01: policy Local uses this node's ending endpoint in want of a ready one here, until it serves no more", async () => {
+  it("TERM-01: policy Local uses this node's terminating endpoint if none here is ready, until it stops serving", async () => {
     on.here.apply(service([...near({ conditions: ENDING }), ...far()], { ...EXTERNAL_LOCAL, ...INTERNAL_LOCAL }));
     await on.reach([...fromOutside(), ...toCluster()], [on.near]);
     const both = [...near({ conditions: ENDING }), ...on.at(on.client), ...far()];
@@ -71,7 +70,7 @@ describe("which endpoints packets go to", function () {
     await on.silent(fromOutside(), ServiceDropReason.NO_LOCAL);
   });
 
-  it("TERM-03: policy Cluster uses ending endpoints when none is ready anywhere", async () => {
+  it("TERM-03: policy Cluster uses terminating endpoints when none is ready anywhere", async () => {
     on.here.apply(service([...near({ conditions: ENDING }), ...far()]));
     await on.reach(toCluster(), [on.far]);
     on.here.apply(service([...near({ conditions: ENDING }), ...far({ conditions: ENDING })]));
@@ -80,7 +79,7 @@ describe("which endpoints packets go to", function () {
     await on.refused(toCluster());
   });
 
-  it("TERM-04: connections to an endpoint go on while it ends, and when it is none any more", async () => {
+  it("TERM-04: connections to an endpoint go on while it terminates, and after it has left the Service", async () => {
     const poller = new Poller(on.lab.calls);
     try {
       for (const { namespace, addresses } of [on.near, on.far]) {
@@ -114,7 +113,7 @@ describe("which endpoints packets go to", function () {
     }
   });
 
-  it("HINT-02 HINT-06: hints for zones are for the nodes of those zones, and follow the node's own zone", async () => {
+  it("HINT-02 HINT-06: hints for zones apply to the nodes of those zones, and follow the node's own zone", async () => {
     const endpoints = [...near(hintedFor("b")), ...far(hintedFor("a"))];
     on.here.apply(node1("a") + service(endpoints));
     await on.reach(toCluster(), [on.far]);
@@ -122,7 +121,7 @@ describe("which endpoints packets go to", function () {
     await on.reach(toCluster(), [on.near]);
   });
 
-  it("HINT-03 HINT-04: a ready endpoint without a hint, no hint for this zone, or no zone here: all are used", async () => {
+  it("HINT-03 HINT-04: all endpoints are used if a ready one has no hint, none has this zone's, or the node has no zone", async () => {
     for (const [zone, endpoints] of [
       ["a", [...near(hintedFor("a")), ...far()]],
       ["a", [...near(hintedFor("b")), ...far(hintedFor("c"))]],
@@ -131,7 +130,7 @@ describe("which endpoints packets go to", function () {
       on.here.apply(node1(zone) + service(endpoints));
       await on.reachAll(toCluster(), [on.near, on.far]);
     }
-    // One that is not ready has no say.
+    // An endpoint that is not ready does not count.
     const ended = on.at(on.client).map((one) => ({ ...one, conditions: ENDED }));
     on.here.apply(node1("a") + service([...near(hintedFor("a")), ...far(hintedFor("b")), ...ended]));
     await on.reach(toCluster(), [on.near]);
@@ -144,7 +143,7 @@ describe("which endpoints packets go to", function () {
     await on.reach(toCluster(), [on.far]);
   });
 
-  it("TD-01: hints for nodes go before hints for zones, on the same terms; the wish alone changes nothing", async () => {
+  it("TD-01: hints for nodes go before hints for zones, on the same terms; trafficDistribution by itself changes nothing", async () => {
     const endpoints = (node: string) => [...near(hintedFor("b", node)), ...far(hintedFor("a", "node2"))];
     on.here.apply(node1("a") + service(endpoints("node1")));
     await on.reach(toCluster(), [on.near]);

@@ -9,10 +9,10 @@ import { CLUSTER_IPS, textsOf, TrafficLab } from "../support/services/traffic_la
 
 const NODE_PORT = 40_080;
 const LOCAL = { externalTrafficPolicy: "Local", internalTrafficPolicy: "Local" };
-/** As many connections as make a share of a half, in five standard deviations, one of 0.29 to 0.71. */
+/** The number of connections for which five standard deviations around a share of a half are 0.29 to 0.71. */
 const CONNECTIONS = 144;
 
-/** ICMP errors of both families that a namespace has received. */
+/** Returns the number of ICMP errors of both families that a namespace has received. */
 function unreachables(namespace: LabNamespace): number {
   const [v4 = "", v6 = ""] = namespace.inside(() =>
     ["snmp", "snmp6"].map((file) => readFileSync(`/proc/thread-self/net/${file}`, "latin1")),
@@ -36,7 +36,7 @@ describe("Services that refuse", function () {
   const none = (): string => serviceManifest("none", texts, [], LOCAL, NODE_PORT);
   const tcp = { transports: ["tcp"] } as const;
 
-  it("NE-07: a client on the node is refused too, though it may hear only of its second SYN", async () => {
+  it("NE-07: a client on the node is refused too, though it may get the refusal only for its second SYN", async () => {
     on.here.apply(none());
     await on.refused(on.flows(on.nodes.node1.node, CLUSTER_IPS));
   });
@@ -57,7 +57,7 @@ describe("Services that refuse", function () {
     await on.refused(everywhere({ transports: ["udp"] }));
   });
 
-  it("NE-01 ETP-03 SVC-08: no reset says that there is a Service where there is none, or none here", async () => {
+  it("NE-01 ETP-03 SVC-08: with tcpReset no reset comes from a port without a Service, nor without a local endpoint", async () => {
     on.here.restart({ rules: { tcpReset: true } });
     on.here.apply(none());
     const before = unreachables(on.client.namespace);

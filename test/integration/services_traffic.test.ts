@@ -1,28 +1,23 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import { hostCidr } from "../../kernel/ip/cidr.ts";
 import { ServiceDropReason } from "../../policyd/services/rules/check_part.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { Flow, ProbeResult } from "../lab/probe/prober.ts";
-import { Prober } from "../lab/probe/prober.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { routeTo, twoNodes } from "../lab/topology.ts";
+import { type Flow, Prober, type ProbeResult } from "../lab/probe/prober.ts";
+import { routeTo, type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { reach } from "../support/guard/reachability.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
-import type { ServicedPod } from "../support/services/serviced_node.ts";
-import { ServicedNode } from "../support/services/serviced_node.ts";
+import { ServicedNode, type ServicedPod } from "../support/services/serviced_node.ts";
 
 const FAMILIES = [4, 6] as const;
 const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 const CLUSTER_IPS = { 4: parseAddress("10.96.0.10"), 6: parseAddress("fd00:96::a") } as const;
 const BALANCER = { 4: parseAddress("203.0.113.5"), 6: parseAddress("2001:db8:5::5") } as const;
-/** Of tests that count new connections: a source port that another test had would go on with a flow of that one. */
+/** Cluster IPs of tests that count new connections: a source port of another test would continue that test's flow. */
 const COUNTED = { 4: parseAddress("10.96.0.11"), 6: parseAddress("fd00:96::b") } as const;
 const TIMED = { 4: parseAddress("10.96.0.12"), 6: parseAddress("fd00:96::c") } as const;
 const CLUSTER_TEXTS = FAMILIES.map((family) => formatAddress(CLUSTER_IPS[family]));
@@ -56,7 +51,7 @@ for (const bridgeNetfilter of [true, false]) {
           nodes.router.route.request(newRoute(routeTo(hostCidr(address), gateway)));
         }
       }
-      // The kernel tells one sender of one refusal a second; here each probe waits for its own.
+      // The kernel reports one refusal a second to a sender; here each probe waits for its own.
       for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) nodes.node1.node.writeSysctl(key, "0");
       prober = new Prober(lab.calls);
       for (const { namespace, addresses } of [client, near, far]) {
@@ -90,7 +85,7 @@ for (const bridgeNetfilter of [true, false]) {
 
     const familyOfFlow = ({ flow }: ProbeResult): 4 | 6 => (typeof flow.to.address === "number" ? 4 : 6);
 
-    /** Measures flows, every one of which has to be turned away. */
+    /** Measures flows, all of which must fail. */
     const fail = async (list: readonly Flow[], timeoutMilliseconds: number): Promise<readonly ProbeResult[]> => {
       const results = await prober.run(list, { timeoutMilliseconds });
       assert.deepEqual(
@@ -102,7 +97,7 @@ for (const bridgeNetfilter of [true, false]) {
       return results;
     };
 
-    it("SVC-04 SVC-09 SVC-13 POD-22: from a pod to every endpoint, near and far, which sees the pod's own address", async () => {
+    it("SVC-04 SVC-09 SVC-13 POD-22: a pod reaches every endpoint, near and far, and these see the pod's own address", async () => {
       here.apply(serviceManifest("web", CLUSTER_TEXTS, [...at(near), ...at(far)]));
       const results = await reach(
         prober,
@@ -121,7 +116,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("SVC-14 SVC-15 SVC-17: from the node and from outside, with the node's address on the way it leaves", async () => {
+    it("SVC-14 SVC-15 SVC-17: endpoints see the node and clients outside with the node's address on the link towards the endpoint", async () => {
       for (const [pod, source] of [
         [near, { 4: nodes.node1.gateways[0], 6: nodes.node1.gateways[1] }],
         [far, nodeAddress("node1")],
@@ -136,7 +131,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("SVC-09 EPS-10: of nine endpoints each has its share, counted by the kernel", async () => {
+    it("SVC-09 EPS-10: each of nine endpoints gets its share of connections, counted by the kernel", async () => {
       const address = near.addresses[4];
       const slices = Array.from({ length: 9 }, (_, i) => ({
         apiVersion: "discovery.k8s.io/v1",
@@ -151,7 +146,7 @@ for (const bridgeNetfilter of [true, false]) {
       here.apply(serviceManifest("nine", [formatAddress(COUNTED[4])], []) + text);
       const to = { address: COUNTED[4], port: SERVICE_PORT };
       const list: Flow[] = Array.from({ length: 900 }, () => ({ protocol: "udp", from: client.namespace, to }));
-      // Who has drawn nobody then gets nobody.
+      // A connection that draws no endpoint then gets none.
       const frontend = `{ ${formatAddress(COUNTED[4])} . udp . ${SERVICE_PORT} }`;
       const change = (verb: string, elements: string): string =>
         nodes.node1.node.exec("nft", [verb, "element", "inet", "drawbridge", "rest_service4", elements]);
@@ -160,8 +155,8 @@ for (const bridgeNetfilter of [true, false]) {
       change("delete", frontend);
       const others = (await prober.run(list)).filter(({ reached }) => !reached).length;
       change("add", rest);
-      // Sixteen draws that all meet nobody: 900 times (7/16)^16, and this twice.
-      assert.ok(others < 2, `${others} connections have drawn nobody`);
+      // The chance of sixteen draws without an endpoint is 900 times (7/16)^16, and this twice.
+      assert.ok(others < 2, `${others} connections have drawn no endpoint`);
       const set = nodes.node1.node.exec("nft", ["list", "set", "inet", "drawbridge", "connections4"]);
       const counts = Array.from({ length: 9 }, (_, i) => {
         const endpoint = `${formatAddress(address)} \\. ${9000 + i}`;
@@ -170,11 +165,11 @@ for (const bridgeNetfilter of [true, false]) {
       // A source port that comes up again within the time of a flow belongs to that flow.
       const total = counts.reduce((sum, count) => sum + count, others);
       assert.ok(total > 800 && total <= 900, `${total} connections`);
-      // More than five standard deviations from a hundred: one time in ten million.
+      // The bounds are more than five standard deviations from a hundred: the chance is one in ten million.
       for (const count of counts) assert.ok(count > 45 && count < 160, counts.join(" "));
     });
 
-    it("POD-12: a pod that is sent to itself sees the bridge's address", async () => {
+    it("POD-12: a pod that a Service sends to itself sees the bridge's address", async () => {
       here.apply(serviceManifest("self", CLUSTER_TEXTS, at(client)));
       for (const result of await reach(prober, flows(client.namespace, CLUSTER_IPS))) {
         assert.equal(result.seenBy, client.namespace);
@@ -182,7 +177,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("NODE-01 NODE-03 NODE-06 NODE-07 NODE-09 NODE-11: a NodePort on every address of the node, to a pod elsewhere", async () => {
+    it("NODE-01 NODE-03 NODE-06 NODE-07 NODE-09 NODE-11: a NodePort leads from every address of the node to a pod elsewhere", async () => {
       here.apply(serviceManifest("port", CLUSTER_TEXTS, at(far), {}, NODE_PORT));
       const own = nodeAddress("node1");
       const gateways = { 4: nodes.node1.gateways[0], 6: nodes.node1.gateways[1] };
@@ -196,7 +191,7 @@ for (const bridgeNetfilter of [true, false]) {
       await fail(flows(client.namespace, nodeAddress("node2"), NODE_PORT), 1000);
     });
 
-    it("ETP-02 ETP-03 ETP-04 ETP-06: policy Local shows who calls, and is silent without an endpoint here", async () => {
+    it("ETP-02 ETP-03 ETP-04 ETP-06: policy Local shows the client's address, and drops in silence without a local endpoint", async () => {
       const local = { externalTrafficPolicy: "Local" };
       const own = nodeAddress("node1");
       here.apply(serviceManifest("port", CLUSTER_TEXTS, [...at(near), ...at(far)], local, NODE_PORT));
@@ -217,7 +212,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("NE-01 NE-02 NE-06 NE-08: without endpoints everyone is refused, on every way, until there is one", async () => {
+    it("NE-01 NE-02 NE-06 NE-08: without endpoints all clients are refused at all frontends, until there is one", async () => {
       const own = nodeAddress("node1");
       here.apply(serviceManifest("none", CLUSTER_TEXTS, [], {}, NODE_PORT));
       const refused = await fail(
@@ -237,7 +232,7 @@ for (const bridgeNetfilter of [true, false]) {
       await reach(prober, [...flows(client.namespace, CLUSTER_IPS), ...flows(nodes.router, own, NODE_PORT)]);
     });
 
-    it("LB-03 LB-04 LB-06: a load balancer's address, for its source ranges alone", async () => {
+    it("LB-03 LB-04 LB-06: a load balancer's address is served only to its source ranges", async () => {
       const ingress = FAMILIES.map((family) => ({ ip: formatAddress(BALANCER[family]) }));
       const manifest = (ranges: readonly string[]): string =>
         serviceManifest(
@@ -256,7 +251,7 @@ for (const bridgeNetfilter of [true, false]) {
       await reach(prober, flows(nodes.router, nodeAddress("node1"), NODE_PORT));
     });
 
-    it("SA-01 SA-03 SA-05 SA-06 SA-08: a client stays with its endpoint by every frontend, until that goes", async () => {
+    it("SA-01 SA-03 SA-05 SA-06 SA-08: a client keeps its endpoint at every frontend until the endpoint goes", async () => {
       const sticky = { sessionAffinity: "ClientIP" };
       const both = [...at(near), ...at(far)];
       const own = nodeAddress("node1");
@@ -265,7 +260,7 @@ for (const bridgeNetfilter of [true, false]) {
           ...flows(from, CLUSTER_IPS),
           ...flows(from, own, NODE_PORT),
         ]).flat();
-        // One after the other: who come at once have nothing to remember yet.
+        // The first ones come before the others: connections that come at once have nothing to remember yet.
         const first = await reach(prober, [...flows(from, CLUSTER_IPS)]);
         const found = new Map<string, LabNamespace | undefined>();
         for (const result of [...first, ...(await reach(prober, rounds))]) {
@@ -278,9 +273,9 @@ for (const bridgeNetfilter of [true, false]) {
       here.apply(serviceManifest("sticky", CLUSTER_TEXTS, both, sticky, NODE_PORT));
       const choices = [await places(client.namespace), await places(nodes.router), await places(nodes.node1.node)];
       const all = choices.flatMap((found) => [...found.values()]);
-      // Eighteen choices that all fall alike: one time in 130,000.
+      // The chance that eighteen choices all fall alike is one in 130,000.
       assert.deepEqual(new Set(all), new Set([near.namespace, far.namespace]));
-      // Another endpoint disturbs nobody, and one that goes only its own clients.
+      // A new endpoint disturbs no client, and one that goes disturbs only its own.
       here.apply(serviceManifest("sticky", CLUSTER_TEXTS, [...both, ...at(client)], sticky, NODE_PORT));
       assert.deepEqual(await places(client.namespace), choices[0]);
       here.apply(serviceManifest("sticky", CLUSTER_TEXTS, at(near), sticky, NODE_PORT));
@@ -289,7 +284,7 @@ for (const bridgeNetfilter of [true, false]) {
       for (const by of (await places(client.namespace)).values()) assert.equal(by, near.namespace);
     });
 
-    it("SA-02 SA-03 SA-09: each new connection begins a client's time anew; when it is over the client is forgotten", async () => {
+    it("SA-02 SA-03 SA-09: each new connection restarts a client's time, and the client is forgotten at its end", async () => {
       const sticky = (timeoutSeconds: number): string =>
         serviceManifest(
           "brief",
@@ -300,7 +295,7 @@ for (const bridgeNetfilter of [true, false]) {
             sessionAffinityConfig: { clientIP: { timeoutSeconds } },
           },
         );
-      /** Milliseconds left of each entry with this timeout. */
+      /** Returns the milliseconds left of each entry with this timeout. */
       const left = (timeout: string): readonly number[] => {
         const lists = FAMILIES.map((family) =>
           nodes.node1.node.exec("nft", ["list", "map", "inet", "drawbridge", `client${family}`]),
