@@ -184,7 +184,7 @@ export const PORT_CASES: readonly UpstreamCase[] = [
   },
   {
     number: 40,
-    name: "a policy with UDP alone does not allow TCP",
+    name: "a policy that allows only UDP does not allow TCP",
     steps: [over80([ingressOfA({ ports: [{ port: 81, protocol: "UDP" }] })], (_, to) => toA(to), { port: 81 })],
   },
   ...(["UDP", "SCTP"] as const).flatMap((protocol, group): readonly UpstreamCase[] => [

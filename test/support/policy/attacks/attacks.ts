@@ -193,7 +193,7 @@ export const FRAGMENT_ATTACKS: readonly PolicyAttack[] = perFamily((family) => {
         encodeFragment(open, FRAGMENTED + 2, { offset: 16, isLast: true, payload: open.payload.subarray(16) }),
       ];
     }),
-    attack("a last fragment alone", source, (from, to, token) => {
+    attack("a last fragment without the others", source, (from, to, token) => {
       const packet = encodeUdp(from, to, PORT, token);
       return [encodeFragment(packet, FRAGMENTED + 3, { offset: 8, isLast: true, payload: packet.payload.subarray(8) })];
     }),

@@ -27,7 +27,7 @@ function networkSubtests(tier: Tier): readonly ConformanceSubtest[] {
   return [
     {
       behaviour: "CNP-05",
-      name: "Deny of every address denies pods, too, but those of an earlier Accept",
+      name: "Deny of every address denies all pods except those of an earlier Accept",
       policies: [networkPolicyOf(tier, rules)],
       flows: [
         { from: "gryffindor", to: "ravenclaw", denied: EACH_PROTOCOL },
@@ -37,7 +37,7 @@ function networkSubtests(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-05",
-      name: "Accept of two pods' addresses before it accepts these pods alone",
+      name: "Accept of two pods' addresses before Deny of every address accepts only these pods",
       policies: [networkPolicyOf(tier, [first, ...rules])],
       flows: [
         ...accepted.map((to) => ({ from: "gryffindor", to, allowed: EACH_PROTOCOL }) as const),

@@ -28,7 +28,7 @@ function orderAndPorts(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-06",
-      name: "Accept at ports before Deny accepts these alone, each way its own",
+      name: "Accept at ports before Deny accepts only these ports, others in each direction",
       policies: before,
       flows: [
         { from: "gryffindor", to: "hufflepuff", allowed: NARROW.egress, denied: ["80/TCP", "53/UDP", "9005/SCTP"] },
@@ -43,7 +43,7 @@ function orderAndPorts(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-06",
-      name: "Deny at ports leaves the others alone, both ways",
+      name: "Deny at ports does not affect other ports, both ways",
       policies: after,
       flows: bothWays("slytherin", { allowed: OPEN, denied: BARRED }),
     },

@@ -28,7 +28,7 @@ function namedPortCase(
     subtests: [
       {
         behaviour: "CNP-06",
-        name: "Accept at a port's name before Deny accepts that port alone",
+        name: "Accept at a port's name before Deny accepts only that port",
         policies: [policyOf(tier, shape, rules)],
         flows: [flowsWith(shape, shape.narrow, { allowed: [named], denied: [other] })],
       },

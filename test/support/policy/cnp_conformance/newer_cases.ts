@@ -21,7 +21,7 @@ export const NEWER_CASES: readonly ConformanceCase[] = [
 function hairpin(): ConformanceSubtest {
   return {
     behaviour: "CNP-08",
-    name: "Deny at ingress holds for a pod that comes back to itself or its like through a Service",
+    name: "Deny at ingress applies to a pod that reaches itself or another subject through a Service",
     policies: [
       policy("hairpin-ingress-deny", {
         tier: "Admin",
@@ -39,7 +39,7 @@ function otherDirection(tier: Tier, shape: Shape): ConformanceSubtest {
   const allowed: readonly Traffic[] = ["80/TCP"];
   return {
     behaviour: "CNP-01",
-    name: "rules of one direction leave the other alone",
+    name: "rules of one direction do not affect the other direction",
     policies: [policyOf(tier, shape, rulesOf(tier, shape))],
     flows: peers.map((peer): Flows =>
       shape.direction === "egress"
@@ -83,7 +83,7 @@ function podSelectors(tier: Tier): readonly ConformanceSubtest[] {
   return [
     {
       behaviour: "CNP-04",
-      name: "peers of egress are pods by their labels, in all namespaces or in some",
+      name: "egress peers select pods by labels, in all namespaces or in some",
       policies,
       flows: [
         { from: "gryffindor", to: "ravenclaw", denied: web },
@@ -93,7 +93,7 @@ function podSelectors(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-04",
-      name: "peers of ingress are pods by their labels, in all namespaces or in some",
+      name: "ingress peers select pods by labels, in all namespaces or in some",
       policies,
       flows: [
         { from: "slytherin", to: "gryffindor", denied: web },
@@ -103,7 +103,7 @@ function podSelectors(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-04",
-      name: "subjects are pods by their labels, in all namespaces or in some",
+      name: "subjects select pods by labels, in all namespaces or in some",
       policies,
       flows: [
         { from: "slytherin", to: "cedric-diggory-0", allowed: web },
@@ -139,13 +139,13 @@ function portRanges(tier: Tier): readonly ConformanceSubtest[] {
   return [
     {
       behaviour: "CNP-06",
-      name: "a range has both its ends and is of its protocol alone at egress",
+      name: "a range of ports includes both ends and only its protocol at egress",
       policies,
       flows: verdicts.map(({ peer, ...rest }) => ({ from: "gryffindor", to: peer, ...rest })),
     },
     {
       behaviour: "CNP-06",
-      name: "a range has both its ends and is of its protocol alone at ingress",
+      name: "a range of ports includes both ends and only its protocol at ingress",
       policies,
       flows: verdicts.map(({ peer, ...rest }) => ({ from: peer, to: "gryffindor", ...rest })),
     },
@@ -177,7 +177,7 @@ function samePriority(tier: Tier): readonly ConformanceSubtest[] {
   return [
     {
       behaviour: "CNP-02",
-      name: "all policies of a priority hold, both ways",
+      name: "all policies of one priority apply, both ways",
       policies,
       flows: [
         ...bothWays("gryffindor", "slytherin", { denied: ["80/TCP"] }),
@@ -187,7 +187,7 @@ function samePriority(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-02",
-      name: "none of them holds for another's subject",
+      name: "no policy of one priority applies to another's subject",
       policies,
       flows: [
         ...bothWays("gryffindor", "slytherin", { allowed: ["8080/TCP"] }),
@@ -196,7 +196,7 @@ function samePriority(tier: Tier): readonly ConformanceSubtest[] {
     },
     {
       behaviour: "CNP-02",
-      name: "what none of them is about passes",
+      name: "traffic that no policy of the priority matches passes",
       policies,
       flows: bothWays("gryffindor", "ravenclaw", { allowed: ["80/TCP"] }),
     },

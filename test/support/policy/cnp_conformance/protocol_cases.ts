@@ -27,7 +27,7 @@ function orderAndPorts(tier: Tier, shape: Shape): readonly ConformanceSubtest[] 
     },
     {
       behaviour: "CNP-06",
-      name: "Accept at a port before Deny accepts that port alone",
+      name: "Accept at a port before Deny accepts only that port",
       policies: before,
       flows: [flowsWith(shape, narrow, { allowed: [narrowPorts[0]], denied: [narrowPorts[1]] })],
     },
@@ -39,7 +39,7 @@ function orderAndPorts(tier: Tier, shape: Shape): readonly ConformanceSubtest[] 
     },
     {
       behaviour: "CNP-06",
-      name: "Deny at a port leaves the others alone",
+      name: "Deny at a port does not affect other ports",
       policies: after,
       flows: [flowsWith(shape, barred, { allowed: [barredPorts[1]], denied: [barredPorts[0]] })],
     },

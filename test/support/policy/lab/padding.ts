@@ -6,7 +6,7 @@ interface Manifest {
 }
 
 /**
- * Returns objects whose NetworkPolicies have so many more rules that the compiler combines the rules in large sets. The
+ * Returns objects whose NetworkPolicies have enough further rules that the compiler combines the rules in large sets. The
  * further rules are for pods and ports that do not exist, so they allow nothing.
  */
 export function padded(objects: readonly object[]): readonly object[] {
