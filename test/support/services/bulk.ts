@@ -6,7 +6,7 @@ import type { Poller } from "../../lab/probe/poller.ts";
 import type { Located } from "../../lab/probe/protocol.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 
-/** Sends back whatever comes over a TCP connection. */
+/** Sends back everything that arrives over a TCP connection. */
 export function bulkServer(poller: Poller, at: Located): void {
   const listener = ProbeSocket.open(at.namespace, familyOf(at.address), SocketType.STREAM);
   listener.bind(at);
@@ -39,9 +39,9 @@ function echo(poller: Poller, socket: ProbeSocket): void {
 }
 
 /**
- * Sends bytes over one connection and takes what comes back.
+ * Sends bytes over one connection and reads what comes back.
  *
- * @returns how many have come back within some seconds
+ * @returns the number of bytes that have come back within some seconds
  */
 export async function exchangeBulk(poller: Poller, from: LabNamespace, to: Endpoint, bytes: number): Promise<number> {
   const socket = ProbeSocket.open(from, familyOf(to.address), SocketType.STREAM);

@@ -38,7 +38,7 @@ import { SERVICE_RULES } from "./scenario.ts";
 
 const BRIDGE = "drawbridge0";
 
-/** The inet table with what Services need of it: their own part, and the one that takes marks off again. */
+/** Returns the inet table with the parts that Services need: their own, and the one that clears marks. */
 function tableFor(tcpReset: boolean): Table {
   const bits = { masquerade: SERVICE_RULES.masqueradeBit, bridged: 0x2000_0000 };
   const parts = [
@@ -51,7 +51,7 @@ function tableFor(tcpReset: boolean): Table {
 
 const TABLES = { refused: tableFor(false), reset: tableFor(true) };
 
-/** What the compiler makes of all Services of a world, as the daemon would claim it. */
+/** Returns the claims that the compiler makes for all Services of a world, as in the daemon. */
 export function compiledClaims(world: ServiceWorld): readonly Claim[] {
   const { nodeName, configuration, endpointSlices, nodes, localPods } = world;
   const index = new ServiceIndex(nodeName);
@@ -97,7 +97,7 @@ function protectionOf(
   return index;
 }
 
-/** The timeouts of session affinity that Services use, with their rules. */
+/** Returns the timeouts of session affinity that Services use, with their rules. */
 function timeoutsOf(all: readonly Service[]): TimeoutClasses {
   const timeouts = new TimeoutClasses();
   timeouts.replace(all.map((service) => [service.key, usedTimeout(service)]));
@@ -105,7 +105,7 @@ function timeoutsOf(all: readonly Service[]): TimeoutClasses {
 }
 
 /**
- * The elements by their set. Several Services may claim one element, and then they all have to mean the same.
+ * Returns the elements by their set. Several Services may claim one element, and then their claims must be equal.
  *
  * @throws AssertionError where two differ
  */
@@ -121,11 +121,11 @@ export function agreedElements(claims: readonly Claim[]): ReadonlyMap<string, re
   return new Map([...found].map(([set, elements]) => [set, [...elements.values()]]));
 }
 
-/** The rules of a world's node, with the memory that they write. */
+/** The rules of a world's node, with the sets that they write. */
 export class CompiledNode {
   readonly #world: ServiceWorld;
   readonly #elements: ReadonlyMap<string, readonly Element[]>;
-  /** Where no rule writes into a set, nothing is to be forgotten. */
+  /** The ruleset to use again for each packet, where no rule writes into a set. */
   readonly #unchanging: Ruleset | undefined;
 
   constructor(world: ServiceWorld) {
@@ -136,7 +136,8 @@ export class CompiledNode {
   }
 
   /**
-   * What becomes of packets that come one after the other, each the first of a connection, on a node without memory.
+   * Returns the outcomes of packets that come one after the other, each the first of a connection, on a node without
+   * memory.
    *
    * @param draw the random number of each, below any modulus
    */
@@ -161,7 +162,7 @@ export class CompiledNode {
   }
 }
 
-/** The kernel's hash of an address and a port; for a client's address any number will do, as long as it is the same. */
+/** Returns the kernel's hash of an address and a port; for a client's address any constant number will do. */
 function hashed({ expression: { of, seed, modulus }, values: [value, port] }: HashInput): number {
   if (port === undefined) return Number(BigInt(value ?? 0) % BigInt(modulus));
   const address = addressFromValue(of.includes("ip daddr") ? 4 : 6, BigInt(value ?? 0));

@@ -1,15 +1,15 @@
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { FailedConnection } from "./steady_load.ts";
 
-/** Who reset or refused something, and whose queues were full. */
+/** Matches counters of resets, refusals and full queues. */
 const COUNTERS = /^(OutRsts|EstabResets|AttemptFails|Listen\w+|TCPReqQ\w+|TCPAbort\w+|Syncookies\w+)$/;
 
-/** What was seen of a time in which connections failed. */
+/** Evidence about a period in which connections failed. */
 export interface Evidence {
-  /** The node that translates, and who else may have reset a connection. */
+  /** The node that translates, and the other namespaces that may have reset a connection. */
   readonly node: LabNamespace;
   readonly others: readonly LabNamespace[];
-  /** When something happened that connections must not notice, in milliseconds since the epoch, by its name. */
+  /** Events that connections must not notice, each with its time in milliseconds since the epoch and its name. */
   readonly events: readonly (readonly [number, string])[];
 }
 
@@ -19,8 +19,8 @@ export function keepResetFlows(node: LabNamespace): void {
 }
 
 /**
- * What some failed connections met, a line each: the last event before each began and before it failed, and the node's
- * flow, which names the endpoint; then who sent resets.
+ * Describes some failed connections, a line each: the last event before each began and before it failed, and the node's
+ * flow, which names the endpoint; then the counters of all namespaces.
  */
 export function evidenceText(failed: readonly FailedConnection[], { node, others, events }: Evidence): string {
   const ports = failed.map(({ localPort }) => localPort).join("|");
@@ -43,7 +43,7 @@ export function evidenceText(failed: readonly FailedConnection[], { node, others
   return [...lines, ...[node, ...others].map((one) => `${one.name}: ${countersOf(one)}`)].join("\n");
 }
 
-/** The counters of {@link COUNTERS} that are not zero. */
+/** Returns the counters of {@link COUNTERS} that are not zero. */
 function countersOf(namespace: LabNamespace): string {
   const rows = namespace.exec("cat", ["/proc/net/snmp", "/proc/net/netstat"]).split("\n");
   const counted = rows.flatMap((names, row) => {

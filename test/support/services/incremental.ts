@@ -9,24 +9,24 @@ import { ClusterState, EventNode } from "./random_node.ts";
 
 const FAULTS: FaultRates = { commit: 0.3, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
-/** One daemon follows the other every so many events on average. */
+/** The average number of events from one daemon to the next. */
 const EVENTS_OF_A_DAEMON = 100;
 /** Milliseconds from one event to the next. */
 const WAITS = [0, 0, 0, 0, 0, 60, 60, 60, 60, 600];
 
-/** How a run is made and how often it is looked at. */
+/** The settings of a run, and how often it is checked. */
 export interface IncrementalRun {
   readonly events: number;
-  /** After this many the kernel is compared with a fresh build. */
+  /** The number of events between comparisons of the kernel with a fresh build. */
   readonly compareEvery: number;
   readonly random: () => number;
   readonly kernel: Nftables;
   readonly tables: readonly Table[];
-  /** A kernel with nothing in it. */
+  /** Returns an empty kernel. */
   readonly fresh: () => Nftables;
 }
 
-/** What a run met. */
+/** The numbers that a run has observed. */
 export interface IncrementalOutcome {
   readonly faults: number;
   readonly comparisons: number;
@@ -35,12 +35,12 @@ export interface IncrementalOutcome {
 }
 
 /**
- * Random events on a kernel that fails at random, with daemons that end and start in between. Every now and then the
- * faults cease, and then the kernel has what a daemon that has never known another cluster writes into an empty kernel.
- * Every other time there were none before either: after a fault all is read again, which hides what our own account has
- * wrong.
+ * Applies random events on a kernel that fails at random, with daemons that end and start in between. Every now and
+ * then the faults stop; then the kernel must have what a daemon that has never known another cluster writes into an
+ * empty kernel. In every other stretch there are no faults at all, since a fault makes the daemon read everything
+ * again, which would hide mistakes in its own account.
  *
- * @throws AssertionError when it has not
+ * @throws AssertionError when the kernel has other content
  */
 export function runIncrementally({
   events,
@@ -60,7 +60,7 @@ export function runIncrementally({
     const event = source.next().value;
     state.apply(event);
     node.apply(event);
-    // Some batches get several events, and some of the waits for another try are over before the next.
+    // Some batches get several events, and some delays before a retry end before the next event.
     clock.pass(WAITS[Math.floor(random() * WAITS.length)] ?? 0);
     if (random() * EVENTS_OF_A_DAEMON < 1) {
       node.stop();
@@ -70,7 +70,7 @@ export function runIncrementally({
     if (number % compareEvery > 0 && number < events) continue;
     faulty.setRates(NO_FAULTS);
     node.settle(1);
-    // The rules of a timeout that nobody uses any more go a turn later.
+    // The rules of a timeout that is not used any more are removed one turn later.
     clock.pass(0);
     node.settle(1);
     const empty = fresh();

@@ -1,7 +1,7 @@
 import { textsOf } from "../policy/lab/place.ts";
 import type { Place } from "../policy/lab/place.ts";
 
-/** One port of a cluster IP with one endpoint, in all protocols. */
+/** A port of a cluster IP with one endpoint, in all protocols. */
 export interface ProxiedPort {
   readonly clusterIps: readonly [string, string];
   readonly port: number;
@@ -15,8 +15,9 @@ const FAMILIES = [
 ] as const;
 
 /**
- * The rules of kube-proxy's nftables mode, of both families, for nft: what it has of one cluster IP in hooks, priorities, marks
- * and masquerade (pkg/proxy/nftables/proxier.go). Loaded again they replace those before.
+ * Returns the rules of kube-proxy's nftables mode, of both families, for nft: its hooks, priorities, marks and
+ * masquerade for one cluster IP (pkg/proxy/nftables/proxier.go). When they are loaded again, they replace the earlier
+ * ones.
  */
 export function kubeProxyRules({ clusterIps, port, endpoint, targetPort }: ProxiedPort): string {
   return FAMILIES.map(({ family, type, podRange }, index) => {

@@ -6,22 +6,25 @@ import process from "node:process";
 import type { FailedConnection, LoadReport, LoadTarget } from "./steady_load.ts";
 
 /**
- * The program behind steady_load.ts: `serve PORT` echoes TCP; `load FLOWS PER_SECOND HOST PORT...` keeps flows open and
- * opens new connections; `knock PER_SECOND HOST PORT...` tries to get in where it must not, by TCP and UDP;
- * `churn TEXTS FILE PER_SECOND` replaces a file by one after the other of the texts in another, which a NUL parts. Each says
- * "ready", goes on until its standard input ends, and then says in one line what it did.
+ * Runs as the program of steady_load.ts: `serve PORT` echoes TCP; `load FLOWS PER_SECOND HOST PORT...` keeps flows open
+ * and opens new connections; `knock PER_SECOND HOST PORT...` tries to connect where it is denied, by TCP and UDP;
+ * `churn TEXTS FILE PER_SECOND` replaces a file by one after the other of the texts in another file, which are
+ * separated by NUL. Each prints "ready", continues until its standard input ends, and then prints a line about what it
+ * did.
  */
 const PAUSE_MILLISECONDS = 100;
 const TICK_MILLISECONDS = 5;
 const MOST_FAILED = 10;
-/** What was begun is waited for: several retransmissions of a SYN. */
+/** The longest wait for connections that have begun: several retransmissions of a SYN. */
 const LAST_MILLISECONDS = 10_000;
 /** The kernel's own limit in a new namespace (net.core.somaxconn). */
 const BACKLOG = 4096;
-/** New connections under way: on a busy machine fewer are begun, instead of more than there are descriptors. */
+/**
+ * The largest number of new connections at once: on a busy machine fewer are begun, so that the descriptors suffice.
+ */
 const MOST_OPEN = 500;
 const MESSAGE = Buffer.alloc(64, 1);
-/** Long enough for two SYNs. */
+/** A time long enough for two SYNs. */
 const KNOCK_MILLISECONDS = 1500;
 
 const [role, ...rest] = process.argv.slice(2);
@@ -34,7 +37,7 @@ function atEnd(action: () => void): void {
   process.stdin.on("end", action).resume();
 }
 
-/** Does something so many times a second, whatever it is kept from meanwhile. @returns what ends it */
+/** Runs an action this many times a second, and catches up after delays. @returns a function that ends it */
 function repeat(perSecond: number, action: () => void): () => void {
   const start = performance.now();
   let done = 0;
@@ -48,7 +51,8 @@ function serve(port: number): void {
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on("error", () => {}).pipe(socket);
   });
-  // A connection that finds the queue full waits for a retransmission: a busy machine must not look like a gap.
+  // A connection that finds the queue full waits for a retransmission, which on a busy machine must not appear as a
+  // gap.
   server.listen({ port, host: "::", backlog: BACKLOG }, ready);
 }
 
@@ -136,7 +140,7 @@ function knock(targets: readonly LoadTarget[], perSecond: number): void {
   const report = { attempts: 0, answered: 0 };
   const answered = (): void => void report.answered++;
   const datagrams = { 4: createSocket("udp4"), 6: createSocket("udp6") };
-  // Who refuses says so by ICMP, which is no answer.
+  // A refusal arrives as an ICMP message, which is not an answer.
   for (const socket of Object.values(datagrams)) socket.on("error", () => {}).on("message", answered);
   const stop = repeat(perSecond, () => {
     const { host = "::1", port = 1 } = targets[report.attempts++ % targets.length] ?? {};
@@ -160,7 +164,7 @@ function churn(source: string, file: string, perSecond: number): void {
   const texts = readFileSync(source, "utf8").split("\0");
   let number = 0;
   const stop = repeat(perSecond, () => {
-    // Outside of the followed directory, so that the renaming alone is seen.
+    // The file is written outside of the watched directory, so that only the renaming is noticed.
     writeFileSync(`${source}.new`, texts[number++ % texts.length] ?? "");
     renameSync(`${source}.new`, file);
   });

@@ -4,7 +4,7 @@ import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 export const SERVICE_PORT = 80;
 export const TARGET_PORT = 8080;
 
-/** Where an endpoint of {@link serviceManifest} is. */
+/** An endpoint of {@link serviceManifest}. */
 export interface ManifestEndpoint {
   readonly address: Address;
   readonly nodeName: string;
@@ -12,7 +12,7 @@ export interface ManifestEndpoint {
   readonly hints?: Readonly<Partial<Record<"forZones" | "forNodes", readonly { readonly name: string }[]>>>;
 }
 
-/** A Service with a port of each protocol and slices of its endpoints, as a text of manifests. */
+/** Returns a Service with a port of each protocol and slices of its endpoints, as a text of manifests. */
 export function serviceManifest(
   name: string,
   clusterIps: readonly string[],
@@ -47,7 +47,7 @@ export function serviceManifest(
   return [service, ...slices].map((object) => `---\n${JSON.stringify(object)}\n`).join("");
 }
 
-/** A Node object with its internal addresses, and its zone if it has one. */
+/** Returns a Node object with its internal addresses, and its zone if it has one. */
 export function nodeManifest(name: string, addresses: readonly string[], zone?: string): string {
   const node = {
     apiVersion: "v1",

@@ -17,10 +17,10 @@ import type { Statistics } from "../evaluate/features.ts";
 import type { PacketLab } from "./packet_lab.ts";
 
 const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const;
-/** Packets of which the rarest are taken. */
+/** The number of packets from which the rarest are chosen. */
 const PACKETS_TO_CHOOSE_FROM = 5;
 
-/** A packet of a cluster, and what the evaluator says of it. */
+/** A packet of a cluster, and the evaluator's verdict on it. */
 export interface PacketCase {
   readonly world: ServiceWorld;
   readonly packet: Packet;
@@ -28,14 +28,14 @@ export interface PacketCase {
   readonly flow: Flow;
 }
 
-/** A cluster, and packets before they know it and its addresses. */
+/** A cluster, and packets that do not have its addresses yet. */
 export interface PacketRound {
   readonly cluster: RandomCluster;
   readonly packets: readonly ((cluster: RandomCluster) => RandomPacket)[];
   readonly isIpv6: boolean;
 }
 
-/** Random clusters that can take place in a lab; the same seed gives the same ones in labs with the same addresses. */
+/** Generates random clusters that fit into a lab; the same seed gives the same ones in labs with the same addresses. */
 export function packetRounds(
   { places }: PacketLab,
   count: number,
@@ -51,7 +51,7 @@ export function packetRounds(
   return fc.sample(round, { numRuns: count, seed });
 }
 
-/** Of a round's packets so many, those with the rarest features first, which are counted. */
+/** Returns `count` of a round's packets, those with the rarest features first, and counts their features. */
 export function packetCases(
   lab: PacketLab,
   { cluster, packets, isIpv6 }: PacketRound,
@@ -72,13 +72,16 @@ export function packetCases(
   });
 }
 
-/** Raw sockets, which SCTP is sent by, know addresses alone: a refusal of one is heard by all of the same two. */
+/**
+ * Whether two packets receive each other's refusals: raw sockets, by which SCTP is sent, are distinguished only by
+ * addresses.
+ */
 function isHeardTogether(one: PacketCase, other: PacketCase): boolean {
   if (one.packet.protocol !== "SCTP" || other.packet.protocol !== "SCTP") return one === other;
   return one.packet.source === other.packet.source && one.packet.destination === other.packet.destination;
 }
 
-/** What the verdict does not show. */
+/** Features that the verdict does not show. */
 export const FURTHER_FEATURES = [
   "TCP",
   "UDP",
@@ -104,8 +107,8 @@ function caseOf(
   tcpReset: boolean,
 ): PacketCase {
   const { places, parties, nodes } = lab;
-  // The node has several addresses. A sender of TCP and UDP takes the one that is wanted; SCTP leaves it to the route,
-  // by which the node sends to itself from the address that it sends to.
+  // The node has several addresses. A sender of TCP and UDP uses the wanted one; SCTP leaves the choice to the route,
+  // by which the node sends to itself from the destination address.
   const isByRoute = random.entry === "node" && random.protocol === "SCTP";
   const routed = places.nodeIps.includes(random.destination) ? random.destination : places.nodeIps[0];
   const sent = isByRoute ? { ...random, source: routed } : random;
@@ -122,19 +125,19 @@ function caseOf(
   return { world, packet, verdict: evaluate(world, packet), flow };
 }
 
-/** The same packet of a client that was at an endpoint before. */
+/** Returns the same packet from a client whose affinity has an endpoint. */
 export function remembering(one: PacketCase, remembered: SocketAddress): PacketCase {
   return { ...one, verdict: evaluate(one.world, one.packet, remembered) };
 }
 
-/** In what a measured packet did not do as the evaluator says. */
+/** The difference between a measured packet and the evaluator's verdict. */
 export interface Disagreement {
   readonly problem: string;
-  /** It may be that the answer was too late. */
+  /** Whether the answer may only have been too late. */
   readonly isLoss: boolean;
 }
 
-/** Compares what was measured with the verdict; undefined where they agree. */
+/** Compares a measurement with the verdict; returns undefined where they agree. */
 export function disagreement(lab: PacketLab, one: PacketCase, result: ProbeResult): Disagreement | undefined {
   const { seenAt, seenSource, why } = result;
   const isSilent = why.startsWith("no answer");
@@ -163,7 +166,7 @@ function wrongPlace(
 
 function wrongAnswer(lab: PacketLab, one: PacketCase, { seenAt, reached, why }: ProbeResult): string | undefined {
   const { verdict, packet } = one;
-  // Where its own node stops a datagram, for whatever reason, send(2) says so; counters tell one reason from the other.
+  // When its own node drops a datagram, for any reason, send(2) reports it; counters distinguish the reasons.
   const isStopped = packet.entry === "node" && /not permitted/i.test(why);
   const isRefused = /refused/i.test(why);
   if (verdict.kind !== "translate") {
@@ -189,7 +192,7 @@ function candidateAt(candidates: readonly Candidate[], { address, port }: Socket
   return candidates.find(({ destination }) => destination.address === address && destination.port === port);
 }
 
-/** As whom a packet may be seen at an endpoint. */
+/** Returns the source addresses that an endpoint may see. */
 function sourcesAt(
   { nodes: { node1 } }: PacketLab,
   { world, packet }: PacketCase,
@@ -198,7 +201,7 @@ function sourcesAt(
   if (!masquerade.masqueraded) return [packet.source];
   const ofFamily = (addresses: readonly Address[]): readonly Address[] =>
     addresses.filter((address) => familyOf(address) === familyOf(destination.address));
-  // By loopback any address of the node will do.
+  // Over loopback any address of the node is right.
   if (node1.addresses.includes(destination.address)) return ofFamily([...world.nodeAddresses]);
   const isOnBridge = node1.podCidrs.some((range) => cidrContains(range, destination.address));
   return ofFamily(isOnBridge ? node1.gateways : node1.addresses);
@@ -209,8 +212,9 @@ function isThere({ parties }: PacketLab, { destination: { address } }: Candidate
 }
 
 /**
- * A pod of the other node that is sent by this node to an endpoint of its own node, and is seen there as itself, gets its
- * answer from the endpoint, which it did not ask. No packet of a real pod takes this way: its own node translates.
+ * Whether the answer to a packet is lost: a pod of the other node that this node sends to an endpoint of that node, and
+ * that is seen there as itself, gets its answer from the endpoint, to which it did not send. No packet of a real pod
+ * takes this way, since its own node translates.
  */
 function isAnswerLost({ nodes: { node2 } }: PacketLab, { world, packet }: PacketCase, candidate: Candidate): boolean {
   if (senderOf(world, packet) !== "other pod" || candidate.masquerade.masqueraded) return false;

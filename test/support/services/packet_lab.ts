@@ -15,29 +15,29 @@ import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
 import { connect, routeTo, twoNodes } from "../../lab/topology.ts";
 import type { Places } from "../evaluate/arbitrary_cluster.ts";
 
-/** Where something sends from and answers: a pod, a node or a host, with its addresses. */
+/** A sender and responder: a pod, a node or a host, with its addresses. */
 export interface Party {
   readonly namespace: LabNamespace;
   readonly addresses: Readonly<Record<Family, Address>>;
 }
 
 /**
- * Two nodes, a router and a host behind it, in which random clusters can take place. No table is loaded; the second
- * node never has any.
+ * Two nodes, a router and a host behind the router, for which random clusters are generated. No table is loaded; the
+ * second node never has any.
  */
 export interface PacketLab {
   readonly nodes: TwoNodes;
   readonly attachments: readonly AttachmentRecord[];
   readonly places: Places;
-  /** Who sends and who answers, the nodes, router and host among them. */
+  /** All senders and responders: the pods, nodes, router and host. */
   readonly parties: readonly Party[];
-  /** Texts and all in them with the lab's IPv6 addresses in place of those of IPv4. */
+  /** Returns a value with the lab's IPv4 addresses in its texts replaced by those of IPv6. */
   readonly twin: <T>(value: T) => T;
 }
 
 const LOCAL_PODS = 3;
 const REMOTE_PODS = 2;
-/** An address and its twin. */
+/** An IPv4 address and its counterpart in IPv6. */
 type Pair = readonly [ipv4: string, ipv6: string];
 
 const VIRTUAL = {
@@ -55,11 +55,11 @@ const VIRTUAL_RANGES: readonly Pair[] = [
 const HOST: Pair = ["198.51.100.9", "2001:db8:99::9"];
 const HOST_ROUTER: Pair = ["198.51.100.1", "2001:db8:99::1"];
 const HOST_RANGE: Pair = ["198.51.100.0/24", "2001:db8:99::/64"];
-/** A pod that slices name and that is not there. */
+/** A pod's address that slices contain but no pod has. */
 const MISSING: Pair = ["10.244.1.200", "fd00:244:1::200"];
 const LINK_LOCAL: Pair = ["169.254.1.1", "fe80::1:1"];
 
-/** What has a twin beside what the lab gives out. */
+/** Addresses with a counterpart in addition to those that the lab assigns. */
 const SPECIAL: readonly Pair[] = [
   FURTHER,
   FURTHER_RANGE,
@@ -86,7 +86,7 @@ export function packetLab(lab: Lab, bridgeNetfilter: boolean): PacketLab {
       router.route.request(newRoute(routeTo(parseCidr(text), node1.addresses[i === 0 ? 0 : 1])));
     }
   }
-  // The kernel tells one sender of one refusal a second; here each probe waits for its own.
+  // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
   for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node1.node.writeSysctl(key, "0");
 
   const own = pairOf(node1.addresses);

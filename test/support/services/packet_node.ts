@@ -14,7 +14,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 import { SERVICE_RULES } from "./scenario.ts";
 
-/** A node with the daemon's tables, into which one random cluster after the other is loaded by the compiler. */
+/** A node with the daemon's tables, into which the compiler loads one random cluster after the other. */
 export class PacketNode {
   readonly #node: LabNamespace;
   readonly #kernel: NftablesSocket;
@@ -41,7 +41,7 @@ export class PacketNode {
     this.#ruleset.start();
   }
 
-  /** Makes the node's Services those of a cluster, and no others; what the last one left is undone by difference. */
+  /** Replaces the node's Services by those of a cluster; the difference removes those of the previous cluster. */
   load({ nodeName, services, endpointSlices, nodes, configuration }: ServiceWorld): void {
     const claimed = new Map<string, readonly Claim[]>();
     const dataplane = new ServicesDataplane({
@@ -63,11 +63,11 @@ export class PacketNode {
     for (const [owner, claims] of claimed) this.#ruleset.claim(owner, claims);
     this.#owners = new Set(claimed.keys());
     assert.ok(this.#ruleset.flush(), this.#ruleset.status().lastError);
-    // A client's endpoint of an earlier cluster is none of this one.
+    // A client's endpoint of an earlier cluster does not exist in this one.
     for (const family of [4, 6]) this.#node.exec("nft", ["flush", "map", "inet", "drawbridge", `client${family}`]);
   }
 
-  /** How many packets rules with these comments have dropped. */
+  /** Returns how many packets the rules with these comments have dropped. */
   dropped(reasons: readonly string[]): number {
     const text = this.#node.exec("nft", ["list", "table", "inet", "drawbridge"]);
     const counts = [...text.matchAll(/packets (\d+) bytes \d+ drop comment "([^"]*)"/g)];

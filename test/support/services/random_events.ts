@@ -14,14 +14,14 @@ const SERVICES = 40;
 const SAMPLES = 400;
 const ATTACHMENTS = 12;
 
-/** What happens to a node: an object came, changed or went, or a pod did. */
+/** An event of a node: an object or a pod is created, changed or deleted. */
 export type ClusterEvent =
   | { readonly type: "object"; readonly change: ObjectChange }
   | { readonly type: "attachment"; readonly name: string; readonly attachment: AttachmentRecord | undefined };
 
 /**
- * An endless row of random events: Services and their slices of both families that claim each other's addresses and
- * ports, the nodes with changing zones, addresses and pod ranges, and pods.
+ * Generates an endless sequence of random events: Services and their slices of both families that claim each other's
+ * addresses and ports, the nodes with changing zones, addresses and pod ranges, and pods.
  *
  * @param random numbers from 0 to 1; the same ones give the same events
  */
@@ -46,7 +46,7 @@ export function* clusterEvents(random: () => number): Generator<ClusterEvent, ne
   }
 }
 
-/** Many versions of each of a number of objects. */
+/** Returns many versions of each of some objects. */
 function sampledObjects(seed: number): readonly ClusterObject[] {
   const services = fc.sample(randomClusters(PLACES), { numRuns: SAMPLES, seed }).flatMap((cluster) => cluster.services);
   const manifests = services.flatMap((service, number): readonly object[] => {

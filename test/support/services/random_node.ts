@@ -16,7 +16,7 @@ import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 import type { ClusterEvent } from "./random_events.ts";
 import { SERVICE_RULES } from "./scenario.ts";
 
-/** What a cluster has after some events. */
+/** The state of a cluster after some events. */
 export class ClusterState {
   readonly #objects = new Map<string, ClusterObject>();
   readonly #attachments = new Map<string, AttachmentRecord>();
@@ -32,12 +32,12 @@ export class ClusterState {
     else this.#objects.delete(`${change.kind} ${change.key}`);
   }
 
-  /** How many objects of a kind there are. */
+  /** Returns the number of objects of a kind. */
   count(kind: ClusterObject["kind"]): number {
     return [...this.#objects.values()].filter((object) => object.kind === kind).length;
   }
 
-  /** The events by which a node that knows nothing comes to know all of it, in any order. */
+  /** Returns the events from which a new node learns the whole state, in any order. */
   events(): readonly ClusterEvent[] {
     return [
       ...[...this.#objects.values()].map((object): ClusterEvent => ({ type: "object", change: settingOf(object) })),
@@ -54,8 +54,8 @@ function settingOf(object: ClusterObject): ObjectChange {
 export const TABLES: readonly Table[] = nodeTables({ ...NODE_CONFIGURATION, services: SERVICE_RULES }).map(withVersion);
 
 /**
- * The same without rules: those are always the same ones, and to compare them after each failure would take most of the
- * time of a test with thousands of events.
+ * The same tables without rules, which never change: comparing them after each failure would take most of the time of a
+ * test with thousands of events.
  */
 export const TABLES_WITHOUT_RULES: readonly Table[] = TABLES.map((table) =>
   withVersion({
@@ -64,13 +64,13 @@ export const TABLES_WITHOUT_RULES: readonly Table[] = TABLES.map((table) =>
   }),
 );
 
-/** The tables of node n1, kept by the daemon's own parts from events. */
+/** The tables of node n1, which the daemon's own parts keep according to events. */
 export class EventNode {
   readonly #kernel: Nftables;
   readonly #ruleset: Ruleset;
   readonly #services: ServicesDataplane;
 
-  /** @param known what it knows before it writes anything, as a daemon that has read the cluster first */
+  /** @param known events that it receives before it writes anything, like a daemon that reads the cluster first */
   constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
     this.#kernel = kernel;
     const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
@@ -94,22 +94,22 @@ export class EventNode {
     this.#ruleset.claim(`attachment ${name}`, claims);
   }
 
-  /** Makes the kernel have all that is desired. @throws AssertionError when it does not after so many tries */
+  /** Makes the kernel have the desired state. @throws AssertionError when it does not after this number of retries */
   settle(tries: number): void {
     for (let left = tries; !this.#ruleset.flush(); left--) assert.ok(left > 0, this.#ruleset.status().lastError);
   }
 
-  /** What the kernel has in each table. */
+  /** Returns the kernel's content of each table. */
   content(): readonly string[] {
     return this.#ruleset.tables.map((table) => contentOf(this.#kernel, table));
   }
 
-  /** How many elements are desired. */
+  /** The number of desired elements. */
   get size(): number {
     return this.#ruleset.status().elements;
   }
 
-  /** Lets go of the kernel as a daemon that ends. */
+  /** Stops like a daemon that ends. */
   stop(): void {
     this.#ruleset.stop();
   }

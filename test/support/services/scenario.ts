@@ -15,7 +15,7 @@ import { readObjects } from "../../../policyd/objects/directory/documents.ts";
 
 export const SERVICE_RULES: ServiceRules = { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true };
 
-/** The objects of a file as the daemon reads it, every one of which has to be accepted. */
+/** Returns the objects of a file as the daemon reads it; every one must be accepted. */
 export function readScenario(text: string, fileName = "scenario.yaml"): readonly ClusterObject[] {
   return [...readObjects(text, fileName)].map((value) => {
     const verdict = judge(value);
@@ -24,7 +24,7 @@ export function readScenario(text: string, fileName = "scenario.yaml"): readonly
   });
 }
 
-/** The objects in an index, and the context they give for a node. */
+/** Returns the objects in an index, and the context that they give for a node. */
 export function indexed(
   objects: readonly ClusterObject[],
   nodeName: string,
@@ -34,7 +34,7 @@ export function indexed(
   return { index, context: { nodeName, refuseExternalIps: false, ...index.nodeFacts() } };
 }
 
-/** What each Service among the objects becomes on a node, by its key. */
+/** Compiles each Service among the objects for a node, by its key. */
 export function compileAll(
   objects: readonly ClusterObject[],
   nodeName: string,
@@ -51,7 +51,7 @@ export function compileAll(
   );
 }
 
-/** Elements by their set, in the order of their keys; each key once. */
+/** Returns elements by their set, in the order of their keys; each key once. */
 export function elementsOf(claims: readonly Claim[]): ReadonlyMap<string, readonly Element[]> {
   const found = new Map<string, Map<string, Element>>();
   for (const { set, element } of claims) {
@@ -62,7 +62,7 @@ export function elementsOf(claims: readonly Claim[]): ReadonlyMap<string, readon
   return new Map([...found].map(([set, elements]) => [set, [...elements].sort(inOrder).map(([, element]) => element)]));
 }
 
-/** The sets that have elements, as nft prints them. */
+/** Returns the sets that have elements, as nft prints them. */
 export function formatClaims(claims: readonly Claim[]): string {
   const elements = elementsOf(claims);
   const { sets } = joined(services(SERVICE_RULES));

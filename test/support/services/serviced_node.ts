@@ -34,16 +34,16 @@ export interface ServicedPod {
   readonly addresses: Readonly<Record<4 | 6, Address>>;
 }
 
-/** The settings of Services in a daemon's configuration; by default what the daemon's own defaults are. */
+/** The settings of Services in a daemon's configuration; the daemon's own defaults apply to absent ones. */
 export interface ServicedNodeOptions {
   readonly rules?: Partial<ServiceRules>;
   readonly nodePortAddresses?: NodePortAddresses;
   readonly refuseExternalIps?: boolean;
-  /** The sockets that no Service gets, and by which of the two layers; by default nothing is protected. */
+  /** The sockets that no Service may claim, and which of the two layers enforce it; by default nothing is protected. */
   readonly protection?: ConfiguredSockets & { readonly isRefused: boolean; readonly isKept: boolean };
 }
 
-/** A node whose tables are the daemon's, with Services from texts, and which does at once what it is told. */
+/** A node whose tables are the daemon's, with Services from texts, and which applies changes at once. */
 export class ServicedNode implements Disposable {
   readonly wired: WiredNode;
   readonly #lab: Lab;
@@ -54,7 +54,7 @@ export class ServicedNode implements Disposable {
   #ruleset: Ruleset;
   #dataplane: ServicesDataplane;
   #protection: ServicedNodeOptions["protection"];
-  /** Of Services, which want nothing but another turn. */
+  /** The clock of Services, which only need a further turn. */
   readonly #clock = new FakeClock();
 
   constructor(lab: Lab, wired: WiredNode, podCidrs: readonly Cidr[], options: ServicedNodeOptions = {}) {
@@ -67,7 +67,7 @@ export class ServicedNode implements Disposable {
     this.#begin();
   }
 
-  /** Does as a new daemon with another configuration: it takes over the tables, and what is in them stays. */
+  /** Behaves as a new daemon with another configuration: it takes over the tables, and their content stays. */
   restart(options: ServicedNodeOptions): void {
     this.#ruleset.stop();
     this.#ruleset = this.#newRuleset(options);
@@ -78,7 +78,7 @@ export class ServicedNode implements Disposable {
     this.#begin();
   }
 
-  /** Wires a pod and lets the node know it. */
+  /** Attaches a pod and registers it with the node. */
   pod(name: string): ServicedPod {
     const namespace = this.#lab.pod(name);
     const outcome = add(this.wired, namespace);
@@ -95,11 +95,11 @@ export class ServicedNode implements Disposable {
     return { namespace, record, addresses: { 4: v4, 6: v6 } };
   }
 
-  /** Makes the cluster's objects those of a text of manifests, and no others. */
+  /** Replaces the cluster's objects by those of a text of manifests. */
   apply(manifests: string): void {
     const after = new Map(readScenario(manifests).map((object) => [`${object.kind} ${object.key}`, object]));
     const gone = [...this.#objects].filter(([id]) => !after.has(id)).map(([, object]) => object);
-    // An object that has not changed is left out, as by the daemon's own sources.
+    // An unchanged object is left out, as by the daemon's own sources.
     const changed = [...after].flatMap(([id, object]) =>
       isDeepStrictEqual(object, this.#objects.get(id)) ? [] : [object],
     );
@@ -111,14 +111,14 @@ export class ServicedNode implements Disposable {
     this.#flush();
   }
 
-  /** How many packets the rules with this comment have dropped. */
+  /** Returns how many packets the rules with this comment have dropped. */
   dropped(reason: string): number {
     const text = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
     const counts = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"));
     return [...counts].reduce((sum, [, packets]) => sum + Number(packets), 0);
   }
 
-  /** What nft lists of the inet table's sets and maps, without counts and what rules have written there. */
+  /** Returns nft's listing of the inet table's sets and maps, without counters and elements that rules have written. */
   elements(): string {
     const listing = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
     const sets = listing.slice(0, listing.indexOf("\tchain ")).replaceAll(/ counter packets \d+ bytes \d+/g, "");

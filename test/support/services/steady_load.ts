@@ -8,7 +8,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 
 const PROGRAM = fileURLToPath(new URL("load_main.ts", import.meta.url));
 
-/** Where a load goes. */
+/** The destination of a load. */
 export interface LoadTarget {
   readonly host: string;
   readonly port: number;
@@ -17,7 +17,7 @@ export interface LoadTarget {
 const failedSchema = v.strictObject({
   host: v.string(),
   port: v.number(),
-  /** Zero when it failed before it was made. */
+  /** Zero when the connection failed before it had a port. */
   localPort: v.number(),
   error: v.string(),
   /** Milliseconds since the epoch. */
@@ -29,42 +29,42 @@ const failedSchema = v.strictObject({
 export type FailedConnection = v.InferOutput<typeof failedSchema>;
 
 const reportSchema = v.strictObject({
-  /** Messages that came back, of each long flow. */
+  /** The number of messages that came back, for each long flow. */
   exchanges: v.array(v.number()),
-  /** New connections, and how many in a second. */
+  /** The number of new connections, in all and a second. */
   opened: v.number(),
   perSecond: v.number(),
   answered: v.number(),
-  /** Milliseconds from the connect to the answer. */
+  /** The longest time in milliseconds from the connect to the answer. */
   longest: v.number(),
-  /** Errors by their words, and how many there were. */
+  /** The number of errors by their message. */
   failures: v.record(v.string(), v.number()),
   /** The first new connections that failed. */
   failed: v.array(failedSchema),
-  /** New connections, and long flows, without an answer ten seconds after the load has ended. */
+  /** The numbers of new connections and of long flows without an answer ten seconds after the load has ended. */
   unanswered: v.number(),
   stuck: v.number(),
 });
 
-/** What a load met. */
+/** The report of a load. */
 export type LoadReport = v.InferOutput<typeof reportSchema>;
 
 const knocksSchema = v.strictObject({ attempts: v.number(), answered: v.number() });
 
-/** How often somebody tried to get in where it must not, and how often it did. */
+/** The numbers of attempts to connect where it is denied, and of those that succeeded. */
 export type Knocks = v.InferOutput<typeof knocksSchema>;
 
-/** The same in what a knocker said at its end. */
+/** Reads the numbers that a knocking process has printed at its end. */
 export function readKnocks(text: string): Knocks {
   return v.parse(knocksSchema, JSON.parse(text));
 }
 
-/** The report in what a load said at its end. */
+/** Reads the report that a load has printed at its end. */
 export function readReport(text: string): LoadReport {
   return v.parse(reportSchema, JSON.parse(text));
 }
 
-/** A program that goes on beside the test, in a process of its own: what a test waits for does not hold it up. */
+/** A program that runs beside the test in a process of its own, so that waits of the test do not delay it. */
 export class SteadyProcess {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -74,7 +74,7 @@ export class SteadyProcess {
     this.#lines = lines;
   }
 
-  /** Starts one in a namespace, and settles when it is ready. */
+  /** Starts a program in a namespace, and resolves when it is ready. */
   static async start(namespace: LabNamespace, args: readonly string[]): Promise<SteadyProcess> {
     const child = namespace.inside(() =>
       spawn(process.execPath, [PROGRAM, ...args], { stdio: ["pipe", "pipe", "inherit"] }),
@@ -84,7 +84,7 @@ export class SteadyProcess {
     return started;
   }
 
-  /** Ends it. @returns what it said at the end */
+  /** Ends the program. @returns the line that it printed at the end */
   async end(): Promise<string> {
     this.#child.stdin?.end();
     const line = await this.#line();
@@ -98,7 +98,7 @@ export class SteadyProcess {
     return line.value;
   }
 
-  /** Ends it at once, whatever it does. */
+  /** Kills the program at once. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }

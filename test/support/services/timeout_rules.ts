@@ -2,12 +2,12 @@ import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
 import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_classes.ts";
 
-/** The chains of timeouts that have some. */
+/** Returns the chains of timeouts. */
 export function chainsOf(rules: readonly TimeoutRules[]): readonly Chain[] {
   return rules.flatMap(({ chains }) => chains);
 }
 
-/** The elements that lead to them. */
+/** Returns the elements that lead to the chains of timeouts. */
 export function claimsOf(rules: readonly TimeoutRules[]): readonly Claim[] {
   return rules.flatMap(({ claims }) => claims);
 }

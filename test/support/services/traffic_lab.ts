@@ -20,13 +20,13 @@ import { ServicedNode } from "./serviced_node.ts";
 export const FAMILIES = [4, 6] as const;
 export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 
-/** For answers that have to come: as long as a busy machine may need. */
+/** The longest wait for answers that have to come, on a busy machine. */
 const PATIENCE_MILLISECONDS = 20_000;
 
 /** An address of each family. */
 export type Pair = Readonly<Record<4 | 6, Address>>;
 
-/** Of IPv4 and of IPv6. */
+/** Returns a pair of an IPv4 and an IPv6 address. */
 export function pairOf(v4: string, v6: string): Pair {
   return { 4: parseAddress(v4), 6: parseAddress(v6) };
 }
@@ -36,30 +36,30 @@ const STRANGER_MACS = [parseMac("02:00:00:00:05:01"), parseMac("02:00:00:00:05:0
 /** The cluster IPs of Services whose tests need no particular ones. */
 export const CLUSTER_IPS = pairOf("10.96.0.10", "fd00:96::a");
 
-/** What distinguishes flows of {@link TrafficLab.flows}. */
+/** Differences of flows from those of {@link TrafficLab.flows} without options. */
 export interface FlowOptions {
   readonly port?: number;
   readonly transports?: readonly (typeof TRANSPORTS)[number][];
 }
 
-/** Where probes can arrive. */
+/** A place where probes can arrive. */
 export interface Place {
   readonly namespace: LabNamespace;
 }
 
-/** The texts of both addresses, IPv4 first. */
+/** Returns both addresses as texts, IPv4 first. */
 export function textsOf(pair: Pair): readonly string[] {
   return FAMILIES.map((family) => formatAddress(pair[family]));
 }
 
-/** The family of a result's flow. */
+/** Returns the family of a result's flow. */
 export function familyOfResult({ flow }: ProbeResult): 4 | 6 {
   return familyOf(flow.to.address);
 }
 
 /**
  * Two nodes that serve Services, a router between them, and pods that listen on {@link TARGET_PORT} of every protocol:
- * two on node1 and one on node2. Packets are probed from and to all of them, with rp_filter strict.
+ * two on node1 and one on node2. Probes are sent from and to all of them, with rp_filter strict.
  */
 export class TrafficLab implements Disposable {
   readonly lab: Lab;
@@ -82,13 +82,13 @@ export class TrafficLab implements Disposable {
     this.there = new ServicedNode(this.lab, node2, podCidrs, options);
     this.prober = new Prober(this.lab.calls);
     [this.client, this.near, this.far] = [this.pod("client"), this.pod("near"), this.pod("far", this.there)];
-    // The kernel tells one sender of one refusal a second; here each probe waits for its own.
+    // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
     for (const { node } of [node1, node2]) {
       for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
     }
   }
 
-  /** One more pod that listens. */
+  /** Attaches one more pod that listens. */
   pod(name: string, on = this.here): ServicedPod {
     const pod = on.pod(name);
     for (const family of FAMILIES) {
@@ -99,7 +99,7 @@ export class TrafficLab implements Disposable {
     return pod;
   }
 
-  /** Has the router send what is for these addresses to a node. */
+  /** Makes the router send packets for these addresses to a node. */
   route(pairs: readonly Pair[], to: WiredNode = this.nodes.node1): void {
     for (const pair of pairs) {
       for (const family of FAMILIES) {
@@ -109,7 +109,10 @@ export class TrafficLab implements Disposable {
     }
   }
 
-  /** A machine behind the router, which has the first of these addresses on that link; the next ones are its own. */
+  /**
+   * Returns a machine behind the router, which has the first of these addresses on that link; the next ones are its
+   * own.
+   */
   stranger(name: string, first: Pair): LabNamespace {
     const namespace = this.lab.namespace(name);
     const addresses = (offset: bigint): readonly Cidr[] =>
@@ -128,7 +131,7 @@ export class TrafficLab implements Disposable {
     return namespace;
   }
 
-  /** Pods as endpoints of manifests. */
+  /** Returns pods as endpoints of manifests. */
   at(...pods: readonly ServicedPod[]): readonly ManifestEndpoint[] {
     return pods.flatMap((pod) =>
       FAMILIES.map((family) => ({
@@ -138,7 +141,7 @@ export class TrafficLab implements Disposable {
     );
   }
 
-  /** A flow of each family and protocol. */
+  /** Returns a flow of each family and protocol. */
   flows(from: LabNamespace, to: Pair, { port = SERVICE_PORT, transports = TRANSPORTS }: FlowOptions = {}): Flow[] {
     return FAMILIES.flatMap((family) =>
       transports.map((protocol) => ({ protocol, from, to: { address: to[family], port } })),
@@ -150,7 +153,7 @@ export class TrafficLab implements Disposable {
     return { 4: v4, 6: v6 };
   }
 
-  /** The addresses of a node's bridge. */
+  /** Returns the addresses of a node's bridge. */
   gatewaysOf(node: "node1" | "node2"): Pair {
     const [v4, v6] = this.nodes[node].gateways;
     return { 4: v4, 6: v6 };
@@ -162,7 +165,9 @@ export class TrafficLab implements Disposable {
     return { 4: v4, 6: v6 };
   }
 
-  /** Measures flows, every one of which has to get to one of these places, as from these addresses if any are given. */
+  /**
+   * Probes flows, every one of which has to reach one of these places, with these source addresses if any are given.
+   */
   async reach(flows: readonly Flow[], places: readonly Place[], source?: Pair): Promise<readonly ProbeResult[]> {
     const results = await this.prober.run(flows, { timeoutMilliseconds: 5000 });
     const names = places.map(({ namespace }) => namespace);
@@ -176,10 +181,10 @@ export class TrafficLab implements Disposable {
     return results;
   }
 
-  /** As {@link reach}, for as many rounds as it takes until each place has been reached in each family. */
+  /** Repeats {@link reach} until each place has been reached in each family. */
   async reachAll(flows: readonly Flow[], places: readonly Place[], source?: Pair): Promise<void> {
     const missing = new Set(FAMILIES.flatMap((family) => places.map(({ namespace }) => `${namespace.name} ${family}`)));
-    // Of two pods one stays out of thirty rounds one time in a thousand million.
+    // The probability that one of two pods is missed in thirty rounds is one in a thousand million.
     for (let round = 0; round < 30 && missing.size > 0; round++) {
       for (const result of await this.reach(flows, places, source)) {
         missing.delete(`${result.seenBy?.name} ${familyOfResult(result)}`);
@@ -188,7 +193,7 @@ export class TrafficLab implements Disposable {
     assert.deepEqual([...missing], []);
   }
 
-  /** Measures flows, every one of which has to fail. */
+  /** Probes flows, every one of which has to fail. */
   async fail(flows: readonly Flow[], timeoutMilliseconds = 400): Promise<readonly ProbeResult[]> {
     const results = await this.prober.run(flows, { timeoutMilliseconds });
     assert.deepEqual(results.filter(({ reached }) => reached).map(textOf), []);
@@ -196,8 +201,8 @@ export class TrafficLab implements Disposable {
   }
 
   /**
-   * Measures flows, every one of which has to be dropped on node1 for a reason, without a word; but the node's own
-   * sendto(2) says so.
+   * Probes flows, every one of which node1 has to drop for a reason, without an answer; only the node's own sendto(2)
+   * reports it.
    */
   async silent(flows: readonly Flow[], reason: string): Promise<void> {
     const before = this.here.dropped(reason);
@@ -206,12 +211,12 @@ export class TrafficLab implements Disposable {
       seenBy === undefined &&
       (why.startsWith("no answer") || (flow.from === this.nodes.node1.node && /not permitted/.test(why)));
     assert.deepEqual(results.filter((result) => !isSilent(result)).map(textOf), []);
-    assert.ok(this.here.dropped(reason) - before >= flows.length, `${reason}: too few are counted`);
+    assert.ok(this.here.dropped(reason) - before >= flows.length, `${reason}: too few drops are counted`);
   }
 
   /**
-   * Measures flows, every one of which has to be refused. The sockets of SCTP probes are raw and hear of no refusal; a
-   * datagram of the node itself is refused by sendto(2), a connection of it by the second SYN, a second later (NE-07).
+   * Probes flows, every one of which has to be refused. The sockets of SCTP probes are raw and receive no refusal; a
+   * datagram of the node itself is refused by sendto(2), a connection of it at the second SYN, a second later (NE-07).
    */
   async refused(flows: readonly Flow[]): Promise<void> {
     await this.fail(flows.filter(({ protocol }) => protocol === "sctp"));
@@ -230,7 +235,7 @@ export class TrafficLab implements Disposable {
   }
 }
 
-/** A result in words: what, from whom to whom, and what was seen of it. */
+/** Describes a result: the protocol, the sender, the destination, and what the receiver saw. */
 function textOf({ flow, why, seenBy, seenSource }: ProbeResult): string {
   const seen = seenBy === undefined ? "" : `seen by ${seenBy.name}`;
   const source = seenSource === undefined ? "" : `from ${formatAddress(seenSource)}`;

@@ -2,7 +2,10 @@ import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 
-/** A UDP flow of a client that asked one socket and is answered by another, or by the same where nothing is translated. */
+/**
+ * Returns the entry of a UDP flow whose client sent to one socket and is answered by another, or by the same where
+ * nothing is translated.
+ */
 export function udpEntry(
   asked: readonly [string, number],
   answering: readonly [string, number],

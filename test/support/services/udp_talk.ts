@@ -5,12 +5,12 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 
-/** Long for an answer within one machine, however busy; a client that waits longer asks again. */
+/** A time that is long for an answer within one machine, however busy; then a client asks again. */
 const ANSWER_MILLISECONDS = 400;
-/** Long for a daemon that has only just been started, or has just gone through all flows. */
+/** A time that is long for a daemon that has only just been started, or that has just read all flows. */
 const PATIENCE_MILLISECONDS = 20_000;
 
-/** Responders of UDP that answer with their names, and clients that go on from one socket: each has one flow. */
+/** UDP responders that answer with their names, and clients that keep one socket and so one flow each. */
 export class UdpTalk implements Disposable {
   readonly #responders: { readonly name: string; readonly socket: ProbeSocket }[] = [];
   readonly #clients: ProbeSocket[] = [];
@@ -23,7 +23,7 @@ export class UdpTalk implements Disposable {
     this.#responders.push({ name: namespace.name, socket });
   }
 
-  /** A client's socket. */
+  /** Opens a client's socket. */
   client(from: LabNamespace, own: Address): ProbeSocket {
     const socket = ProbeSocket.open(from, familyOf(own), SocketType.DATAGRAM);
     this.#clients.push(socket);
@@ -31,7 +31,7 @@ export class UdpTalk implements Disposable {
     return socket;
   }
 
-  /** Who answers a client's next datagram; "" nobody. */
+  /** Returns the name of the responder that answers a client's next datagram; "" for none. */
   async ask(client: ProbeSocket, to: Endpoint): Promise<string> {
     for (const old of client.drain()) void old;
     const question = String(++this.#questions);
@@ -48,12 +48,12 @@ export class UdpTalk implements Disposable {
     return "";
   }
 
-  /** Asks until the right one answers. @throws Error when it does not for a long time */
+  /** Asks until `isRight` is true for the answer. @throws Error when it is still false after a long time */
   async askUntil(client: ProbeSocket, to: Endpoint, isRight: (name: string) => boolean): Promise<string> {
     return await this.#askUntil(() => client, to, isRight);
   }
 
-  /** The same with a new client for each question, and so a new flow. */
+  /** Asks as {@link askUntil} does, with a new client and so a new flow for each question. */
   async askAnew(
     [from, own]: readonly [LabNamespace, Address],
     to: Endpoint,

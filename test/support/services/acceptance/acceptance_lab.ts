@@ -24,13 +24,16 @@ export const FAMILIES = [4, 6] as const;
 const FOREIGN_LISTENER_PORT = 30_001;
 const TRANSIT_PORT = 30_003;
 const RULES_MILLISECONDS = 60_000;
-/** How long the plugin waits for the daemon. */
+/** The longest time that the plugin waits for the daemon. */
 const PLUGIN_WAIT = "30s";
-/** Of the router: where "C by n2" is sent, and where packets that nodes let out to nobody end. */
+/**
+ * Tables of the router: the one for packets of "C by n2", and the one where packets from nodes to unknown addresses
+ * end.
+ */
 const BY_N2_TABLE = "2";
 const NOBODY_TABLE = "9";
 
-/** Networks behind the router, beside the nodes': the router's address in them, then who is there. */
+/** The networks behind the router, beside the nodes': the router's addresses in them, then the host's. */
 const OUTSIDE: Readonly<
   Partial<Record<Place, readonly [router: readonly [string, string], own: readonly [string, string]]>>
 > = {
@@ -53,10 +56,10 @@ const OUTSIDE: Readonly<
 };
 
 /**
- * The lab of the acceptance table: two nodes with a daemon each, the pods of {@link PODS} wired by the plugin, clients and
- * an endpoint behind the router, rp_filter strict everywhere, all Services of the document at once.
+ * The lab of the acceptance table: two nodes with a daemon each, the pods of {@link PODS} attached by the plugin,
+ * clients and an endpoint behind the router, rp_filter strict everywhere, all Services of the document at once.
  *
- * Nodes, pods and clients have the lab's addresses; Services and load balancers those of the document. The router hands
+ * Nodes, pods and clients have the lab's addresses; Services and load balancers those of the document. The router sends
  * packets for these to n1, and to n2 if they come from "C by n2".
  */
 export class AcceptanceLab {
@@ -79,7 +82,7 @@ export class AcceptanceLab {
     this.#addresses.set("n1 bridge", node1.gateways).set("n2 bridge", node2.gateways);
   }
 
-  /** Settles when the rules of all Services are in force on both nodes. */
+  /** Makes the lab, and resolves when the rules of all Services are in force on both nodes. */
   static async create(bridgeNetfilter: boolean): Promise<AcceptanceLab> {
     const lab = createLab(`acceptance-${bridgeNetfilter ? "on" : "off"}`);
     let made: AcceptanceLab | undefined;
@@ -103,20 +106,20 @@ export class AcceptanceLab {
     return node === "n1" ? this.nodes.node1 : this.nodes.node2;
   }
 
-  /** @throws Error for a place where no process can be */
+  /** Returns the namespace of a place. @throws Error for a place without processes */
   namespace(place: Place): LabNamespace {
     const found = this.places.get(place);
-    if (found === undefined) throw new Error(`${place} is no place to send from`);
+    if (found === undefined) throw new Error(`${place} has no namespace to send from`);
     return found;
   }
 
-  /** Tells both daemons what the cluster is. */
+  /** Gives both daemons the objects of the cluster. */
   apply(manifests: readonly object[]): void {
     const text = manifests.map((object) => `---\n${JSON.stringify(object)}\n`).join("");
     for (const daemon of Object.values(this.#daemons)) daemon.put("world.yaml", text);
   }
 
-  /** The tables of a node as nft prints them. */
+  /** Returns the tables of a node as nft prints them. */
   tables(node: NodePlace): string {
     return this.wired(node).node.exec("nft", ["list", "ruleset"]);
   }
@@ -129,7 +132,7 @@ export class AcceptanceLab {
 
   async #fill(): Promise<void> {
     for (const [place, networks] of Object.entries(OUTSIDE)) this.#connect(place as Place, networks);
-    // A process that has a NodePort first, before there are any rules (row 4.2g).
+    // A process listens at a NodePort before there are any rules (row 4.2g).
     for (const address of this.nodes.node2.addresses) {
       this.prober.listen("tcp", { namespace: this.namespace("n2"), address, port: FOREIGN_LISTENER_PORT });
     }
@@ -168,7 +171,9 @@ export class AcceptanceLab {
     );
   }
 
-  /** One after the other: a busy machine has enough to do with a plugin for each node of each lab. */
+  /**
+   * Attaches the pods of a node one after the other: one plugin for each node of each lab is enough for a busy machine.
+   */
   async #wirePods(node: NodePlace): Promise<void> {
     const wired = this.wired(node);
     const { overrides } = this.#daemons[node];
@@ -193,7 +198,7 @@ export class AcceptanceLab {
     }
   }
 
-  /** What the document's texts are in this lab. */
+  /** Returns the texts of this lab that replace those of the document. */
   #renamed(): ReadonlyMap<string, string> {
     const places = [...this.#addresses].flatMap(([place, addresses]) =>
       addresses.map((address) => [documentText(PLACES[place], familyOf(address)), formatAddress(address)] as const),
@@ -237,10 +242,11 @@ export class AcceptanceLab {
       namespace.writeSysctl("net/ipv4/conf/all/rp_filter", "1");
     }
     for (const node of NODES) {
-      // The kernel tells one sender of one refusal a second, and all of some thousand; here each waits for its own.
+      // By default the kernel limits refusals to one a second for each sender, and to about a thousand in all; here
+      // each probe waits for its own.
       this.namespace(node).writeSysctl("net/ipv4/icmp_ratemask", "0");
       this.namespace(node).writeSysctl("net/ipv6/icmp/ratelimit", "0");
-      // Flows are read when all have ended.
+      // Connection tracking is read after all flows have ended.
       for (const key of ["udp_timeout", "tcp_timeout_time_wait", "tcp_timeout_close"]) {
         this.namespace(node).writeSysctl(`net/netfilter/nf_conntrack_${key}`, "600");
       }

@@ -8,12 +8,15 @@ const COUNTING = `table inet arrivals {
   }
 }`;
 
-/** Has the namespace of an endpoint count what comes to it: beginnings of TCP connections, packets of UDP and SCTP. */
+/**
+ * Makes the namespace of an endpoint count the packets that arrive: first packets of TCP connections, packets of UDP
+ * and SCTP.
+ */
 export function countArrivals(namespace: LabNamespace): void {
   namespace.exec("nft", ["-f", "-"], COUNTING);
 }
 
-/** How many have come so far. */
+/** Returns the number of packets so far. */
 export function arrivals(namespace: LabNamespace): number {
   const text = namespace.exec("nft", ["list", "table", "inet", "arrivals"]);
   return [...text.matchAll(/counter packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);

@@ -11,10 +11,12 @@ import { AcceptanceWorld } from "./world.ts";
 
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 
-/** What becomes of a probe, in the words of the table: whom each endpoint sees, or why nobody is met. */
+/**
+ * The outcome of a probe, in the words of the table: the source that each endpoint sees, or why no endpoint is reached.
+ */
 export type Outcome = ReadonlyMap<Place, Place> | "refused" | "no local endpoint" | "source not allowed" | "nobody";
 
-/** The evaluator over the document's cluster, with the document's addresses. */
+/** The Services' evaluator, for the document's cluster with the document's addresses. */
 export class DocumentEvaluator {
   readonly #world = new AcceptanceWorld();
   readonly #nodes: Readonly<Record<NodePlace, ServiceWorld>>;
@@ -33,7 +35,10 @@ export class DocumentEvaluator {
     this.#nodes = { n1: world("n1"), n2: world("n2") };
   }
 
-  /** What becomes of a probe from one place; a packet that a node lets pass to the other one is judged there. */
+  /**
+   * Returns the outcome of a probe from one place; a packet that a node passes to the other node is evaluated there as
+   * well.
+   */
   outcome(probe: Pick<Probe, "to">, from: Place, protocol: Transport, family: Family): Outcome {
     const first = entryNode(from, probe.to);
     const name = probe.to.slice(0, probe.to.lastIndexOf(":"));

@@ -12,12 +12,12 @@ import { NODES } from "./places.ts";
 import type { FailingProbe, Further, Probe, ReachingProbe, Row, Transport } from "./row.ts";
 import type { AcceptanceWorld } from "./world.ts";
 
-/** What the kernel may take to begin a time anew and nft to print it. */
+/** The tolerance for the time between the restart of a timeout in the kernel and nft's output. */
 const CLOCK_MILLISECONDS = 500;
 const WINDOW_MILLISECONDS = 120_000;
 const TRANSLATED = ConntrackStatus.SOURCE_NAT | ConntrackStatus.DESTINATION_NAT;
 
-/** Holds what was measured against rows, one family at a time. */
+/** Compares measurements with rows, one family at a time. */
 export class Judge {
   readonly #world: AcceptanceWorld;
   readonly #measured: Measured;
@@ -29,7 +29,7 @@ export class Judge {
     this.#family = family;
   }
 
-  /** What is otherwise than the row says, each thing once; nothing where all is so. */
+  /** Returns the differences from a row, each once; none where everything holds. */
   problems(row: Row): readonly string[] {
     const found = [
       ...(row.probes ?? []).flatMap((probe) => this.#probeProblems(row, probe)),
@@ -98,7 +98,7 @@ export class Judge {
     ];
   }
 
-  /** What a node tracks as sent from a place to somewhere. */
+  /** Returns the entries of a node's connection tracking from a place to a destination. */
   #flows(node: NodePlace, from: Place, to: string, transport?: Transport): readonly ConntrackEntry[] {
     const source = this.#world.addressOf(from, this.#family);
     const { address, port } = this.#world.socketOf(to, this.#family);
@@ -176,7 +176,7 @@ export class Judge {
   #differenceProblems(row: Row): readonly string[] {
     const byProtocol = Map.groupBy(this.#resultsOf(row), ({ shot }) => shot.transport);
     const counts = [...byProtocol.values()].map((results) => new Set(results.map(({ seenBy }) => seenBy)).size);
-    return counts.some((count) => count > 1) ? [] : ["by every protocol all clients have met the same endpoint"];
+    return counts.some((count) => count > 1) ? [] : ["by every protocol all clients reached the same endpoint"];
   }
 
   #tableProblems(
@@ -188,7 +188,7 @@ export class Judge {
       : this.#world.socketOf(`${further.service}:0`, this.#family).address;
     return NODES.flatMap((node) => {
       const text = this.#measured.tables[node];
-      // A pod's share of ports and its verdict are not about Services.
+      // A pod's share of ports and its verdict do not belong to Services.
       const maps = mapsWith(text, formatAddress(address)).filter(
         (name) => !/^(?:pod_ports|egress|ingress)[46]$/.test(name),
       );
@@ -208,7 +208,7 @@ export class Judge {
     if (special?.type === "chosen anew") {
       const { before, after } = special;
       const isAny = [...after].some(([client, place]) => place !== before.get(client));
-      return [...unserved(before), ...unserved(after), ...(isAny ? [] : ["nobody has met another endpoint"])];
+      return [...unserved(before), ...unserved(after), ...(isAny ? [] : ["no client reached another endpoint"])];
     }
     if (special?.type === "window restarts") {
       const least = WINDOW_MILLISECONDS - special.elapsed - CLOCK_MILLISECONDS;
@@ -225,13 +225,19 @@ export class Judge {
   }
 }
 
-/** What a sender's socket says of a refusal; the node's own rules tell a datagram's sender before the ICMP message does. */
+/**
+ * Returns the errnos of a sender's socket for a refusal; the node's own rules refuse a datagram's sender before the
+ * ICMP message does.
+ */
 function errnosOf({ from, transport }: Shot): readonly number[] {
   const isOwn = transport === "udp" && (from === "n1" || from === "n2");
   return isOwn ? [Errno.ECONNREFUSED, Errno.EPERM] : [Errno.ECONNREFUSED];
 }
 
-/** Of a Service without affinity each sender has to meet all endpoints. */
+/**
+ * Returns the endpoints that a sender has not reached: without affinity each sender has to reach all endpoints of a
+ * Service.
+ */
 function unmet({ reaches, sticky, to }: ReachingProbe, results: readonly Result[]): readonly string[] {
   if (sticky !== undefined) return [];
   const bySender = Map.groupBy(results, ({ shot }) => shot.from);
@@ -239,7 +245,7 @@ function unmet({ reaches, sticky, to }: ReachingProbe, results: readonly Result[
     const met = new Set<string | undefined>(own.map(({ seenBy }) => seenBy));
     return Object.keys(reaches)
       .filter((place) => !met.has(place))
-      .map((place) => `${from} to ${to}: never met ${place}`);
+      .map((place) => `${from} to ${to}: never reached ${place}`);
   });
 }
 
@@ -248,7 +254,7 @@ function unserved(choices: Choices): readonly string[] {
   return [...(choices.size === 0 ? ["nobody was asked"] : []), ...lost.map(([client]) => `${client}: met nobody`)];
 }
 
-/** The maps of tables as nft prints them that have an address among their elements. */
+/** Returns the maps in nft's output of tables that have an address among their elements. */
 function mapsWith(text: string, address: string): readonly string[] {
   const pattern = new RegExp(`(?<![\\w.:])${address.replaceAll(".", "\\.")}(?![\\w.:])`);
   return [...text.matchAll(/^\tmap (\S+) \{\n([^]*?)^\t\}/gm)]

@@ -19,11 +19,11 @@ import { furtherOf, shoot, until } from "./shoot.ts";
 import { UnreachableMessages } from "./unreachable_messages.ts";
 
 const ENDPOINTS: readonly Place[] = ["np-1", "np-2", "vote-1", "vote-2", "far"];
-/** The short wait for what should not come; counters and connection tracking are what proves it. */
+/** The short wait for packets that must not arrive; counters and connection tracking prove it. */
 const SILENCE_MILLISECONDS = 700;
 const COLLECT_MILLISECONDS = 20;
 
-/** Sends what the rows send, in an order that lets as much as possible go at once, and reads what the kernel has of it. */
+/** Sends the packets of the rows, as many as possible at once, and reads the kernel's state of them. */
 export async function measure(lab: AcceptanceLab, rows: readonly Row[]): Promise<Measured> {
   for (const place of ENDPOINTS) countArrivals(lab.namespace(place));
   using messages = new UnreachableMessages(lab.places);
@@ -81,7 +81,10 @@ function shotsOf(row: Row): readonly Shot[] {
   );
 }
 
-/** Those who come at once have nothing to remember yet: so one connection of each client of a sticky Service goes first. */
+/**
+ * Returns one connection of each client of a sticky Service. They go first, since connections that begin at once have
+ * no choice to remember yet.
+ */
 function oneOfEachClient(shots: readonly Shot[]): readonly Shot[] {
   const found = new Map<string, Shot>();
   for (const shot of shots) {
@@ -91,7 +94,10 @@ function oneOfEachClient(shots: readonly Shot[]): readonly Shot[] {
   return [...found.values()];
 }
 
-/** Nothing else is under way any more: so whatever comes to an endpoint is what should not. */
+/**
+ * Sends what must not arrive, and counts what arrives at endpoints. No other packets are on their way by then, so every
+ * arrival is an error.
+ */
 async function listenToSilence(
   lab: AcceptanceLab,
   shots: readonly Shot[],
@@ -117,7 +123,7 @@ function difference<Key>(before: ReadonlyMap<Key, number>, after: ReadonlyMap<Ke
   return new Map([...after].map(([key, count]) => [key, count - (before.get(key) ?? 0)]));
 }
 
-/** Packets dropped on both nodes, by the comments of the rules. */
+/** Returns the packets dropped on both nodes, by the comments of the rules. */
 function dropsOf(lab: AcceptanceLab): ReadonlyMap<string, number> {
   const counts = new Map<string, number>(Object.values(ServiceDropReason).map((reason) => [reason, 0]));
   for (const node of NODES) {
@@ -142,7 +148,7 @@ function trackedBy(lab: AcceptanceLab, node: NodePlace): ReturnType<typeof listE
 
 const LISTEN = "0A";
 
-/** Ports of TCP that somebody listens at, by any address (proc(5), /proc/net/tcp). */
+/** Returns the TCP ports at which a program listens, at any address (proc(5), /proc/net/tcp). */
 function listeningPorts(namespace: LabNamespace): ReadonlySet<number> {
   const texts = namespace.inside(() =>
     ["tcp", "tcp6"].map((file) => readFileSync(`/proc/thread-self/net/${file}`, "latin1")),
@@ -161,7 +167,7 @@ const ask = (url) => fetch(url, { signal: AbortSignal.timeout(3000) }).then(({ s
 process.stdout.write(JSON.stringify(await Promise.all(process.argv.slice(1).map(ask))));
 `;
 
-/** What nodes answer to a load balancer, which is "C". */
+/** Returns the nodes' answers to the health checks of a load balancer, which is "C". */
 function askHealth(lab: AcceptanceLab, rows: readonly Row[]): ReadonlyMap<string, number | undefined> {
   const urls = furtherOf(rows, "health").flatMap(([, { of, port }]) =>
     FAMILIES.map((family) => healthUrl(lab.world.addressOf(of, family), port)),

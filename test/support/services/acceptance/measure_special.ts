@@ -10,10 +10,10 @@ import type { Further, Probe, Row } from "./row.ts";
 import { ALL } from "./row.ts";
 import { furtherOf, shoot, until } from "./shoot.ts";
 
-/** Long enough for a client's time to be well under way. */
+/** A pause after which a part of a client's timeout is over. */
 const WINDOW_PAUSE_MILLISECONDS = 1500;
 
-/** What takes time or changes the cluster: one after the other. */
+/** Measures what takes time or changes the cluster: one row after the other. */
 export async function measureSpecial(lab: AcceptanceLab, rows: readonly Row[]): Promise<ReadonlyMap<string, Special>> {
   const special = new Map<string, Special>();
   for (const [row, further] of furtherOf(rows, "window restarts")) {
@@ -24,7 +24,7 @@ export async function measureSpecial(lab: AcceptanceLab, rows: readonly Row[]): 
   return special;
 }
 
-/** Connections of some clients to one frontend, in one family. */
+/** Returns connections of some clients to one frontend, in one family. */
 function shotsAt(
   row: Row,
   { to, from }: Pick<Probe, "to" | "from">,
@@ -58,7 +58,7 @@ async function restartWindow(
   }
 }
 
-/** Milliseconds left of each client's entry of a node with this timeout. */
+/** Returns the remaining milliseconds of each client's entry on a node with this timeout. */
 function entriesLeft(lab: AcceptanceLab, node: NodePlace, family: Family, timeout: string): readonly number[] {
   const text = lab.namespace(node).exec("nft", ["list", "map", "inet", "drawbridge", `client${family}`]);
   const pattern = new RegExp(`timeout ${timeout} expires (?:(\\d+)m)?(?:(\\d+)s)?(?:(\\d+)ms)?`, "g");
@@ -96,7 +96,7 @@ async function goOn(
 ): Promise<void> {
   const gone = lab.world.documentAddress(at.without);
   lab.apply(lab.world.manifests((text) => withoutEndpoint(text, at.slice, gone)));
-  // A datagram from a port that an earlier one had belongs to that one's flow, so not by UDP.
+  // UDP is left out: a datagram from an earlier datagram's port belongs to the earlier flow.
   const shots = FAMILIES.flatMap((family) => shotsAt(row, at, family, ["tcp", "sctp"]));
   const all: Result[] = [];
   let last: readonly Result[] = [];

@@ -15,7 +15,7 @@ export interface Shot {
   readonly family: Family;
 }
 
-/** What became of it. */
+/** The outcome of a connection. */
 export interface Result {
   readonly shot: Shot;
   readonly reached: boolean;
@@ -24,34 +24,34 @@ export interface Result {
   readonly why: string;
 }
 
-/** What clients met, by {@link clientKey}. */
+/** The endpoints that clients reached, by {@link clientKey}. */
 export type Choices = ReadonlyMap<string, Place | undefined>;
 
-/** Everything that was measured in one lab; rows are judged by it alone. */
+/** Everything that was measured in one lab, which is all that rows are compared with. */
 export interface Measured {
   readonly results: readonly Result[];
-  /** What clients of Services with affinity met at their first connection, by {@link stickyKey}. */
+  /** The endpoints that clients of Services with affinity reached by their first connection, by {@link stickyKey}. */
   readonly firsts: ReadonlyMap<string, Place | undefined>;
   readonly refusals: readonly Refusal[];
   readonly tracked: Readonly<Record<NodePlace, readonly ConntrackEntry[]>>;
-  /** Destinations of what the nodes have let out. */
+  /** The destinations of the packets that the nodes have sent out. */
   readonly sent: ReadonlySet<string>;
-  /** How many packets have begun something at each endpoint while nobody should have come to one. */
+  /** The number of first packets that arrived at each endpoint while none should. */
   readonly strayArrivals: ReadonlyMap<Place, number>;
-  /** Packets that rules with a reason have dropped meanwhile, on both nodes. */
+  /** The number of packets that rules with a reason have dropped meanwhile, on both nodes. */
   readonly drops: ReadonlyMap<string, number>;
-  /** The nodes' ports of TCP at which somebody listens. */
+  /** The nodes' TCP ports at which a program listens. */
   readonly listening: Readonly<Record<NodePlace, ReadonlySet<number>>>;
   readonly tables: Readonly<Record<NodePlace, string>>;
   /** The status by URL; undefined without an answer. */
   readonly health: ReadonlyMap<string, number | undefined>;
-  /** What was measured for single demands, by the row's ID and the family. */
+  /** The measurements for single demands, by the row's ID and the family. */
   readonly special: ReadonlyMap<string, Special>;
 }
 
 export type Special =
   | { readonly type: "chosen anew"; readonly before: Choices; readonly after: Choices }
-  /** Milliseconds that clients' entries have left, and how long ago at most they were begun anew. */
+  /** The remaining milliseconds of clients' entries, and the longest time since they were restarted. */
   | { readonly type: "window restarts"; readonly left: readonly number[]; readonly elapsed: number }
   | { readonly type: "goes on"; readonly failures: readonly string[]; readonly last: Choices };
 
@@ -63,14 +63,14 @@ export function clientKey({ from, transport }: Pick<Shot, "from" | "transport">)
   return `${from} ${transport}`;
 }
 
-/** Who shares a memory of a Service's endpoint: it is kept by node, client, protocol and family. */
+/** Returns the key of a choice of endpoint, which is kept by node, client, protocol and family. */
 export function stickyKey(shot: Shot): string | undefined {
   const { probe, family } = shot;
   if (!("sticky" in probe) || probe.sticky === undefined) return undefined;
   return `${probe.sticky} at ${entryNode(shot.from, probe.to)}: ${clientKey(shot)} IPv${family}`;
 }
 
-/** Where a node answers for the health of a Service's endpoints. */
+/** Returns the URL at which a node answers for the health of a Service's endpoints. */
 export function healthUrl(address: Address, port: number): string {
   return `http://${typeof address === "bigint" ? `[${formatAddress(address)}]` : formatAddress(address)}:${port}/healthz`;
 }

@@ -1,5 +1,5 @@
 /**
- * Who is somewhere in the acceptance table, with the IPv4 addresses of document 004: nodes, their bridges, clients from
+ * The places of the acceptance table, with the IPv4 addresses of document 004: nodes, their bridges, clients from
  * outside, pods. "H1" and "H2" of the document, processes of the nodes, are "n1" and "n2" here.
  */
 export const PLACES = {
@@ -7,11 +7,11 @@ export const PLACES = {
   n2: "10.240.0.4",
   "n1 bridge": "10.244.1.1",
   "n2 bridge": "10.244.0.1",
-  /** Whose packets to Services' addresses come to n1. */
+  /** A client whose packets to Services' addresses arrive at n1. */
   C: "10.188.0.4",
-  /** Another one of those. */
+  /** A second client like C. */
   D: "10.188.0.5",
-  /** Whose packets to Services' addresses, and to the one of n1, are delivered to n2. */
+  /** A client whose packets to Services' addresses, and to n1's external IP, are delivered to n2. */
   "C by n2": "10.188.0.6",
   P1: "10.244.1.20",
   dns: "10.244.1.58",
@@ -43,7 +43,7 @@ export const PODS: Readonly<Record<NodePlace, readonly Place[]>> = {
 
 export const CLIENTS = ["C", "D", "C by n2"] as const satisfies readonly Place[];
 
-/** The node that first sees a packet. */
+/** Returns the node that sees a packet first. */
 export function entryNode(from: Place, to: string): NodePlace {
   for (const node of NODES) if (from === node || PODS[node].includes(from)) return node;
   return from === "C by n2" || to.startsWith("n2:") ? "n2" : "n1";

@@ -4,16 +4,16 @@ export type Transport = "tcp" | "udp" | "sctp";
 
 export const ALL: readonly Transport[] = ["tcp", "udp", "sctp"];
 
-/** A row of the acceptance table: what is sent, and what becomes of it. */
+/** A row of the acceptance table: the packets that are sent, and their outcome. */
 export interface Row {
-  /** As the document's cases are numbered. */
+  /** The number of the document's case. */
   readonly id: string;
-  /** The behaviours it proves, as docs/behaviours.md has them. */
+  /** The behaviours that it proves, by their IDs in docs/behaviours.md. */
   readonly behaviours: string;
   readonly says: string;
   readonly probes?: readonly Probe[];
   readonly further?: readonly Further[];
-  /** Whose work this is, where it is not ours: nothing is tested. */
+  /** The component that is responsible, where it is not Drawbridge; then nothing is tested. */
   readonly onTop?: string;
 }
 
@@ -23,36 +23,45 @@ interface AnyProbe {
   readonly from: readonly Place[];
   /** A place's address ("n1:30001"), a Service's own ("redis:6379") or its load balancer's ("vote-lb LB:80"). */
   readonly to: string;
-  /** TCP alone when absent. */
+  /** The protocols; only TCP when absent. */
   readonly protocols?: readonly Transport[];
-  /** Connections of each sender by each protocol; 1 when absent. */
+  /** The number of connections of each sender by each protocol; 1 when absent. */
   readonly times?: number;
 }
 
 export interface ReachingProbe extends AnyProbe {
-  /** Each endpoint that connections go to, with whom it sees: "sender" is who sent. All of them are met. */
+  /**
+   * Each endpoint that connections reach, with the source that it sees: "sender" is the sender itself. All of them are
+   * reached.
+   */
   readonly reaches: Readonly<Partial<Record<Place, Place | "sender">>>;
-  /** What others have got is another row's. */
+  /** Whether connections to other endpoints are ignored, which another row checks. */
   readonly othersIgnored?: boolean;
-  /** The Service with session affinity: a client always meets the same endpoint, by whatever frontend and protocol port. */
+  /**
+   * The Service with session affinity: a client always reaches the same endpoint, by whatever frontend and protocol
+   * port.
+   */
   readonly sticky?: string;
 }
 
 export interface FailingProbe extends AnyProbe {
   readonly fails: Failure;
-  /** The endpoints that must not have got anything. */
+  /** The endpoints at which nothing may arrive. */
   readonly spares?: readonly Place[];
 }
 
 /**
- * How a packet is turned away: by ICMP port unreachable; in silence, for want of an endpoint on the node or for its
- * source; "nobody" is there and it is not translated.
+ * How a packet fails: by ICMP port unreachable; in silence, for want of an endpoint on the node or because of its
+ * source; "nobody" means that it is not translated and nothing has the address.
  */
 export type Failure = "refused" | "no local endpoint" | "source not allowed" | "nobody";
 
-/** What a row demands beyond what its packets meet. */
+/** Demands of a row beyond the outcome of its packets. */
 export type Further =
-  /** Connection tracking of a node has a flow as sent, and the answers of one of the endpoints to whom. */
+  /**
+   * Connection tracking of a node has a flow as it was sent, with answers from one of the endpoints to the given
+   * address.
+   */
   | {
       readonly type: "tracked";
       readonly on: NodePlace;
@@ -62,23 +71,23 @@ export type Further =
       readonly answerFrom: readonly string[];
       readonly answerTo: Place;
     }
-  /** It has the flow, and the node has changed nothing of it. */
+  /** Connection tracking of a node has the flow, and the node has not translated it. */
   | { readonly type: "untranslated"; readonly on: NodePlace; readonly from: Place; readonly to: string }
-  /** Neither node has let out a packet with this destination. */
+  /** Neither node has sent out a packet with this destination. */
   | { readonly type: "never sent"; readonly to: string }
-  /** Clients of the row's sticky probes do not all meet the same endpoint. */
+  /** Clients of the row's sticky probes do not all reach the same endpoint. */
   | { readonly type: "clients differ" }
   | { readonly type: "nothing listens"; readonly on: NodePlace; readonly port: number }
-  /** The Service's name stands nowhere in a node's tables, and its endpoint in no map. */
+  /** The Service's name does not occur in a node's tables, and its endpoint in no map. */
   | { readonly type: "not in the tables"; readonly service: string; readonly endpoint: Place }
   /** No map of a node's tables has the Service's address. */
   | { readonly type: "no translation"; readonly service: string }
   | { readonly type: "health"; readonly of: NodePlace; readonly port: number; readonly status: number }
-  /** Of a Service that forgets its clients after a second. */
+  /** A Service that forgets its clients after a second chooses again. */
   | { readonly type: "chosen anew"; readonly to: string; readonly from: readonly Place[] }
-  /** Of a Service that remembers for two minutes: a second connection has all of them before it. */
+  /** A Service that remembers for two minutes restarts the time at a second connection. */
   | { readonly type: "window restarts"; readonly to: string; readonly from: readonly Place[] }
-  /** When an endpoint goes, its clients go on with the other one, and none fails. */
+  /** When an endpoint is removed, its clients continue with the other one, and no connection fails. */
   | {
       readonly type: "goes on";
       readonly slice: string;

@@ -9,12 +9,12 @@ const EXTERNAL_N2 = { "ext-1": "n2", "ext-2": "n2" } as const;
 const EXTERNAL_SENDER = { "ext-1": "sender", "ext-2": "sender" } as const;
 const EXTERNAL_PORTS = ["ext-1:6379", "ext-2:6379"];
 
-/** Case 2.2: kube-dns. */
+/** Rows of case 2.2: kube-dns. */
 const DNS: readonly Row[] = [
   {
     id: "2.2a",
     behaviours: "SVC-14 SVC-15 SVC-17",
-    says: "the node asks its DNS server, which sees the bridge",
+    says: "the node reaches its DNS server, which sees the bridge's address",
     probes: [{ from: ["n1"], to: "kube-dns:53", protocols: ["udp"], reaches: { dns: "n1 bridge" } }],
     further: [
       {
@@ -31,7 +31,7 @@ const DNS: readonly Row[] = [
   {
     id: "2.2b",
     behaviours: "SVC-13",
-    says: "a pod asks the DNS server, which sees the pod",
+    says: "a pod reaches the DNS server, which sees the pod's address",
     probes: [{ from: ["P1"], to: "kube-dns:53", protocols: ["udp"], reaches: { dns: "sender" } }],
   },
 ];
@@ -41,37 +41,37 @@ const CLUSTER_IP: readonly Row[] = [
   {
     id: "3.2a",
     behaviours: "SVC-04 SVC-09 SVC-13",
-    says: "a pod of the endpoints' node meets each of them, which sees it",
+    says: "a pod on the endpoints' node reaches each endpoint of a cluster IP, which sees the pod's address",
     probes: [{ from: ["P1"], to: "redis:6379", protocols: ALL, times: 24, reaches: SENDER }],
   },
   {
     id: "3.2b",
     behaviours: "SVC-13",
-    says: "a pod of another node meets each, which sees it",
+    says: "a pod on another node reaches each endpoint of a cluster IP, which sees the pod's address",
     probes: [{ from: ["P2"], to: "redis:6379", protocols: ALL, times: 24, reaches: SENDER }],
   },
   {
     id: "3.2c",
     behaviours: "SVC-14 SVC-15 SVC-17",
-    says: "the endpoints' node meets each, which sees its bridge",
+    says: "the endpoints' node reaches each endpoint of a cluster IP, which sees the bridge's address",
     probes: [{ from: ["n1"], to: "redis:6379", protocols: ALL, times: 24, reaches: N1_BRIDGE }],
   },
   {
     id: "3.2d",
     behaviours: "SVC-14 SVC-15 SVC-17",
-    says: "another node meets each, which sees its uplink",
+    says: "another node reaches each endpoint of a cluster IP, which sees that node's address",
     probes: [{ from: ["n2"], to: "redis:6379", protocols: ALL, times: 24, reaches: N2 }],
   },
   {
     id: "3.2e",
     behaviours: "SVC-14",
-    says: "a client from outside, whose packets come to n1, meets each, which sees n1's bridge",
+    says: "a client outside whose packets arrive at n1 reaches each endpoint of a cluster IP, which sees n1's bridge",
     probes: [{ from: ["C"], to: "redis:6379", protocols: ALL, times: 24, reaches: N1_BRIDGE }],
   },
   {
     id: "3.2f",
     behaviours: "POD-12",
-    says: "an endpoint that meets itself sees the bridge",
+    says: "an endpoint that reaches itself through its Service sees the bridge's address",
     probes: [
       {
         from: ["redis-1"],
@@ -95,7 +95,7 @@ const CLUSTER_IP: readonly Row[] = [
   {
     id: "3.2g",
     behaviours: "SVC-13",
-    says: "an endpoint that meets the other one is seen as itself",
+    says: "an endpoint that reaches the other endpoint through their Service is seen with its own address",
     probes: [
       {
         from: ["redis-1"],
@@ -126,7 +126,7 @@ const CLUSTER_IP: readonly Row[] = [
   {
     id: "3.2i",
     behaviours: "SVC-08",
-    says: "another port of the Service's address is refused, and the address is never on the wire",
+    says: "another port of a cluster IP is refused, and no packet to the address leaves a node",
     probes: [{ from: ["P1"], to: "redis:6380", protocols: ALL, fails: "refused" }],
     further: [
       { type: "never sent", to: "redis:6379" },
@@ -142,13 +142,13 @@ const AFFINITY: readonly Row[] = [
   {
     id: "3.3a",
     behaviours: "SA-01",
-    says: "a client stays with the endpoint of its first connection",
+    says: "a client of a Service with affinity stays with the endpoint of its first connection",
     probes: [{ from: ["P1"], to: "redis-sa:6379", times: 55, sticky: "redis-sa", reaches: SENDER }],
   },
   {
     id: "3.3b",
     behaviours: "SA-01 SA-06",
-    says: "each client has its own choice",
+    says: "the clients of a Service with affinity are assigned endpoints independently of each other",
     probes: [
       { from: PODS_ASKING, to: "redis-sa:6379", protocols: ALL, times: 4, sticky: "redis-sa", reaches: SENDER },
       { from: ["C", "D"], to: "redis-sa:6379", protocols: ALL, times: 4, sticky: "redis-sa", reaches: N1_BRIDGE },
@@ -158,19 +158,19 @@ const AFFINITY: readonly Row[] = [
   {
     id: "3.3c",
     behaviours: "SA-02 SA-03",
-    says: "after the timeout the endpoint is chosen anew",
+    says: "after the timeout of affinity a client's endpoint is chosen again",
     further: [{ type: "chosen anew", to: "redis-sa-brief:6379", from: [...PODS_ASKING, "n1", "n2", "C", "D"] }],
   },
   {
     id: "3.3d",
     behaviours: "SA-03",
-    says: "a connection before the timeout begins the time anew",
+    says: "a connection before the timeout of affinity restarts the timeout",
     further: [{ type: "window restarts", to: "redis-sa-window:6379", from: ["P1", "dns", "ext-1"] }],
   },
   {
     id: "3.3e",
     behaviours: "SA-01 SVC-13 SVC-14 POD-12",
-    says: "affinity comes before chance, and whom the endpoint sees is as without it",
+    says: "affinity decides before the random choice, and endpoints see the same addresses as without affinity",
     probes: [
       { from: ["P1", "P2"], to: "redis-sa:6379", protocols: ALL, sticky: "redis-sa", reaches: SENDER, times: 4 },
       { from: ["n1", "C"], to: "redis-sa:6379", protocols: ALL, sticky: "redis-sa", reaches: N1_BRIDGE, times: 4 },
@@ -188,7 +188,7 @@ const AFFINITY: readonly Row[] = [
   {
     id: "3.3f",
     behaviours: "SA-08",
-    says: "when the endpoint goes, its clients get another one without a failure",
+    says: "when an endpoint is removed, its clients with affinity get another one without a failed connection",
     further: [
       {
         type: "goes on",
@@ -207,7 +207,7 @@ const EXTERNAL_IP: readonly Row[] = [
   {
     id: "3.4a",
     behaviours: "XIP-01 XIP-02",
-    says: "a client from outside at n1, which has the address",
+    says: "an external IP that is n1's address leads a client outside to the endpoints by way of n1",
     probes: [{ from: ["C"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
     further: [
       { type: "tracked", on: "n1", from: "C", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n1 bridge" },
@@ -216,19 +216,19 @@ const EXTERNAL_IP: readonly Row[] = [
   {
     id: "3.4b",
     behaviours: "XIP-02 XIP-03",
-    says: "the node that has the address",
+    says: "an external IP that is the node's own address leads the node to the endpoints",
     probes: [{ from: ["n1"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
   },
   {
     id: "3.4c",
     behaviours: "XIP-02 XIP-03",
-    says: "a pod of the node that has the address",
+    says: "an external IP that is the node's own address leads a pod of the node to the endpoints",
     probes: [{ from: ["P1"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
   },
   {
     id: "3.4d",
     behaviours: "XIP-02 XIP-03 NODE-11",
-    says: "a client from outside at n2, which has not the address",
+    says: "n2 serves a client outside at an external IP that is n1's address",
     probes: [{ from: ["C by n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 }],
     further: [
       { type: "tracked", on: "n2", from: "C by n2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
@@ -237,7 +237,7 @@ const EXTERNAL_IP: readonly Row[] = [
   {
     id: "3.4e",
     behaviours: "XIP-02 XIP-03",
-    says: "n2 and its pod are sent to the endpoints by n2 itself",
+    says: "n2 sends itself and its pods to the endpoints of an external IP that is n1's address",
     probes: [{ from: ["P2", "n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 }],
     further: [
       { type: "tracked", on: "n2", from: "P2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
@@ -247,7 +247,7 @@ const EXTERNAL_IP: readonly Row[] = [
   {
     id: "3.4f",
     behaviours: "XIP-01 SVC-13 SVC-14",
-    says: "the Service has its own address all the same",
+    says: "a Service with an external IP is also reached at its cluster IP",
     probes: [
       { from: ["P1", "P2"], to: "redis-externalip:6379", times: 24, reaches: EXTERNAL_SENDER },
       { from: ["n1", "C"], to: "redis-externalip:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE },
@@ -257,7 +257,7 @@ const EXTERNAL_IP: readonly Row[] = [
   {
     id: "3.4g",
     behaviours: "XIP-05",
-    says: "nothing listens on an external IP",
+    says: "no program listens at the port of an external IP",
     further: [
       { type: "nothing listens", on: "n1", port: 6379 },
       { type: "nothing listens", on: "n2", port: 6379 },
@@ -270,31 +270,31 @@ const NO_ENDPOINTS: readonly Row[] = [
   {
     id: "3.5a",
     behaviours: "NE-01 NE-06",
-    says: "the node is refused",
+    says: "the node's connection to a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5b",
     behaviours: "NE-01 NE-06",
-    says: "a pod is refused",
+    says: "a pod's connection to a Service without endpoints is refused",
     probes: [{ from: ["P1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5c",
     behaviours: "NE-01 NE-06",
-    says: "a client from outside is refused",
+    says: "an outside client's connection to a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5d",
     behaviours: "NE-01 SVC-04",
-    says: "UDP and SCTP are refused in the same way",
+    says: "UDP and SCTP to a Service without endpoints are refused like TCP",
     probes: [{ from: ["n1", "P1", "C"], to: "redis-none:6379", protocols: ["udp", "sctp"], fails: "refused" }],
   },
   {
     id: "3.5e",
     behaviours: "NE-01 SVC-08",
-    says: "nothing leaves for the address, and no map has it",
+    says: "no packet to a Service without endpoints leaves a node, and no map has its address",
     probes: [{ from: ["P2", "n2"], to: "redis-none:6379", protocols: ALL, fails: "refused" }],
     further: [
       { type: "never sent", to: "redis-none:6379" },
@@ -308,19 +308,19 @@ const HEADLESS: readonly Row[] = [
   {
     id: "3.6a",
     behaviours: "HL-01",
-    says: "no table knows of it",
+    says: "no table contains a headless Service",
     further: [{ type: "not in the tables", service: "redis-headless", endpoint: "redis-3" }],
   },
   {
     id: "3.6b",
     behaviours: "",
-    says: "its name is resolved to the addresses of its pods",
+    says: "the name of a headless Service resolves to the addresses of its pods",
     onTop: "CoreDNS",
   },
   {
     id: "3.6c",
     behaviours: "HL-01",
-    says: "a pod meets the endpoint by its own address, and nothing is translated",
+    says: "a pod reaches an endpoint of a headless Service by the endpoint's address, untranslated",
     probes: [{ from: ["P1"], to: "redis-3:6379", protocols: ALL, reaches: { "redis-3": "sender" } }],
     further: [{ type: "untranslated", on: "n1", from: "P1", to: "redis-3:6379" }],
   },

@@ -11,33 +11,33 @@ const BALANCER: readonly Row[] = [
   {
     id: "5.3a",
     behaviours: "LB-03 LB-04 NODE-11",
-    says: "delivered to n1: the endpoint sees n1",
+    says: "a packet to a load balancer's address delivered to n1 reaches the endpoint, which sees n1's address",
     probes: [{ from: ["C"], to: "vote-lb LB:80", reaches: { "vote-1": "n1" } }],
     further: [{ type: "tracked", on: "n1", from: "C", to: "vote-lb LB:80", answerFrom: ["vote-1:80"], answerTo: "n1" }],
   },
   {
     id: "5.3b",
     behaviours: "LB-03 LB-04",
-    says: "delivered to n2: the endpoint sees the bridge",
+    says: "a packet to a load balancer's address delivered to n2 reaches the endpoint, which sees the bridge's address",
     probes: [{ from: ["C by n2"], to: "vote-lb LB:80", reaches: { "vote-1": "n2 bridge" } }],
   },
   {
     id: "5.3c",
     behaviours: "LB-04",
-    says: "a pod and the node never come to the balancer",
+    says: "packets of a pod and of the node to a load balancer's address never leave for the balancer",
     probes: [{ from: ["P1", "n1"], to: "vote-lb LB:80", reaches: { "vote-1": "n1" } }],
     further: [{ type: "never sent", to: "vote-lb LB:80" }],
   },
   {
     id: "5.3d",
     behaviours: "NODE-01 NODE-07 SVC-21",
-    says: "by the node port",
+    says: "the node port of a LoadBalancer Service leads to its endpoint",
     probes: [{ from: ["C"], to: "n1:31278", reaches: { "vote-1": "n1" } }],
   },
   {
     id: "5.3e",
     behaviours: "SVC-21",
-    says: "by the Service's own address",
+    says: "the cluster IP of a LoadBalancer Service leads to its endpoint",
     probes: [
       { from: ["P1", "P2"], to: "vote-lb:80", reaches: { "vote-1": "sender" } },
       { from: ["n1", "C"], to: "vote-lb:80", reaches: { "vote-1": "n1" } },
@@ -47,7 +47,7 @@ const BALANCER: readonly Row[] = [
   {
     id: "5.3f",
     behaviours: "LB-03 SVC-18",
-    says: "other ports of the balancer's address are left alone, the node port too",
+    says: "other ports of a load balancer's address, the node port included, are not translated",
     probes: [
       { from: ["C"], to: "vote-lb LB:31278", fails: "nobody", spares: ["vote-1"] },
       { from: ["C"], to: "vote-lb LB:81", fails: "nobody", spares: ["vote-1"] },
@@ -60,7 +60,7 @@ const BALANCER: readonly Row[] = [
   {
     id: "5.3g",
     behaviours: "LB-05 LB-06",
-    says: "a client outside of the source ranges: silence",
+    says: "a client outside of the source ranges gets no answer at the load balancer's address",
     probes: [{ from: ["C"], to: "vote-lb-ranges LB:80", fails: "source not allowed", spares: ["vote-1"] }],
   },
   {
@@ -72,7 +72,7 @@ const BALANCER: readonly Row[] = [
   {
     id: "5.3i",
     behaviours: "NODE-07 LB-04",
-    says: "a balancer that sends to the node port is served by it",
+    says: "a load balancer that sends to the node port reaches the endpoint",
     probes: [{ from: ["D"], to: "n1:31278", reaches: { "vote-1": "n1" } }],
     further: [{ type: "tracked", on: "n1", from: "D", to: "n1:31278", answerFrom: ["vote-1:80"], answerTo: "n1" }],
   },
@@ -83,32 +83,32 @@ const LOCAL: readonly Row[] = [
   {
     id: "5.4a",
     behaviours: "ETP-03 ETP-08",
-    says: "delivered to n1, which has no endpoint: silence",
+    says: "with externalTrafficPolicy Local the balancer's address gets no answer at n1, which has no endpoint",
     probes: [{ from: ["C"], to: "vote-lb-local LB:80", fails: "no local endpoint", spares: ["vote-1"] }],
     further: [{ type: "never sent", to: "vote-lb-local LB:80" }],
   },
   {
     id: "5.4b",
     behaviours: "ETP-02 LB-16",
-    says: "delivered to n2, whose endpoint sees the client",
+    says: "with externalTrafficPolicy Local the balancer's address leads to n2's endpoint, which sees the client",
     probes: [{ from: ["C by n2"], to: "vote-lb-local LB:80", reaches: { "vote-1": "sender" } }],
   },
   {
     id: "5.4c",
     behaviours: "ETP-04 LB-15",
-    says: "a pod of n1 meets the endpoint, which sees it",
+    says: "with externalTrafficPolicy Local the balancer's address leads a pod of n1 to n2's endpoint, which sees the pod",
     probes: [{ from: ["P1"], to: "vote-lb-local LB:80", reaches: { "vote-1": "sender" } }],
   },
   {
     id: "5.4d",
     behaviours: "ETP-06",
-    says: "n1 itself meets the endpoint, which sees n1, as decided",
+    says: "with externalTrafficPolicy Local the balancer's address leads n1 itself to n2's endpoint, which sees n1",
     probes: [{ from: ["n1"], to: "vote-lb-local LB:80", reaches: { "vote-1": "n1" } }],
   },
   {
     id: "5.4e",
     behaviours: "ETP-02 ETP-03 ETP-08",
-    says: "the node port: silence at n1, and at n2 the endpoint sees the client",
+    says: "with externalTrafficPolicy Local the node port is silent at n1, and at n2 the endpoint sees the client",
     probes: [
       { from: ["C"], to: "n1:30588", fails: "no local endpoint", spares: ["vote-1"] },
       { from: ["C"], to: "n2:30588", reaches: { "vote-1": "sender" } },
@@ -117,7 +117,7 @@ const LOCAL: readonly Row[] = [
   {
     id: "5.4f",
     behaviours: "LB-14",
-    says: "the health check: 503 of n1, 200 of n2",
+    says: "the health check of a Service with externalTrafficPolicy Local answers 503 on n1 and 200 on n2",
     further: [
       { type: "health", of: "n1", port: 31_588, status: 503 },
       { type: "health", of: "n2", port: 31_588, status: 200 },
@@ -130,7 +130,7 @@ const AFFINITY: readonly Row[] = [
   {
     id: "5.5a",
     behaviours: "SA-01 SA-05",
-    says: "a client stays with its endpoint by the balancer's address and the Service's own",
+    says: "a client with affinity stays with its endpoint at the balancer's address and at the cluster IP",
     probes: [
       { from: ["C"], to: "vote-lb-sa LB:80", times: 55, sticky: "vote-lb-sa", reaches: BOTH_SEE_N1 },
       {
@@ -162,7 +162,7 @@ const AFFINITY: readonly Row[] = [
   {
     id: "5.5b",
     behaviours: "SA-05",
-    says: "the node port shares a client's endpoint with them",
+    says: "a client with affinity has the same endpoint at the node port as at the balancer's address",
     probes: [
       {
         from: [...N1_PODS, "n1", "C", "D"],
@@ -181,7 +181,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "5.6a",
     behaviours: "ETP-03 ETP-08",
-    says: "delivered to n1, which has no endpoint: silence",
+    says: "with policy Local and affinity the balancer's address gets no answer at n1, which has no endpoint",
     probes: [
       {
         from: ["C"],
@@ -195,7 +195,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "5.6b",
     behaviours: "SA-07 ETP-02 LB-16",
-    says: "delivered to n2 a client stays with one of n2's endpoints, which sees it",
+    says: "with policy Local and affinity a client at n2 stays with one of n2's endpoints, which sees the client",
     probes: [
       {
         from: ["C by n2"],
@@ -210,7 +210,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "5.6c",
     behaviours: "ETP-04 LB-15 SA-05",
-    says: "a pod of n1 stays with one of all endpoints, which sees it",
+    says: "with policy Local and affinity a pod of n1 stays with one of all endpoints, which sees the pod",
     probes: [
       {
         from: N1_PODS,
@@ -225,7 +225,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "5.6d",
     behaviours: "ETP-02 ETP-03 ETP-04 SA-07",
-    says: "the node port: silence at n1, n2's endpoints at n2, all for a pod of n1",
+    says: "with policy Local the sticky node port is silent at n1, uses n2's endpoints at n2 and all for n1's pods",
     probes: [
       {
         from: ["C"],
@@ -259,32 +259,32 @@ const NONE: readonly Row[] = [
   {
     id: "5.7a",
     behaviours: "NE-03 NE-04",
-    says: "the node port refuses, though the policy is Local",
+    says: "the node port of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C"], to: "n1:32095", fails: "refused" }],
   },
   {
     id: "5.7b",
     behaviours: "NE-01 NE-03",
-    says: "the Service's own address refuses",
+    says: "the cluster IP of a LoadBalancer Service without endpoints refuses",
     probes: [{ from: ["P1", "P2", "n1", "n2", "C"], to: "vote-lb-none:80", fails: "refused" }],
   },
   {
     id: "5.7c",
     behaviours: "NE-03 NE-06",
-    says: "the balancer's address refuses everyone, and nothing goes out again",
+    says: "the balancer's address of a Service without endpoints refuses, and no packet to it leaves a node",
     probes: [{ from: ["C", "P1", "n1"], to: "vote-lb-none LB:80", fails: "refused" }],
     further: [{ type: "never sent", to: "vote-lb-none LB:80" }],
   },
   {
     id: "5.7d",
     behaviours: "LB-05 LB-06",
-    says: "a client outside of the source ranges meets silence, not a refusal",
+    says: "a client outside of the source ranges of a Service without endpoints gets no answer instead of a refusal",
     probes: [{ from: ["C"], to: "vote-lb-none-ranges LB:80", fails: "source not allowed" }],
   },
   {
     id: "5.7e",
     behaviours: "LB-14",
-    says: "the health check: 503 of both nodes",
+    says: "the health check of a Service without endpoints answers 503 on both nodes",
     further: [
       { type: "health", of: "n1", port: 32_195, status: 503 },
       { type: "health", of: "n2", port: 32_195, status: 503 },

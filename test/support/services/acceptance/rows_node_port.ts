@@ -11,7 +11,7 @@ const NODE_PORT: readonly Row[] = [
   {
     id: "4.2a",
     behaviours: "NODE-01 NODE-07 NODE-11",
-    says: "at n1, which has no endpoint: to n2 with n1's address, and n2 changes nothing",
+    says: "the node port at n1, which has no endpoint, leads to n2 with n1's address, and n2 translates nothing",
     probes: [{ from: ["C"], to: "n1:30001", reaches: { "np-1": "n1" } }],
     further: [
       { type: "tracked", on: "n1", from: "C", to: "n1:30001", answerFrom: ["np-1:6379"], answerTo: "n1" },
@@ -21,19 +21,19 @@ const NODE_PORT: readonly Row[] = [
   {
     id: "4.2b",
     behaviours: "NODE-01 NODE-07",
-    says: "at n2, which has the endpoint: it sees the bridge",
+    says: "the node port at n2 leads to n2's endpoint, which sees the bridge's address",
     probes: [{ from: ["C"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
   },
   {
     id: "4.2c",
     behaviours: "NODE-01 NODE-07 SVC-17",
-    says: "n1 by its own address",
+    says: "n1 reaches the endpoint by the node port at its own address",
     probes: [{ from: ["n1"], to: "n1:30001", reaches: { "np-1": "n1" } }],
   },
   {
     id: "4.2d",
     behaviours: "NODE-03 NODE-07",
-    says: "n1 by n2's address, which n2 translates and n1 does not",
+    says: "n1 reaches the endpoint by the node port at n2's address, which n2 translates and n1 does not",
     probes: [{ from: ["n1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
     further: [
       { type: "untranslated", on: "n1", from: "n1", to: "n2:30001" },
@@ -43,7 +43,7 @@ const NODE_PORT: readonly Row[] = [
   {
     id: "4.2e",
     behaviours: "NODE-01 NODE-07",
-    says: "a pod of n1 by the address of either node",
+    says: "a pod of n1 reaches the endpoint by the node port at either node's address",
     probes: [
       { from: ["P1"], to: "n1:30001", reaches: { "np-1": "n1" } },
       { from: ["P1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
@@ -52,7 +52,7 @@ const NODE_PORT: readonly Row[] = [
   {
     id: "4.2f",
     behaviours: "NODE-02 SVC-21",
-    says: "the Service's own address",
+    says: "a NodePort Service is also reached at its cluster IP",
     probes: [
       { from: ["P1", "P2"], to: "redis-nodeport:6379", reaches: { "np-1": "sender" } },
       { from: ["n1", "C"], to: "redis-nodeport:6379", reaches: { "np-1": "n1" } },
@@ -62,7 +62,7 @@ const NODE_PORT: readonly Row[] = [
   {
     id: "4.2g",
     behaviours: "NODE-08",
-    says: "nothing listens on a node port, and a process that did so first on n2 changes nothing",
+    says: "nothing listens on a node port, and a program that listened there before on n2 gets no connection",
     probes: [
       { from: ["C", "P2", "n2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
       { from: ["np-2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
@@ -72,7 +72,7 @@ const NODE_PORT: readonly Row[] = [
   {
     id: "4.2h",
     behaviours: "NODE-07 POD-12",
-    says: "the endpoint itself by its node's address",
+    says: "an endpoint reaches itself by the node port at its node's address, and sees the bridge's address",
     probes: [{ from: ["np-1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
   },
 ];
@@ -82,43 +82,43 @@ const LOCAL: readonly Row[] = [
   {
     id: "4.3a",
     behaviours: "ETP-03",
-    says: "at n1, which has no endpoint: silence",
+    says: "with externalTrafficPolicy Local the node port gets no answer at n1, which has no endpoint",
     probes: [{ from: ["C"], to: "n1:30002", fails: "no local endpoint", spares: ["np-1"] }],
   },
   {
     id: "4.3b",
     behaviours: "ETP-02",
-    says: "at n2, whose endpoint sees the client",
+    says: "with externalTrafficPolicy Local the node port leads to n2's endpoint, which sees the client's address",
     probes: [{ from: ["C"], to: "n2:30002", reaches: { "np-1": "sender" } }],
   },
   {
     id: "4.3c",
     behaviours: "ETP-04",
-    says: "a pod of n1 by n1's address meets the endpoint, which sees it",
+    says: "with externalTrafficPolicy Local a pod of n1 reaches n2's endpoint by n1's node port and is seen as itself",
     probes: [{ from: ["P1"], to: "n1:30002", reaches: { "np-1": "sender" } }],
   },
   {
     id: "4.3d",
     behaviours: "POD-12",
-    says: "the endpoint itself by its node's address",
+    says: "with externalTrafficPolicy Local an endpoint reaches itself by its node's address",
     probes: [{ from: ["np-1"], to: "n2:30002", reaches: { "np-1": "n2 bridge" } }],
   },
   {
     id: "4.3e",
     behaviours: "NODE-05",
-    says: "loopback serves no node ports, as decided",
+    says: "loopback addresses serve no node ports",
     probes: [{ from: ["n2"], to: "localhost:30002", fails: "nobody" }],
   },
   {
     id: "4.3f",
     behaviours: "ETP-06",
-    says: "n1 by its own address meets the endpoint, which sees n1, as decided",
+    says: "with externalTrafficPolicy Local n1 reaches n2's endpoint by its own address, and n1's address is seen",
     probes: [{ from: ["n1"], to: "n1:30002", reaches: { "np-1": "n1" } }],
   },
   {
     id: "4.3g",
     behaviours: "ETP-07",
-    says: "the Service's own address at n1 does not know of the policy",
+    says: "externalTrafficPolicy Local does not affect the cluster IP",
     probes: [
       { from: ["P1"], to: "redis-nodeport-local:6379", reaches: { "np-1": "sender" } },
       { from: ["n1", "C"], to: "redis-nodeport-local:6379", reaches: { "np-1": "n1" } },
@@ -127,7 +127,7 @@ const LOCAL: readonly Row[] = [
   {
     id: "4.3h",
     behaviours: "ETP-02",
-    says: "a pod of n1 by n2's address, whose endpoint sees it",
+    says: "with externalTrafficPolicy Local a pod of n1 reaches n2's endpoint by n2's node port and is seen as itself",
     probes: [{ from: ["P1"], to: "n2:30002", reaches: { "np-1": "sender" } }],
   },
 ];
@@ -137,25 +137,25 @@ const NONE: readonly Row[] = [
   {
     id: "4.4a",
     behaviours: "NE-02 NE-06",
-    says: "a client from outside is refused",
+    says: "an outside client's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "n1:30003", fails: "refused" }],
   },
   {
     id: "4.4b",
     behaviours: "NE-02 NE-06",
-    says: "the node is refused",
+    says: "the node's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "n1:30003", fails: "refused" }],
   },
   {
     id: "4.4c",
     behaviours: "NE-01",
-    says: "the Service's own address refuses",
+    says: "the cluster IP of a NodePort Service without endpoints refuses",
     probes: [{ from: ["P1", "P2", "n1", "n2", "C"], to: "redis-nodeport-none:6379", fails: "refused" }],
   },
   {
     id: "4.4d",
     behaviours: "NE-02 SVC-18",
-    says: "the same port of an address that is not the node's passes through n1",
+    says: "a packet to the number of a node port at another address than the node's passes n1 untranslated",
     probes: [{ from: ["C"], to: "P1:30003", reaches: { P1: "sender" } }],
     further: [{ type: "untranslated", on: "n1", from: "C", to: "P1:30003" }],
   },
@@ -166,13 +166,13 @@ const AFFINITY: readonly Row[] = [
   {
     id: "4.5a",
     behaviours: "SA-01 SA-06",
-    says: "a client stays with its endpoint, which sees n1",
+    says: "a client with affinity stays with its endpoint at the node port, and the endpoint sees n1's address",
     probes: [{ from: ["C"], to: "n1:30004", times: 55, sticky: "redis-nodeport-sa", reaches: BOTH_SEE_N1 }],
   },
   {
     id: "4.5b",
     behaviours: "SA-05",
-    says: "the Service's own address and the node port share a client's endpoint",
+    says: "the cluster IP and the node port of a Service with affinity share a client's endpoint",
     probes: [
       {
         from: N1_PODS,
@@ -203,7 +203,7 @@ const AFFINITY: readonly Row[] = [
   {
     id: "4.5c",
     behaviours: "SA-06",
-    says: "clients behind n1 are kept apart",
+    says: "clients that endpoints see with n1's address have affinities of their own",
     probes: [
       {
         from: [...N1_PODS, "n1", "C", "D"],
@@ -222,7 +222,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "4.6a",
     behaviours: "ETP-03",
-    says: "at n1, which has no endpoint: silence",
+    says: "with policy Local and affinity the node port gets no answer at n1, which has no endpoint",
     probes: [
       {
         from: ["C"],
@@ -236,7 +236,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "4.6b",
     behaviours: "SA-07 ETP-02",
-    says: "at n2 a client stays with one of n2's endpoints, which sees it",
+    says: "with policy Local and affinity a client of n2's node port stays with one of n2's endpoints, which sees it",
     probes: [
       {
         from: ["C", "D"],
@@ -251,7 +251,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "4.6c",
     behaviours: "ETP-04 SA-05",
-    says: "a pod of n1 stays with one of all endpoints, which sees it",
+    says: "with policy Local and affinity a pod of n1 stays with one of all endpoints at n1's node port, which sees it",
     probes: [
       {
         from: N1_PODS,
@@ -266,7 +266,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   {
     id: "4.6d",
     behaviours: "ETP-07 SA-01",
-    says: "by the Service's own address a client stays with one of all endpoints",
+    says: "with policy Local and affinity a client of the cluster IP stays with one of all endpoints",
     probes: [
       {
         from: ["P1", "ext-1", "P2"],

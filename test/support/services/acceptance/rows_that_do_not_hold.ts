@@ -4,7 +4,7 @@ function row(says: string, rest: Pick<Row, "probes" | "further">): Row {
   return { id: says, behaviours: "", says, ...rest };
 }
 
-/** Rows that say what is not so, one of each kind: whoever measures and judges must notice. */
+/** Rows that are wrong, one of each kind, which the measurement and the comparison must notice. */
 export const ROWS_THAT_DO_NOT_HOLD: readonly Row[] = [
   row("another source", {
     probes: [{ from: ["P1"], to: "redis:6379", times: 24, reaches: { "redis-1": "n1", "redis-2": "n1" } }],

@@ -8,7 +8,7 @@ const ETHERNET_HEADER = 14;
 const IPV6_HEADER = 40;
 const WITH_PORTS = new Set([6, 17, 132]);
 
-/** Where the packets go that nodes let out, seen at the other ends of their uplinks. */
+/** The destinations of the packets that nodes send out, seen at the other ends of their uplinks. */
 export class SentPackets implements Disposable {
   readonly #sockets: readonly FrameSocket[];
   readonly #destinations = new Set<string>();
@@ -17,7 +17,7 @@ export class SentPackets implements Disposable {
     this.#sockets = links.map((link) => new FrameSocket(router, link));
   }
 
-  /** Takes what has come; to be called before the sockets' buffers are full. */
+  /** Reads what has arrived; to be called before the sockets' buffers are full. */
   collect(): void {
     for (const socket of this.#sockets) {
       for (const frame of socket.received()) {
@@ -27,7 +27,7 @@ export class SentPackets implements Disposable {
     }
   }
 
-  /** Address and port, as {@link socketText} has them. */
+  /** Addresses and ports in the form of {@link socketText}. */
   get destinations(): ReadonlySet<string> {
     return this.#destinations;
   }
@@ -37,7 +37,7 @@ export class SentPackets implements Disposable {
   }
 }
 
-/** Undefined for a frame without ports. */
+/** Returns the destination of a frame; undefined for a frame without ports. */
 function readDestination(frame: Uint8Array): string | undefined {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
   const type = frame.length > ETHERNET_HEADER ? view.getUint16(12) : 0;

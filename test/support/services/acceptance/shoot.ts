@@ -4,7 +4,10 @@ import type { AcceptanceLab } from "./acceptance_lab.ts";
 import type { Result, Shot } from "./measured.ts";
 import type { Further, Row } from "./row.ts";
 
-/** An answer comes at once, a refusal of the node's own TCP after a second; the rest is for a busy machine. */
+/**
+ * The longest wait for an answer, which comes at once, or for a refusal by the node's own TCP after a second; the rest
+ * is for a busy machine.
+ */
 const ANSWER_MILLISECONDS = 15_000;
 const PATIENCE_MILLISECONDS = 30_000;
 
@@ -33,7 +36,7 @@ export async function shoot(
   }));
 }
 
-/** What rows demand of one type. */
+/** Returns the demands of one type in rows. */
 export function furtherOf<Type extends Further["type"]>(
   rows: readonly Row[],
   type: Type,
@@ -42,7 +45,7 @@ export function furtherOf<Type extends Further["type"]>(
   return rows.flatMap((row) => (row.further ?? []).filter(isWanted).map((further) => [row, further] as const));
 }
 
-/** Settles when it holds, or when there is no more patience: what was measured last tells. */
+/** Resolves when `holds` is true, or after the longest wait; the last measurement shows which. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (!(await holds()) && performance.now() < deadline) await pause(50);

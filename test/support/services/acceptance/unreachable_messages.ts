@@ -6,7 +6,7 @@ import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import type { Place } from "./places.ts";
 import type { Transport } from "./row.ts";
 
-/** ICMP port unreachable as a place has got it, with where the refused packet was sent. */
+/** An ICMP port unreachable message that a place received, with the destination of the refused packet. */
 export interface Refusal {
   readonly at: Place;
   readonly protocol: Transport;
@@ -20,7 +20,7 @@ const PORT_UNREACHABLE = { 4: [3, 3], 6: [1, 4] } as const;
 const HEADER_SIZE = 8;
 const TRANSPORTS: Readonly<Record<number, Transport>> = { 6: "tcp", 17: "udp", 132: "sctp" };
 
-/** Port unreachable messages that come to places, by raw sockets there. */
+/** Reads the port unreachable messages that arrive at places, by raw sockets there. */
 export class UnreachableMessages implements Disposable {
   readonly #sockets: readonly { readonly place: Place; readonly family: Family; readonly socket: ProbeSocket }[];
   readonly #refusals: Refusal[] = [];
@@ -35,7 +35,7 @@ export class UnreachableMessages implements Disposable {
     );
   }
 
-  /** Takes what has come; to be called before the sockets' buffers are full. */
+  /** Reads what has arrived; to be called before the sockets' buffers are full. */
   collect(): void {
     for (const { place, family, socket } of this.#sockets) {
       for (const next of socket.drain()) {
@@ -54,7 +54,10 @@ export class UnreachableMessages implements Disposable {
   }
 }
 
-/** What a message is about; undefined for any but a port unreachable one about a packet with ports. */
+/**
+ * Returns the packet that a message is about; undefined for any message other than port unreachable about a packet with
+ * ports.
+ */
 function readRefusal(family: Family, received: Uint8Array): Omit<Refusal, "at"> | undefined {
   const message = payloadOf(family, received);
   const [type, code] = PORT_UNREACHABLE[family];

@@ -17,10 +17,10 @@ interface WorldText extends Required<ManifestText> {
 
 const TEXT = YAML.parse(readFileSync(new URL("world.yaml", import.meta.url), "utf8")) as WorldText;
 
-/** The texts of the document that stand for something else in a lab: addresses, pod networks, node names. */
+/** The texts of the document that are replaced in a lab: addresses, pod networks, node names. */
 export type Renamed = ReadonlyMap<string, string>;
 
-/** What a name of the document's world is in one family, IPv4 as written. */
+/** Returns a text of the document's world in one family, IPv4 as written. */
 export function documentText(text: string, family: Family): string {
   return family === 4 ? text : String(ipv6Twin(text));
 }
@@ -34,9 +34,9 @@ export class AcceptanceWorld {
   }
 
   /**
-   * The objects as the API has them.
+   * Returns the objects as the API has them.
    *
-   * @param change what an object of the document is instead, before it has its twin
+   * @param change replaces an object of the document, before it is translated to IPv6
    */
   manifests(change: (text: WorldText) => WorldText = (text) => text): readonly object[] {
     const { nodes, services, slices } = change(TEXT);
@@ -51,17 +51,17 @@ export class AcceptanceWorld {
     return all.map((object) => this.#inLab(object) as object);
   }
 
-  /** The address of a place. */
+  /** Returns the address of a place. */
   addressOf(place: Place, family: Family): Address {
     return this.#address(PLACES[place], family);
   }
 
-  /** The IPv4 address that a place has in the document. */
+  /** Returns the IPv4 address that a place has in the document. */
   documentAddress(place: Place): string {
     return PLACES[place];
   }
 
-  /** What "n1:30001", "redis:6379" and "vote-lb LB:80" are. */
+  /** Returns the address and port of "n1:30001", "redis:6379" and "vote-lb LB:80". */
   socketOf(to: string, family: Family): SocketAddress {
     const colon = to.lastIndexOf(":");
     const name = to.slice(0, colon);
@@ -71,7 +71,7 @@ export class AcceptanceWorld {
     };
   }
 
-  /** Every address that is no host's: those of Services and of their load balancers. */
+  /** Returns every address that belongs to no host: those of Services and of their load balancers. */
   virtualAddresses(family: Family): readonly Address[] {
     const names = Object.entries(TEXT.services).flatMap(([name, service]) => [
       ...(clusterIpOf(service) === "None" ? [] : [name]),
@@ -80,7 +80,7 @@ export class AcceptanceWorld {
     return names.map((name) => this.#address(textOf(name), family));
   }
 
-  /** The Services that have an address. */
+  /** Returns the Services that have an address. */
   servedServices(): readonly string[] {
     return Object.entries(TEXT.services).flatMap(([name, service]) => (clusterIpOf(service) === "None" ? [] : [name]));
   }
@@ -100,7 +100,7 @@ export class AcceptanceWorld {
   }
 }
 
-/** An object and its twin in one: lists that differ are put together, of single values the first counts. */
+/** Returns an object merged with its twin: lists that differ are joined, of single values the first counts. */
 function merged(first: unknown, second: unknown): unknown {
   if (isDeepStrictEqual(first, second)) return first;
   if (isList(first) && isList(second)) {
