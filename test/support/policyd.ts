@@ -80,7 +80,9 @@ export function followDaemon(child: ChildProcess, socketPath: string): DaemonPro
         const current = tryStatus(status);
         if (current !== undefined && holds(current)) return current;
         if (left <= 0 || child.exitCode !== null || child.signalCode !== null) {
-          throw new Error(`${what}: still not the case: ${JSON.stringify(current)}; exit code ${child.exitCode}; log:\n${log}`);
+          throw new Error(
+            `${what}: still not the case: ${JSON.stringify(current)}; exit code ${child.exitCode}; log:\n${log}`,
+          );
         }
         await pause(POLL_MILLISECONDS);
       }

@@ -1,18 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { LabNamespace } from "../lab/namespace.ts";
 
-/** The values of one scrape, by what stands before them: `drawbridge_objects{kind="Pod"}`. */
+/** The values of one scrape, by the text before them: `drawbridge_objects{kind="Pod"}`. */
 export type Scrape = ReadonlyMap<string, number>;
 
 const ADDRESS = "http://127.0.0.1:9873/metrics";
-/** A program of its own, since the sockets of this process are not made in the namespace. */
+/** A program that reads the metrics: the sockets of this process are not made in the namespace. */
 const PROGRAM = `
 const response = await fetch(${JSON.stringify(ADDRESS)});
 if (response.status !== 200) throw new Error(String(response.status));
 process.stdout.write(await response.text());
 `;
 
-/** Asks a node's daemon for its metrics, from within its namespace. @throws Error when it does not answer */
+/** Reads the metrics of a node's daemon from within its namespace. @throws Error when the daemon does not answer */
 export function scrape(node: LabNamespace): Scrape {
   const text = node.exec(process.execPath, ["--input-type=module", "--eval", PROGRAM]);
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
@@ -24,7 +24,7 @@ export function scrape(node: LabNamespace): Scrape {
   );
 }
 
-/** A scrape that satisfies something, once there is one. */
+/** Returns the first scrape for which `holds` is true. */
 export async function scrapeWhen(
   node: LabNamespace,
   holds: (values: Scrape) => boolean,
@@ -41,5 +41,5 @@ export async function scrapeWhen(
     }
     await pause(50);
   }
-  throw new Error(`${what}: not so: ${String(last)}`);
+  throw new Error(`${what}: still not the case: ${String(last)}`);
 }

@@ -4,13 +4,13 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { PluginServer } from "./plugin_server.ts";
 import { pluginSource } from "./shim.ts";
 
-/** A plugin as it is installed on a node, shim and all, with a plugin server of its own that ends with the lab. */
+/** A plugin with its shim, as it is installed on a node, and a plugin server of its own that ends with the lab. */
 export class ServedPlugin {
   readonly directory: string;
   /** The shim, which a runtime executes. */
   readonly executable: string;
   readonly server: PluginServer;
-  /** Where the server is started, and rests. */
+  /** The namespace where the server is started and waits. */
   readonly home: LabNamespace;
 
   /** @param name of its directory among the lab's files */
@@ -24,7 +24,7 @@ export class ServedPlugin {
     lab.atEnd(() => this.server.end());
   }
 
-  /** Has a server listen. @returns its process ID; throws when there is none in time */
+  /** Makes a server listen. @returns its process ID; throws when none listens in time */
   warm(): number {
     this.server.start(this.executable, this.home);
     const { pid } = this.server;
@@ -32,7 +32,10 @@ export class ServedPlugin {
     return pid;
   }
 
-  /** Takes away what a shim executes without a server: from now on a call that no server does fails with error 5. */
+  /**
+   * Removes the executable that a shim runs without a server: from now on a call that no server does fails with error
+   * 5.
+   */
   forbidCold(): void {
     renameSync(`${this.directory}/drawbridge-plugin`, `${this.directory}/away`);
   }
@@ -41,7 +44,7 @@ export class ServedPlugin {
     renameSync(`${this.directory}/away`, `${this.directory}/drawbridge-plugin`);
   }
 
-  /** How many descriptors the server has open. */
+  /** Returns the number of descriptors that the server has open. */
   get descriptors(): number {
     return readdirSync(`/proc/${this.server.pid}/fd`).length;
   }

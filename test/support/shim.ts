@@ -5,13 +5,13 @@ import { fileURLToPath } from "node:url";
 import { DRAWBRIDGE } from "../lab/cni.ts";
 
 const EMIT = fileURLToPath(new URL("../../cni/shim/emit.ts", import.meta.url));
-/** Nobody can make a directory there: a shim that looks for its server in it finds none, starts none and executes the plugin. */
+/** A run directory that cannot exist: a shim finds no server in it, starts none and executes the plugin. */
 const NO_SERVER = "/dev/null/drawbridge";
 
 /**
  * Makes a shim as the build does, for another run directory than the node's.
  *
- * @throws Error with what the emitter said
+ * @throws Error with the emitter's message
  */
 export function emitShim(output: string, runDirectory: string): void {
   const { status, stderr, error } = spawnSync(process.execPath, [EMIT, output, "--run-directory", runDirectory], {
@@ -21,8 +21,8 @@ export function emitShim(output: string, runDirectory: string): void {
 }
 
 /**
- * Makes a directory with what an installation copies: the built plugin, and a shim that leaves the machine's own run directory
- * alone.
+ * Makes a directory with the files that an installation copies: the built plugin, and a shim that does not use the
+ * machine's own run directory.
  *
  * @param runDirectory without it the shim never finds a server, and starts none
  * @returns the directory

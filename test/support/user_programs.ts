@@ -6,7 +6,7 @@ import type Mocha from "mocha";
 import { CACHE, goEnvironment, hasGo } from "./go.ts";
 import { skip } from "./privilege.ts";
 
-/** The programs of users that the command line runs, or that run the command line. */
+/** The Go programs of users that run the command line, or that the command line runs. */
 const GO_PROGRAMS = {
   kustomize: { version: "5.8.2", package: "sigs.k8s.io/kustomize/kustomize/v5" },
   helm: { version: "4.3.1", package: "helm.sh/helm/v4/cmd/helm" },
@@ -14,7 +14,8 @@ const GO_PROGRAMS = {
 const PRE_COMMIT_VERSION = "4.7.0";
 
 /**
- * Returns the directory with the program of that name. Builds it into the user's cache with Go unless it is there already.
+ * Returns the directory with the program of that name. Builds it into the user's cache with Go unless it is there
+ * already.
  *
  * Without Go it skips the tests of the hook's suite.
  *
@@ -24,7 +25,7 @@ export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_P
   const { version, package: source } = GO_PROGRAMS[name];
   const directory = path.join(CACHE, `${name}-${version}`);
   if (existsSync(path.join(directory, name))) return directory;
-  if (!hasGo()) skip(context, `no Go on this machine, with which ${name} ${version} is built: install Go`);
+  if (!hasGo()) skip(context, `this machine has no Go to build ${name} ${version}: install Go`);
   process.stderr.write(`building ${name} ${version} into ${directory}\n`);
   mkdirSync(directory, { recursive: true });
   const env = goEnvironment({ GOBIN: directory, GOFLAGS: "-buildvcs=false -trimpath" });
@@ -32,7 +33,7 @@ export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_P
   return directory;
 }
 
-/** How to run pre-commit: the directory of its Python packages, which belongs into PYTHONPATH, and the program. */
+/** The directory of pre-commit's Python packages, which PYTHONPATH must contain, and the program. */
 export interface PreCommit {
   readonly packages: string;
   readonly program: string;
@@ -51,10 +52,7 @@ export function requirePreCommit(context: Mocha.Context): PreCommit {
   if (existsSync(program)) return { packages, program };
   const pip = ["-m", "pip", "--disable-pip-version-check"];
   if (spawnSync("python3", [...pip, "--version"]).status !== 0) {
-    skip(
-      context,
-      `no pip on this machine, with which pre-commit ${PRE_COMMIT_VERSION} is installed: install python3-pip`,
-    );
+    skip(context, `this machine has no pip to install pre-commit ${PRE_COMMIT_VERSION}: install python3-pip`);
   }
   const args = [...pip, "install", "--quiet", "--target", packages, `pre-commit==${PRE_COMMIT_VERSION}`];
   succeed("pre-commit", spawnSync("python3", args, { encoding: "utf8" }));

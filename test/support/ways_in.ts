@@ -1,12 +1,12 @@
 import type { Outcome } from "./cli.ts";
 import { memoryFiles, runCli } from "./cli.ts";
 
-/** A manifest in YAML's flow style, its metadata and the rest of its members. */
+/** Returns a manifest in YAML's flow style, from its metadata and its other members. */
 export function object(apiVersion: string, kind: string, metadata: string, rest = ""): string {
   return `{ apiVersion: ${apiVersion}, kind: ${kind}, metadata: { ${metadata} }${rest === "" ? "" : `, ${rest}`} }\n---\n`;
 }
 
-/** A running pod with the label app of its name, an address and the ports that its container names. */
+/** Returns a running pod whose label app is its name, with an address and the ports that its container names. */
 export function pod(key: string, ip: string, { labels = "", ports = "", spec = "" } = {}): string {
   const [namespace = "", name = ""] = key.split("/");
   const own = `app: ${name}${labels === "" ? "" : `, ${labels}`}`;
@@ -37,7 +37,7 @@ export function ingress(name: string, spec: string, { metadata = "" } = {}): str
   return object("networking.k8s.io/v1", "Ingress", `name: ${name}, namespace: shop${metadata}`, `spec: { ${spec} }`);
 }
 
-/** A rule of an Ingress with one path. */
+/** Returns a rule of an Ingress with one path. */
 export function pathTo(serviceName: string, port: string): string {
   return `{ http: { paths: [{ path: /, pathType: Prefix, backend: ${backend(serviceName, port)} }] } }`;
 }
@@ -48,7 +48,7 @@ export function backend(serviceName: string, port: string): string {
 
 export const NGINX_LABELS = "app.kubernetes.io/name: ingress-nginx, app.kubernetes.io/component: controller";
 
-/** ingress-nginx as its chart installs it. */
+/** The objects of ingress-nginx as its chart installs it. */
 export const NGINX =
   pod("edge/nginx", "10.244.0.2", {
     labels: NGINX_LABELS,
@@ -76,7 +76,10 @@ export function ask(text: string, ...args: readonly string[]): Promise<Outcome> 
   return runCli([...args, "-f", "a.yaml"], memoryFiles({ "a.yaml": text }));
 }
 
-/** The connections through controllers by `policy matrix`, and stderr: `outside through Gateway a/b > shop/web: 80/TCP` for each pair. */
+/**
+ * Returns the connections through controllers that `policy matrix` prints, and stderr: `outside through Gateway a/b >
+ * shop/web: 80/TCP` for each pair.
+ */
 export async function waysInOf(
   text: string,
   ...args: readonly string[]

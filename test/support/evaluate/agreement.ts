@@ -57,7 +57,7 @@ export function walkedPacket(packet: Packet, bridge: string): WalkedPacket {
 }
 
 /**
- * Returns the machine around the rules that a world describes: pods behind the bridge, all others behind the uplink.
+ * Returns the machine around the rules that a world describes: pods on the bridge, all others at the uplink.
  */
 export function surroundingsOf(
   { localPods, nodeAddresses, ...world }: ServiceWorld,

@@ -12,7 +12,7 @@ import { PORT, VIRTUAL } from "./virtual_addresses.ts";
 const { SOURCE, PROTOCOL, LINK } = DropReason;
 const BROADCAST = parseAddress("255.255.255.255");
 
-/** Spoofs: the source address is another pod's. */
+/** Spoofs: packets with another pod's source address. */
 const spoofs: readonly Attack[] = FAMILIES.flatMap((family): readonly Attack[] => {
   const spoofed = ({ third }: GuardedNode, to: Address, token: Token): IpPacket =>
     encodeUdp(third.addresses[family], to, PORT, token);
@@ -86,7 +86,7 @@ const direct: readonly Attack[] = [
     ];
   }),
   {
-    title: "IPv6 on the link, behind an extension header",
+    title: "IPv6 on the link, after an extension header",
     seenBy: "victim",
     reason: LINK,
     frames: ({ attacker, victim }, token) => [

@@ -11,7 +11,7 @@ export const PLAIN_CHAINS = ["profile", "other"] as const;
 
 export function addressOf(family: 4 | 6, value: bigint): Address {
   const address = addressFromValue(family, value);
-  if (address === undefined) throw new RangeError(`${value} is no IPv${family} address`);
+  if (address === undefined) throw new RangeError(`${value} is not an IPv${family} address`);
   return address;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Returns a listing or one of our texts in normal form: without counters' values, handles and remaining times, blanks
- * as one space, the elements of each list sorted. What still differs is a difference of meaning or of nft's wording.
+ * as one space, the elements of each list sorted. Any remaining difference is one of meaning or of nft's wording.
  */
 export function normalListing(text: string): string {
   return text

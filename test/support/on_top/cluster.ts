@@ -45,8 +45,8 @@ export interface PodOptions {
 }
 
 /**
- * Two nodes with a daemon each, which read the same objects, a router between them and a stranger behind it. Pods leave
- * the cluster with their node's address.
+ * Two nodes with a daemon each, which read the same objects, a router between them and a stranger behind the router.
+ * Pods leave the cluster with their node's address.
  */
 export class SmallCluster {
   readonly lab: Lab;

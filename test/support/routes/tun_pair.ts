@@ -11,7 +11,7 @@ const IFF_TUN = 0x0001;
 const IFF_NO_PI = 0x1000;
 const IFREQ_SIZE = 40;
 const LARGEST_PACKET = 65_536;
-/** Packets that are carried in one turn: the rest waits in the device. */
+/** The largest number of packets that are carried in one turn; the others wait in the device. */
 const MOST_AT_ONCE = 200;
 
 /** One end of a pair. */
@@ -19,13 +19,13 @@ export interface TunEnd {
   readonly namespace: LabNamespace;
   /** The addresses of the end, with their prefix lengths. */
   readonly addresses: readonly string[];
-  /** The addresses that the other end takes from this one, and sends to it: WireGuard's AllowedIPs. */
+  /** The addresses that the other end accepts from this one, and sends to it: WireGuard's AllowedIPs. */
   readonly allowed: readonly Address[];
 }
 
 /**
- * Two TUN devices whose packets this process carries from one to the other, and drops where the addresses inside are not allowed, as
- * WireGuard does: such a link has no MAC addresses, and looks at nothing but the packet.
+ * Two TUN devices between which this process carries packets. It drops packets whose inner addresses are not allowed,
+ * as WireGuard does: such a link has no MAC addresses and reads only the packet.
  */
 export class TunPair implements Disposable {
   /** Packets that were dropped, by source and destination. */

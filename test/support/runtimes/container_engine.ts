@@ -6,20 +6,20 @@ import type { RuntimeNode } from "./runtime_node.ts";
 /** The network that policyd's configuration list defines. */
 const NETWORK = "drawbridge";
 const PT_INTERP = 3;
-/** On the machine and in a container. */
+/** The path of busybox on the machine and in a container. */
 const BUSYBOX = "/bin/busybox";
 
 /**
- * Podman on a node of a lab: it attaches containers by the configuration list that policyd installed there.
+ * Podman on a node of a lab, which attaches containers by the configuration list that policyd installed there.
  *
- * Its storage, its state and its configuration are files of the lab; the machine's own containers are not touched. No cgroup
- * is used, no limit is raised and no seccomp profile is loaded, since a sandbox may forbid each of them.
+ * Its storage, its state and its configuration are files of the lab; the machine's own containers are not touched. It
+ * uses no cgroup, raises no limit and loads no seccomp profile, since a sandbox may forbid each of them.
  */
 export class ContainerEngine {
   readonly #node: RuntimeNode;
   readonly #directory: string;
 
-  /** @param directory for its files, of which a root file system with only a static busybox is one */
+  /** @param directory for its files, among them a root file system with only a static busybox */
   constructor(node: RuntimeNode, directory: string) {
     this.#node = node;
     this.#directory = directory;
@@ -39,7 +39,7 @@ export class ContainerEngine {
     return this.#must(["--version"]).trim();
   }
 
-  /** Runs podman to its end, whatever comes of it. */
+  /** Runs podman to its end, and returns the result even when it fails. */
   call(args: readonly string[]): SpawnSyncReturns<string> {
     return this.#node.run("podman", args, "", {
       CONTAINERS_CONF: `${this.#directory}/containers.conf`,
@@ -49,9 +49,9 @@ export class ContainerEngine {
   }
 
   /**
-   * Starts a container on the network that serves its name by HTTP on port 80; whether it starts is the caller's matter.
+   * Starts a container on the network that serves its name by HTTP on port 80; the caller checks whether it started.
    *
-   * @param options further ones of `podman run`
+   * @param options further options of `podman run`
    */
   tryStart(name: string, options: readonly string[] = []): SpawnSyncReturns<string> {
     const serve = `mkdir -p /tmp/${name} && echo ${name} >/tmp/${name}/name && exec busybox httpd -f -p 80 -h /tmp/${name}`;
@@ -61,7 +61,10 @@ export class ContainerEngine {
     return this.call([...run, "--rootfs", `${this.#directory}/root`, BUSYBOX, "sh", "-c", serve]);
   }
 
-  /** @throws AssertionError with podman's words when the container does not start */
+  /**
+   * Starts a container as {@link tryStart} does. @throws AssertionError with podman's message when the container does
+   * not start
+   */
   start(name: string, options: readonly string[] = []): void {
     const { status, stderr, stdout } = this.tryStart(name, options);
     assert.equal(status, 0, `${name}: ${stderr}${stdout}`);
@@ -72,7 +75,7 @@ export class ContainerEngine {
     return this.#must(["exec", name, ...command]);
   }
 
-  /** The container's addresses as podman has them from the plugin's result, IPv4 before IPv6. */
+  /** Returns the container's addresses as podman reads them from the plugin's result, IPv4 before IPv6. */
   addresses(name: string): readonly string[] {
     const format = `{{with index .NetworkSettings.Networks "${NETWORK}"}}{{.IPAddress}} {{.GlobalIPv6Address}}{{end}}`;
     return this.#must(["inspect", "--format", format, name]).trim().split(" ");

@@ -24,7 +24,7 @@ export type FixtureCall = v.InferOutput<typeof callSchema>;
 /** The calls of one client in the order in which it made them. */
 export type Fixture = v.InferOutput<typeof fixtureSchema>;
 
-/** The names of all fixtures. */
+/** Returns the names of all fixtures. */
 export function fixtureNames(): readonly string[] {
   if (!existsSync(DIRECTORY)) return [];
   return readdirSync(DIRECTORY)
@@ -32,7 +32,7 @@ export function fixtureNames(): readonly string[] {
     .sort();
 }
 
-/** @throws ValiError for a file that is not a fixture */
+/** Reads a fixture. @throws ValiError for a file that is not a fixture */
 export function readFixture(name: string): Fixture {
   return v.parse(fixtureSchema, JSON.parse(readFileSync(`${DIRECTORY}/${name}.json`, "utf8")));
 }
@@ -40,11 +40,11 @@ export function readFixture(name: string): Fixture {
 /**
  * Compares the calls of a client with its fixture, or writes the fixture when DRAWBRIDGE_RECORD is 1.
  *
- * Values of results are compared by their shape, and each plugin's calls by themselves: containerd calls `loopback` and ours
- * at the same time, and gives the pairs of CNI_ARGS in any order.
+ * It compares values of results by their shape, and each plugin's calls by themselves: containerd calls `loopback` and
+ * our plugin at the same time, and writes the pairs of CNI_ARGS in any order.
  *
- * @param scratch the directory of the lab, which stands in paths
- * @throws AssertionError when the client calls differently, or its calls are answered differently
+ * @param scratch the directory of the lab, which occurs in paths
+ * @throws AssertionError when the client's calls or their answers differ
  */
 export function holdToFixture(name: string, client: string, calls: readonly RecordedCall[], scratch: string): void {
   const fixture: Fixture = { client, calls: withoutMachine(calls, scratch) };
@@ -62,13 +62,15 @@ export function holdToFixture(name: string, client: string, calls: readonly Reco
   }
 }
 
-/** Calls with placeholders: `\${scratch}` and `\${netns N}`, and an identifier of its own for each container. */
+/**
+ * Returns calls with placeholders: `\${scratch}` and `\${netns N}`, and an identifier of its own for each container.
+ */
 function withoutMachine(calls: readonly RecordedCall[], scratch: string): FixtureCall[] {
   const names = new Map<string, string>();
   const distinct = (key: string): readonly string[] => [
     ...new Set(calls.flatMap(({ environment }) => environment[key] || [])),
   ];
-  // For VERSION libcni sets "dummy".
+  // libcni sets "dummy" for VERSION.
   const paths = distinct("CNI_NETNS").filter((path) => path.startsWith("/"));
   for (const [i, path] of paths.entries()) names.set(path, `\${netns ${i}}`);
   for (const [i, id] of distinct("CNI_CONTAINERID").entries()) names.set(id, sha256(`container ${i}`));
@@ -90,14 +92,17 @@ function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** A call in which results have only their shape. */
+/** Returns a call in which results are reduced to their shape. */
 function comparable({ environment, stdin, answer, ...rest }: FixtureCall): unknown {
   const pairs = environment["CNI_ARGS"]?.split(";").sort();
   const request = isObject(stdin) ? { ...stdin, prevResult: shapeOf(stdin["prevResult"]) } : stdin;
   return { ...rest, environment: { ...environment, CNI_ARGS: pairs }, stdin: request, answer: shapeOf(answer) };
 }
 
-/** The value with the kind of each scalar in its place; `cniVersion` stays, as it is what was agreed on. */
+/**
+ * Returns the value with each scalar replaced by its type; `cniVersion` stays, since the client and the plugin agreed
+ * on it.
+ */
 export function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (!isObject(value)) return value === null ? null : typeof value;

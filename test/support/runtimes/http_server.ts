@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 
 /**
- * Has a pod answer HTTP requests for `/name` with its name, on a port of both families, until the process is killed.
+ * Makes a pod answer HTTP requests for `/name` with its name, on a port of both families, until the process is killed.
  *
  * The server is busybox, and may start before the pod has addresses.
  */

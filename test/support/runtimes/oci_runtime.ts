@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import type { SeccompProfile } from "../../lab/confined/seccomp.ts";
 
-/** The part of its configuration by which a container of {@link OciRuntime} differs from others. */
+/** The part of its configuration in which a container of {@link OciRuntime} differs from others. */
 export interface ContainerOptions {
   readonly profile?: SeccompProfile;
   /** `allowPrivilegeEscalation: false` of a Pod. */
@@ -13,7 +13,7 @@ export interface ContainerOptions {
   readonly script: string;
 }
 
-/** How a call of the runtime ended, and what it and the container printed. */
+/** The end of a call of the runtime, and the output of the runtime and the container. */
 export interface Ended {
   readonly status: number | null;
   readonly output: string;
@@ -25,7 +25,8 @@ const MILLISECONDS = 20_000;
 /**
  * An OCI runtime by itself, called as containerd and CRI-O call it: create, start, exec, delete.
  *
- * Each call is made in a mount namespace that has only the unified cgroup hierarchy, since crun takes no hybrid one.
+ * Each call is made in a mount namespace that has only the unified cgroup hierarchy, since crun does not accept a
+ * hybrid one.
  */
 export class OciRuntime {
   readonly #program: string;
@@ -45,9 +46,10 @@ export class OciRuntime {
   }
 
   /**
-   * Starts a container, waits until its script has printed `ready` or the runtime has given up, uses it, and removes it.
+   * Starts a container, waits until its script has printed `ready` or the runtime has given up, uses it, and removes
+   * it.
    *
-   * @returns the end of the last of create and start that was called, with what the container printed until then
+   * @returns the result of the last call of create or start, with the container's output until then
    */
   async withContainer(
     options: ContainerOptions,
@@ -91,13 +93,13 @@ export class OciRuntime {
     return spawnSync("unshare", ["--mount", "sh", "-c", script, "sh", ...command], {
       encoding: "utf8",
       timeout: MILLISECONDS,
-      // A container keeps the descriptors that create had: a pipe would not end.
+      // A container keeps the descriptors of create, so a pipe would not end.
       stdio: ["ignore", output ?? "pipe", output ?? "pipe"],
     });
   }
 }
 
-/** The configuration of a bundle (the OCI runtime specification's config.md). */
+/** Returns the configuration of a bundle (the OCI runtime specification's config.md). */
 function configuration(
   { profile, noNewPrivileges, user, script }: ContainerOptions,
   directory: string,

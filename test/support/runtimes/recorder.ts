@@ -14,7 +14,8 @@ export interface RecordedCall {
 const OF_THE_CALL = /^(?:CNI_|TRACEPARENT=|TRACESTATE=|BAGGAGE=)/;
 
 /**
- * A shell script that calls a plugin and records the call: the environment, standard input, the answer and the exit code.
+ * Returns a shell script that calls a plugin and records the call: the environment, standard input, the answer and the
+ * exit code.
  *
  * Each call is a directory whose name begins with the time of its start in nanoseconds.
  *
@@ -34,7 +35,7 @@ exit $code
 `;
 }
 
-/** Takes the recorded calls out of a directory, in the order of their starts. */
+/** Removes the recorded calls from a directory and returns them, in the order of their starts. */
 export function takeCalls(directory: string): readonly RecordedCall[] {
   const calls = readdirSync(directory)
     .sort()

@@ -21,9 +21,9 @@ const TIMEOUT_MILLISECONDS = 60_000;
 const PLUGINS = ["drawbridge", "loopback"] as const;
 
 /**
- * Mounts the node's own directories in place of the machine's, then waits to be killed.
+ * The script that mounts the node's own directories in place of the machine's, and then waits to be killed.
  *
- * @remarks $1 stands for /var/lib, $2 for host-local's directory, $3, if it is there, for /run
+ * @remarks $1 stands for /var/lib, $2 for host-local's directory, $3, if it is given, for /run
  */
 const HOLDER = `set -e
 mount --bind "$1" /var/lib
@@ -43,11 +43,12 @@ interface RunningParts {
 }
 
 /**
- * A node of a lab on which policyd has installed the plugin and its configuration list, as a container runtime finds them.
+ * A node of a lab on which policyd has installed the plugin and its configuration list, as a container runtime finds
+ * them.
  *
- * Programs run in the node's network namespace and in one mount namespace, in which /var/lib is the lab's: libcni keeps its
- * cache there and host-local its reservations, and no client can be told another place. Mounts that come later do not
- * appear in it, so the pods of the lab are made before.
+ * Programs run in the node's network namespace and in one mount namespace, in which /var/lib is the lab's: libcni keeps
+ * its cache there and host-local its reservations, and no client can be configured to use another place. Later mounts
+ * do not appear in it, so the pods of the lab are made before.
  */
 export class RuntimeNode {
   readonly wired: WiredNode;
@@ -67,10 +68,11 @@ export class RuntimeNode {
   }
 
   /**
-   * Starts the daemon and waits for what it installs.
+   * Starts the daemon and waits until it has installed its files.
    *
-   * @param options `hasOwnRun` also replaces /run and leaves only the unified cgroup hierarchy, for a runtime that makes its
-   *   own network namespaces; `hasServer` lets the shim start a plugin server, otherwise each call is a process of its own
+   * @param options `hasOwnRun` also replaces /run and leaves only the unified cgroup hierarchy, for a runtime that
+   * makes its own network namespaces; `hasServer` lets the shim start a plugin server, otherwise each call is a process
+   * of its own
    */
   static async start(
     lab: Lab,
@@ -112,7 +114,7 @@ export class RuntimeNode {
     return `${this.#root}/conf`;
   }
 
-  /** The directory of executables that runtimes are given: scripts that call the installed ones. */
+  /** The directory of executables that runtimes use: scripts that call the installed ones. */
   get binaries(): string {
     return `${this.#root}/recorder`;
   }
@@ -132,7 +134,7 @@ export class RuntimeNode {
     return `${this.#root}/lib`;
   }
 
-  /** Where a cleanup finds everything of the node. */
+  /** The places where a cleanup finds everything of the node. */
   get place(): NodePlace {
     return {
       configurationDirectory: this.configurations,
@@ -178,7 +180,10 @@ export class RuntimeNode {
     return existsSync(results) ? readdirSync(results) : [];
   }
 
-  /** @throws AssertionError while the node holds anything for a pod, in files, in the daemon or in the kernel */
+  /**
+   * Asserts that the node holds nothing for a pod, neither in files, nor in the daemon, nor in the kernel. @throws
+   * AssertionError while it does
+   */
   async mustHoldNothing(addresses: readonly string[]): Promise<void> {
     await this.daemon.statusWhen(({ attachments }) => attachments === 0, "no attachment is left in the daemon");
     assert.deepEqual(nodeState(this.wired.node), nothingHeld);
@@ -189,7 +194,7 @@ export class RuntimeNode {
     }
   }
 
-  /** Ends what runs on the node; its namespaces and files go with the lab. */
+  /** Ends the programs on the node; its namespaces and files are removed with the lab. */
   async end(): Promise<void> {
     this.#server?.end();
     await this.#policyd.kill();

@@ -59,6 +59,6 @@ function targetOf(scope: Scope, target: NatTarget): Pick<Translation, "address" 
 
 function addressOf(family: "ip" | "ip6", value: Value): Address {
   const address = addressFromValue(family === "ip" ? 4 : 6, BigInt(value));
-  if (address === undefined) throw new Error(`${value} is no address of ${family}`);
+  if (address === undefined) throw new Error(`${value} is not an address of ${family}`);
   return address;
 }
