@@ -1,5 +1,4 @@
-import type { Stats } from "node:fs";
-import { closeSync, lstatSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
+import { closeSync, lstatSync, openSync, readdirSync, readSync, type Stats, statSync, writeSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../kernel/error.ts";

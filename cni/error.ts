@@ -1,5 +1,4 @@
-import type { ErrorCode } from "../kernel/error.ts";
-import { DrawbridgeError } from "../kernel/error.ts";
+import { DrawbridgeError, type ErrorCode } from "../kernel/error.ts";
 
 /**
  * Error codes of the CNI specification 1.1.0 ("Error"), the reference plugins' code 8, and our own from 100 on.

@@ -1,13 +1,10 @@
 import { listAttachmentNames, readAttachment } from "./attachment/attachment.ts";
-import type { StoreFileSystem } from "../ipam/file_system.ts";
-import { systemFileSystem } from "../ipam/file_system.ts";
+import { type StoreFileSystem, systemFileSystem } from "../ipam/file_system.ts";
 import { rememberingSysctl } from "./attachment/original_settings.ts";
-import type { Holding } from "../ipam/store.ts";
-import { AddressStore } from "../ipam/store.ts";
+import { AddressStore, type Holding } from "../ipam/store.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readBootId } from "../kernel/file.ts";
-import type { Sysctl } from "../kernel/sysctl.ts";
-import { procSysctl } from "../kernel/sysctl.ts";
+import { procSysctl, type Sysctl } from "../kernel/sysctl.ts";
 import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
 import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
 import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";

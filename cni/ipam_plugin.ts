@@ -5,8 +5,7 @@ import type { NetworkConfiguration } from "./configuration/configuration.ts";
 import type { ReleaseConfiguration } from "./configuration/detach_configuration.ts";
 import { dnsOf } from "./configuration/dns.ts";
 import type { Attachment } from "./environment.ts";
-import type { Node } from "./host.ts";
-import { openStore } from "./host.ts";
+import { type Node, openStore } from "./host.ts";
 import type { AddResult } from "./result.ts";
 
 /**

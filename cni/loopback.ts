@@ -1,6 +1,5 @@
 import { parseCidr } from "../kernel/ip/cidr.ts";
-import { insideNamespace } from "../kernel/network_namespace.ts";
-import type { NetworkNamespace } from "../kernel/network_namespace.ts";
+import { insideNamespace, type NetworkNamespace } from "../kernel/network_namespace.ts";
 import { changeLink } from "../kernel/route/link.ts";
 import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
 import { CniError, CniErrorCode } from "./error.ts";

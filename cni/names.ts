@@ -1,7 +1,5 @@
-import type { Address } from "../kernel/ip/address.ts";
-import { addressToBytes } from "../kernel/ip/address.ts";
-import type { MacAddress } from "../kernel/ip/mac.ts";
-import { macFromBytes } from "../kernel/ip/mac.ts";
+import { type Address, addressToBytes } from "../kernel/ip/address.ts";
+import { type MacAddress, macFromBytes } from "../kernel/ip/mac.ts";
 
 /** SHA-256 of a text, in lower-case hexadecimal. */
 export type Sha256 = (text: string) => string;

@@ -1,5 +1,10 @@
-import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import { closeNamespace, currentNamespace, isSameNamespace, openNamespace } from "../kernel/network_namespace.ts";
+import {
+  closeNamespace,
+  currentNamespace,
+  isSameNamespace,
+  type NetworkNamespace,
+  openNamespace,
+} from "../kernel/network_namespace.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { Work } from "../kernel/waiting.ts";
 import type { Attachment, Environment } from "./environment.ts";

@@ -1,7 +1,6 @@
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { Errno } from "../kernel/syscall/errno.ts";
-import type { Waiting, Work } from "../kernel/waiting.ts";
-import { realWaiting } from "../kernel/waiting.ts";
+import { realWaiting, type Waiting, type Work } from "../kernel/waiting.ts";
 import type { Node } from "./host.ts";
 
 /** flock(2). */

@@ -1,27 +1,34 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import type { Work } from "../kernel/waiting.ts";
-import { carryOut } from "../kernel/waiting.ts";
+import { carryOut, type Work } from "../kernel/waiting.ts";
 import { add } from "./add/add.ts";
 import { check } from "./check/check.ts";
-import type { BridgeConfiguration } from "./configuration/configuration.ts";
-import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration/configuration.ts";
+import {
+  type BridgeConfiguration,
+  bridgeConfiguration,
+  decodeConfiguration,
+  networkConfiguration,
+  networkName,
+} from "./configuration/configuration.ts";
 import { del } from "./del/del.ts";
 import {
   addressGiver,
+  type AddressTaker,
   addressTaker,
   checkGiver,
   collectOfGiver,
   delegatedDirectory,
   isForeignIpam,
   networkShapeFor,
+  type PluginInput,
   statusOfGiver,
 } from "./delegation/foreign_ipam.ts";
-import type { AddressTaker, PluginInput } from "./delegation/foreign_ipam.ts";
-import type { DetachConfiguration } from "./configuration/detach_configuration.ts";
-import { detachConfiguration, releaseConfiguration } from "./configuration/detach_configuration.ts";
-import type { Attachment, Environment } from "./environment.ts";
-import { readAttachment } from "./environment.ts";
+import {
+  type DetachConfiguration,
+  detachConfiguration,
+  releaseConfiguration,
+} from "./configuration/detach_configuration.ts";
+import { type Attachment, type Environment, readAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
 import { detachEnded } from "./gc/ended.ts";
@@ -34,12 +41,10 @@ import type { Node } from "./host.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
 import { chainedResult, previousResult, unchangedResult } from "./configuration/previous_result.ts";
 import { resultObject } from "./result.ts";
-import type { DetachInput, NetworkInput } from "./configuration/network_input.ts";
-import { detachShape } from "./configuration/network_input.ts";
-import type { CniVersion } from "./version.ts";
+import { type DetachInput, detachShape, type NetworkInput } from "./configuration/network_input.ts";
+import { type CniVersion, negotiateVersion, supportedVersions } from "./version.ts";
 import { noteOutcome } from "./status/attach_outcome.ts";
 import { status } from "./status/status.ts";
-import { negotiateVersion, supportedVersions } from "./version.ts";
 
 export { machine } from "./host.ts";
 

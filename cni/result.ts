@@ -1,7 +1,5 @@
-import type { Address } from "../kernel/ip/address.ts";
-import { formatAddress } from "../kernel/ip/address.ts";
-import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, networkAddress } from "../kernel/ip/cidr.ts";
+import { type Address, formatAddress } from "../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, formatCidr, networkAddress } from "../kernel/ip/cidr.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { CniVersion } from "./version.ts";
 

@@ -1,10 +1,7 @@
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { Address } from "../kernel/ip/address.ts";
-import { addressPlus, compareAddresses, formatAddress } from "../kernel/ip/address.ts";
-import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
-import type { AddressRange, RangeSet } from "./range.ts";
-import { rangeFor } from "./range.ts";
+import { type Address, addressPlus, compareAddresses, formatAddress } from "../kernel/ip/address.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
+import { type AddressRange, rangeFor, type RangeSet } from "./range.ts";
 
 /** An allocated address with its subnet's prefix length, its range's gateway, and the range set it comes from. */
 export interface Allocation {

@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import { isDirectory, listDirectory, writeAll } from "../kernel/file.ts";
 import { Errno, errnoName, errnoText } from "../kernel/syscall/errno.ts";
-import type { FileCalls } from "../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../kernel/syscall/file_calls.ts";
+import { type FileCalls, OpenFlag } from "../kernel/syscall/file_calls.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 
 /** The result of reading a small file: its text, no such name, or anything other than a small regular file. */

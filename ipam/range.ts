@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { Address } from "../kernel/ip/address.ts";
 import {
+  type Address,
   addressPlus,
   bitsOf,
   compareAddresses,
@@ -8,8 +8,8 @@ import {
   formatAddress,
   tryParseAddress,
 } from "../kernel/ip/address.ts";
-import type { Cidr } from "../kernel/ip/cidr.ts";
 import {
+  type Cidr,
   cidrContains,
   cidrFamily,
   formatCidr,

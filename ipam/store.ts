@@ -1,15 +1,10 @@
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { Address } from "../kernel/ip/address.ts";
-import { compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
-import type { Allocation } from "./allocator.ts";
-import { allocationOf, assignRequested, candidates } from "./allocator.ts";
+import { type Address, compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
+import { type Allocation, allocationOf, assignRequested, candidates } from "./allocator.ts";
 import type { StoreFileSystem } from "./file_system.ts";
-import type { Owner } from "./owner.ts";
-import { expectNetworkName, expectOwner } from "./owner.ts";
-import type { RangeSet } from "./range.ts";
-import { formatRangeSet, rangeFor } from "./range.ts";
-import type { Reservation } from "./reservation.ts";
-import { contentOf, parseReservation } from "./reservation.ts";
+import { expectNetworkName, expectOwner, type Owner } from "./owner.ts";
+import { formatRangeSet, rangeFor, type RangeSet } from "./range.ts";
+import { contentOf, parseReservation, type Reservation } from "./reservation.ts";
 import type { AddressStoreOptions, DuplicateCheck, FileLock, Holding, ReleaseSteps } from "./store_options.ts";
 
 export type { Allocation } from "./allocator.ts";

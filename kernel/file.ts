@@ -1,7 +1,6 @@
 import { littleEndian } from "./netlink/writer.ts";
 import { Errno } from "./syscall/errno.ts";
-import type { FileCalls, FileReadCalls } from "./syscall/file_calls.ts";
-import { OpenFlag } from "./syscall/file_calls.ts";
+import { type FileCalls, type FileReadCalls, OpenFlag } from "./syscall/file_calls.ts";
 import { check } from "./syscall/syscalls.ts";
 
 const decoder = new TextDecoder();

@@ -1,12 +1,9 @@
 import { DrawbridgeError } from "./error.ts";
 import { isRegularFile } from "./file.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
-import type { FileReadCalls } from "./syscall/file_calls.ts";
-import { OpenFlag } from "./syscall/file_calls.ts";
-import type { Syscalls } from "./syscall/syscalls.ts";
-import { check } from "./syscall/syscalls.ts";
-import type { Waiting } from "./waiting.ts";
-import { realWaiting } from "./waiting.ts";
+import { type FileReadCalls, OpenFlag } from "./syscall/file_calls.ts";
+import { check, type Syscalls } from "./syscall/syscalls.ts";
+import { realWaiting, type Waiting } from "./waiting.ts";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;

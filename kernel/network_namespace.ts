@@ -1,9 +1,6 @@
-import type { FileIdentity } from "./file.ts";
-import { identityOf } from "./file.ts";
-import type { FileReadCalls } from "./syscall/file_calls.ts";
-import { OpenFlag } from "./syscall/file_calls.ts";
-import type { Syscalls } from "./syscall/syscalls.ts";
-import { check, SyscallError } from "./syscall/syscalls.ts";
+import { type FileIdentity, identityOf } from "./file.ts";
+import { type FileReadCalls, OpenFlag } from "./syscall/file_calls.ts";
+import { check, SyscallError, type Syscalls } from "./syscall/syscalls.ts";
 
 export const CLONE_NEWNET = 0x40000000;
 

@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "./error.ts";
 import { readTextFile, writeAll } from "./file.ts";
 import { Errno } from "./syscall/errno.ts";
-import type { FileCalls } from "./syscall/file_calls.ts";
-import { OpenFlag } from "./syscall/file_calls.ts";
+import { type FileCalls, OpenFlag } from "./syscall/file_calls.ts";
 import { check } from "./syscall/syscalls.ts";
 
 /** Kernel settings under /proc/sys. Those under net/ belong to the calling thread's network namespace. */

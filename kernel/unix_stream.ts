@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "./error.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
-import type { Syscalls } from "./syscall/syscalls.ts";
-import { check } from "./syscall/syscalls.ts";
+import { check, type Syscalls } from "./syscall/syscalls.ts";
 import { littleEndian } from "./netlink/writer.ts";
 import type { Waiting } from "./waiting.ts";
 

@@ -3,8 +3,7 @@ import type { AttachmentName, PolicydStatus } from "../cni/attachment/policyd_me
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./lib/clock.ts";
-import type { Kind } from "./objects/model.ts";
-import { KINDS } from "./objects/model.ts";
+import { type Kind, KINDS } from "./objects/model.ts";
 import { namespaceOf } from "./objects/namespace_of.ts";
 import type { Dataplane } from "./dataplane.ts";
 import type { NoticeSink } from "./events/notice.ts";
@@ -12,8 +11,7 @@ import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "./log/line.ts";
 import type { ReportPage } from "./policies/status/policy_report.ts";
 import type { Logger } from "./log/logger.ts";
-import type { RequestHandlers } from "./socket/handlers.ts";
-import { isTemporary } from "./socket/handlers.ts";
+import { isTemporary, type RequestHandlers } from "./socket/handlers.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "./objects/object_source.ts";
 
 /** A status must fit into one message of 64 KiB, in which a printable character takes at most three bytes. */

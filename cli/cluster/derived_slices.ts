@@ -1,9 +1,7 @@
-import type { Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../kernel/ip/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice, Labels, Pod, Service } from "../../policyd/objects/model.ts";
 import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
-import type { Cluster } from "./cluster.ts";
-import { podAddress, UNKNOWN_NODE } from "./cluster.ts";
+import { type Cluster, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 
 /** The EndpointSlices that a cluster would make from a Service's selector. */
 export interface DerivedSlices {

@@ -1,5 +1,4 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
 
 /** An end of a connection, as people name it. */
 export type EndName =

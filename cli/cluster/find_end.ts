@@ -1,11 +1,9 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Pod, Service } from "../../policyd/objects/model.ts";
 import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../policyd/semantics/policies/flow.ts";
-import type { Cluster } from "./cluster.ts";
-import { ownerOf } from "./cluster.ts";
+import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
 import { groupName } from "./group.ts";
 import { nearestNames } from "./nearest_names.ts";

@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { addressPlus, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, type Family, parseAddress } from "../../kernel/ip/address.ts";
 
 /** The ranges 240.0.0.0/4, reserved (RFC 1112), and 100::/64, discarded (RFC 6666): no cluster uses them. */
 const FIRST = { 4: parseAddress("240.0.0.1"), 6: parseAddress("100::1") } as const;

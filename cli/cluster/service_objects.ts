@@ -1,14 +1,11 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { EndpointSlice, Labels, Service } from "../../policyd/objects/model.ts";
 import { specialClass } from "../../policyd/semantics/services/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
-import type { WantedEndpoints } from "../input/service_source.ts";
-import { wantedEndpoints } from "../input/service_source.ts";
+import { type WantedEndpoints, wantedEndpoints } from "../input/service_source.ts";
 import type { Cluster } from "./cluster.ts";
-import type { DerivedSlices } from "./derived_slices.ts";
-import { deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
+import { type DerivedSlices, deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
 
 /** Services and their endpoints, completed where files leave something out. */
 export interface ServiceObjects {

@@ -1,9 +1,7 @@
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, hostCidr, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, hostCidr, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { FlowEnd, FlowRow } from "../../policyd/flows/row.ts";
-import { OWN_NODE } from "../../policyd/flows/row.ts";
+import { type FlowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";
 
 /** Chooses flows: a row has to match every field that is given. */
 export interface FlowFilter {

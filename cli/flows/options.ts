@@ -1,8 +1,6 @@
-import type { Command } from "commander";
-import { Option } from "commander";
+import { type Command, Option } from "commander";
 import * as v from "valibot";
-import { endFilter, momentOf } from "./filter.ts";
-import type { FlowFilter } from "./filter.ts";
+import { endFilter, type FlowFilter, momentOf } from "./filter.ts";
 import { FLOW_FORMATS } from "./print.ts";
 
 /** Adds the options by which flows are chosen and printed. */

@@ -1,6 +1,5 @@
 import { rowLine } from "../../policyd/flows/journal.ts";
-import type { FlowRow } from "../../policyd/flows/row.ts";
-import { endText } from "../../policyd/flows/row.ts";
+import { endText, type FlowRow } from "../../policyd/flows/row.ts";
 import { printable } from "../../policyd/log/line.ts";
 import { formatTable } from "../output/table.ts";
 import { timeText, trafficText } from "../output/text.ts";

@@ -1,15 +1,13 @@
 import { Buffer } from "node:buffer";
 import * as v from "valibot";
 import { ExitCode } from "../exit_code.ts";
-import type { DaemonQuestion } from "../input/programs/daemons.ts";
-import { askDaemons, daemonCommands } from "../input/programs/daemons.ts";
+import { askDaemons, daemonCommands, type DaemonQuestion } from "../input/programs/daemons.ts";
 import { followed } from "../input/programs/programs.ts";
 import type { Io } from "../io.ts";
 import { styleOf } from "../style.ts";
 import { isWanted } from "./filter.ts";
 import { mergedRows } from "./merge.ts";
-import type { News } from "./news.ts";
-import { newsJson, parseNews } from "./news.ts";
+import { type News, newsJson, parseNews } from "./news.ts";
 import { filterOf, flowEntries } from "./options.ts";
 import { flowJson, flowLine, flowTable } from "./print.ts";
 import { readFlowFile } from "./read_file.ts";

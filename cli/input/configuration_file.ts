@@ -1,7 +1,6 @@
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Configuration } from "../../policyd/configuration/configuration.ts";
-import { readConfiguration } from "../../policyd/configuration/configuration.ts";
+import { type Configuration, readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import type { PolicyOptions } from "../../policyd/semantics/policies/objects.ts";
 import type { ServiceSettings } from "../cluster/service_world.ts";

@@ -1,5 +1,9 @@
-import type { BrokenObject, LocatedObject } from "../../policyd/objects/directory/documents.ts";
-import { readJsonObjects, readYamlObjects } from "../../policyd/objects/directory/documents.ts";
+import {
+  type BrokenObject,
+  type LocatedObject,
+  readJsonObjects,
+  readYamlObjects,
+} from "../../policyd/objects/directory/documents.ts";
 
 /**
  * Returns the results of `take` for each object of a manifest: YAML documents, or JSON values in a row, with lists

@@ -4,13 +4,11 @@ import type { FieldPath } from "../../policyd/objects/directory/documents.ts";
 import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
-import type { ManifestFileSystem } from "./manifest_files.ts";
-import { manifestFiles } from "./manifest_files.ts";
+import { manifestFiles, type ManifestFileSystem } from "./manifest_files.ts";
 import { withStandIns } from "./objects/stand_in_pods.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import type { PlacedWayObject } from "../ways_in/way_object.ts";
-import type { Reading } from "./reading.ts";
-import { excludes } from "./reading.ts";
+import { excludes, type Reading } from "./reading.ts";
 
 /** An object from a file. */
 export interface Manifest<T extends ClusterObject = ClusterObject> {

@@ -1,9 +1,7 @@
-import type { Command } from "commander";
-import { InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { withReading } from "./reading.ts";
 import { DEFAULT_REQUEST_TIMEOUT, parseRequestTimeout } from "./cluster/access.ts";
-import type { NumberedPort } from "./port_text.ts";
-import { numberedPort } from "./port_text.ts";
+import { type NumberedPort, numberedPort } from "./port_text.ts";
 
 /**
  * Adds the options that say where the objects are (`InputOptions` of load.ts): files or the running cluster.

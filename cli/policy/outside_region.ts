@@ -1,7 +1,13 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { addressPlus, compareAddresses, familyOf, parseAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
 import {
+  type Address,
+  addressPlus,
+  compareAddresses,
+  type Family,
+  familyOf,
+  parseAddress,
+} from "../../kernel/ip/address.ts";
+import {
+  type Cidr,
   cidrContains,
   cidrFamily,
   formatCidr,

@@ -1,8 +1,13 @@
 import { printable } from "../../policyd/log/line.ts";
 import { foldLine } from "../output/fold.ts";
 import type { Style } from "../style.ts";
-import type { CandidateReport, LeftOutReport, PlaceReport, ServiceReport } from "./report.ts";
-import { socketText } from "./report.ts";
+import {
+  type CandidateReport,
+  type LeftOutReport,
+  type PlaceReport,
+  type ServiceReport,
+  socketText,
+} from "./report.ts";
 
 /** Of more endpoints only the first are printed, and how many more there are. */
 const MOST_SHOWN = 12;

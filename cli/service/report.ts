@@ -15,8 +15,7 @@ import type {
   Translate,
   Verdict,
 } from "../../policyd/semantics/services/verdict.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import { ownerOf } from "../cluster/cluster.ts";
+import { type Cluster, ownerOf } from "../cluster/cluster.ts";
 import type { Derived } from "../cluster/service_objects.ts";
 
 /** The verdict of Services on a packet, as data: addresses are text, and null where files do not have them. */

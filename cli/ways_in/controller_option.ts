@@ -1,11 +1,9 @@
-import type { Command } from "commander";
-import { InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import * as v from "valibot";
 import type { Pod } from "../../policyd/objects/model.ts";
 import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { Chosen } from "../cluster/chosen_pods.ts";
-import { chosenPods } from "../cluster/chosen_pods.ts";
+import { type Chosen, chosenPods } from "../cluster/chosen_pods.ts";
 
 /** The pods of a controller, as the command line names them. */
 export interface GivenController {

@@ -6,13 +6,19 @@ import { selects } from "../../policyd/semantics/policies/selector.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
 import { locationText } from "../input/place.ts";
-import type { EndpointOf } from "./backend_pods.ts";
-import { endpointsOf } from "./backend_pods.ts";
+import { type EndpointOf, endpointsOf } from "./backend_pods.ts";
 import type { GivenController } from "./controller_option.ts";
-import type { Backend, Gateway, Ingress, Listener, PlacedWayObject, Route, WayObject } from "./way_object.ts";
-import { wayObjectName } from "./way_object.ts";
-import type { ControllerPods } from "./controllers.ts";
-import { podsOfController, podsOfGateway, usualController } from "./controllers.ts";
+import {
+  type Backend,
+  type Gateway,
+  type Ingress,
+  type Listener,
+  type PlacedWayObject,
+  type Route,
+  type WayObject,
+  wayObjectName,
+} from "./way_object.ts";
+import { type ControllerPods, podsOfController, podsOfGateway, usualController } from "./controllers.ts";
 
 /** A way by which outside connections reach pods: an Ingress or a route of a Gateway, with its controller's pods. */
 export interface WayIn {

@@ -1,44 +1,43 @@
 import { assignRequested } from "../../ipam/allocator.ts";
 import type { Allocation, AddressStore, Holding } from "../../ipam/store.ts";
-import type { AttachmentRecord } from "../attachment/attachment.ts";
-import { readAttachment, removeAttachment, writeAttachment } from "../attachment/attachment.ts";
+import { type AttachmentRecord, readAttachment, removeAttachment, writeAttachment } from "../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { Work } from "../../kernel/waiting.ts";
-import { insideNamespace } from "../../kernel/network_namespace.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { deleteLink } from "../../kernel/route/link.ts";
+import { deleteLink, type Link } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { describedLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Bridge } from "./bridge.ts";
-import { ensureBridge, ensureForwarding } from "./bridge.ts";
-import type { PortOnBridge } from "./bridge_bypass.ts";
-import { bypassBridge, leaveToBridge } from "./bridge_bypass.ts";
-import type { BridgeConfiguration } from "../configuration/configuration.ts";
-import { hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
-import type { AddressGiver } from "../delegation/foreign_ipam.ts";
-import { offeredOf } from "../delegation/foreign_ipam.ts";
+import { type Bridge, ensureBridge, ensureForwarding } from "./bridge.ts";
+import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
+import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
+import { type AddressGiver, offeredOf } from "../delegation/foreign_ipam.ts";
 import { dnsOf } from "../configuration/dns.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
 import { bridgeMac, hostInterfaceName } from "../names.ts";
-import type { Node } from "../host.ts";
+import { type Node, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
-import { openStore, recordedHoldings, rememberingSettings } from "../host.ts";
 import { asksForNodeRules, recordedRules } from "../configuration/node_rules_configuration.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
-import type { Registration } from "../attachment/registration.ts";
-import { register, unregister } from "../attachment/registration.ts";
+import { register, type Registration, unregister } from "../attachment/registration.ts";
 import type { AddResult, Dns } from "../result.ts";
-import type { Shaping } from "./shaping.ts";
-import { forgetDevice, makeDelayDevice, recordedBandwidth, shapingSteps } from "./shaping.ts";
-import type { Step, Wiring } from "./wiring.ts";
-import { addResult, decideWiring, DESCRIPTION, hostRoute, hostSteps, linkSteps, podSteps } from "./wiring.ts";
+import { forgetDevice, makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "./shaping.ts";
+import {
+  addResult,
+  decideWiring,
+  DESCRIPTION,
+  hostRoute,
+  hostSteps,
+  linkSteps,
+  podSteps,
+  type Step,
+  type Wiring,
+} from "./wiring.ts";
 
 /**
  * Attaches a pod: the ADD verb.

@@ -1,6 +1,5 @@
 import { isOffered } from "../../ipam/allocator.ts";
-import type { RangeSet } from "../../ipam/range.ts";
-import { formatRangeSet } from "../../ipam/range.ts";
+import { formatRangeSet, type RangeSet } from "../../ipam/range.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
@@ -8,8 +7,14 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import type { Link, LinkChange } from "../../kernel/route/link.ts";
-import { changeLink, createBridge, OPERATIONAL_STATE_UNKNOWN, OPERATIONAL_STATE_UP } from "../../kernel/route/link.ts";
+import {
+  changeLink,
+  createBridge,
+  type Link,
+  type LinkChange,
+  OPERATIONAL_STATE_UNKNOWN,
+  OPERATIONAL_STATE_UP,
+} from "../../kernel/route/link.ts";
 import { dumpRoutes, parseRoute } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";

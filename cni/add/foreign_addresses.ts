@@ -1,7 +1,6 @@
 import { recordedNetworks } from "../attachment/attachment.ts";
 import { isName } from "../../ipam/owner.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";

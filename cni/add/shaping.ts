@@ -4,16 +4,12 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { changeLink, getLink } from "../../kernel/route/link.ts";
 import { describedLink, findLink } from "../../kernel/route/socket.ts";
-import type { DelayDevice } from "../../kernel/traffic_control/delay_device.ts";
-import { createDelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
+import { createDelayDevice, type DelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
-import type { TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
-import { setTokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
-import type { Limits } from "../configuration/bandwidth.ts";
-import { tokenBucket } from "../configuration/bandwidth.ts";
-import type { Sha256 } from "../names.ts";
-import { delayDeviceMac, delayDeviceName } from "../names.ts";
+import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import { type Limits, tokenBucket } from "../configuration/bandwidth.ts";
+import { delayDeviceMac, delayDeviceName, type Sha256 } from "../names.ts";
 import type { Step } from "./wiring.ts";
 
 /** The limits of an attachment's bandwidth. They are set only on the node's side: a pod can change its own end. */

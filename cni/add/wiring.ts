@@ -1,25 +1,19 @@
 import type { Allocation } from "../../ipam/store.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth, getLink } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
-import type { RouteSpec } from "../../kernel/route/route.ts";
-import { MAIN_TABLE, newRoute } from "../../kernel/route/route.ts";
+import { MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import type { Bridge } from "./bridge.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
-import type { Sha256 } from "../names.ts";
-import { hostInterfaceName, hostMac, podMac } from "../names.ts";
-import type { AddResult, Dns, ResultRoute } from "../result.ts";
-import { defaultRoute } from "../result.ts";
-import type { Shaping } from "./shaping.ts";
-import { decideShaping } from "./shaping.ts";
+import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../names.ts";
+import { type AddResult, defaultRoute, type Dns, type ResultRoute } from "../result.ts";
+import { decideShaping, type Shaping } from "./shaping.ts";
 
 /** The complete plan of an attachment, decided before the first request to the kernel. */
 export interface Wiring {

@@ -1,14 +1,11 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { decodeAttachment } from "./attachment_decoder.ts";
 import { forgetEnded } from "./ended.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import type { Owner } from "../../ipam/owner.ts";
-import { expectNetworkName, expectOwner, isInterfaceName, isName } from "../../ipam/owner.ts";
+import { expectNetworkName, expectOwner, isInterfaceName, isName, type Owner } from "../../ipam/owner.ts";
 
 /** A published port: packets to `hostPort` of the node (of `hostIp`, if given) go to `containerPort`. */
 export interface PortMapping {

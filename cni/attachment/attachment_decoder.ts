@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import type { AttachmentRecord, Bandwidth, PortMapping, RecordedHost, RecordedRules } from "./attachment.ts";
 import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkName } from "../../ipam/owner.ts";

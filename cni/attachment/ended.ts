@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { AttachmentRecord } from "./attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import type { Owner } from "../../ipam/owner.ts";
-import { expectNetworkName, expectOwner, isInterfaceName, isName } from "../../ipam/owner.ts";
+import { expectNetworkName, expectOwner, isInterfaceName, isName, type Owner } from "../../ipam/owner.ts";
 
 /** Seconds after which the remains of a sandbox that ended without DEL are removed; until then DEL may still come. */
 export const ENDED_SECONDS = 900;

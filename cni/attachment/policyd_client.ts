@@ -1,11 +1,9 @@
 import { FrameReader, frame } from "./message_frame.ts";
-import type { PolicydReply, PolicydRequest } from "./policyd_messages.ts";
-import { parseReply, requestToJson } from "./policyd_messages.ts";
+import { parseReply, type PolicydReply, type PolicydRequest, requestToJson } from "./policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
-import type { Waiting } from "../../kernel/waiting.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 
 /** A reply other than a refusal. */
 export type PolicydAnswer = Exclude<PolicydReply, { readonly type: "refused" }>;

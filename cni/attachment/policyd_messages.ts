@@ -1,7 +1,5 @@
-import type { ErrorCode } from "../../kernel/error.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
-import type { AttachmentRecord } from "./attachment.ts";
-import { attachmentToJson } from "./attachment.ts";
+import { DrawbridgeError, type ErrorCode } from "../../kernel/error.ts";
+import { type AttachmentRecord, attachmentToJson } from "./attachment.ts";
 import { attachmentFromJson, expectString, JsonObject } from "./attachment_decoder.ts";
 import { expectNetworkName, expectOwner } from "../../ipam/owner.ts";
 

@@ -1,16 +1,12 @@
 import type { AttachmentRecord } from "./attachment.ts";
-import type { AttachmentName, PolicydReply } from "./policyd_messages.ts";
-import { LONGEST_WAIT } from "./policyd_messages.ts";
+import { type AttachmentName, LONGEST_WAIT, type PolicydReply } from "./policyd_messages.ts";
 import { isDirectoryPath } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Wait, Waiting, Work } from "../../kernel/waiting.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
+import { realWaiting, type Wait, type Waiting, type Work } from "../../kernel/waiting.ts";
 import { invalidField } from "../error.ts";
-import type { Decoded } from "../configuration/json.ts";
-import { decode, isObject } from "../configuration/json.ts";
+import { decode, type Decoded, isObject } from "../configuration/json.ts";
 import type { Node } from "../host.ts";
-import type { PolicydCall } from "./policyd_client.ts";
-import { answerOf, callPolicyd } from "./policyd_client.ts";
+import { answerOf, callPolicyd, type PolicydCall } from "./policyd_client.ts";
 
 /** The fields of the `policyd` key. */
 export const policydShape = { socket: "string", wait: "string", onUnavailable: "string" } as const;

@@ -1,11 +1,9 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
-import { readAttachment } from "../attachment/attachment.ts";
+import { type AttachmentRecord, readAttachment } from "../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import type { Waiting, Work } from "../../kernel/waiting.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
+import { realWaiting, type Waiting, type Work } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";

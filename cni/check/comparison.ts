@@ -1,7 +1,5 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import type { Link } from "../../kernel/route/link.ts";

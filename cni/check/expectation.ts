@@ -1,8 +1,6 @@
 import type { AttachmentRecord } from "../attachment/attachment.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, parseAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { decode } from "../configuration/json.ts";
 import type { ResultRoute } from "../result.ts";

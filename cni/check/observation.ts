@@ -1,14 +1,11 @@
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { insideNamespace } from "../../kernel/network_namespace.ts";
+import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { dumpAddresses, type InterfaceAddress, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { dumpRoutes, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { Node } from "../host.ts";
 import type { Observation } from "./comparison.ts";
-import type { Expectation } from "./expectation.ts";
-import { familyOfRoute } from "./expectation.ts";
+import { type Expectation, familyOfRoute } from "./expectation.ts";
 
 const LOOPBACK_INDEX = 1;
 

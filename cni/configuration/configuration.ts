@@ -1,28 +1,19 @@
 import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../../ipam/owner.ts";
-import type { RangeInput, RangeSet } from "../../ipam/range.ts";
-import { canonicalRange, canonicalRangeSets } from "../../ipam/range.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { canonicalRange, canonicalRangeSets, type RangeInput, type RangeSet } from "../../ipam/range.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { parseMac } from "../../kernel/ip/mac.ts";
-import type { Limits } from "./bandwidth.ts";
-import { limitsOf } from "./bandwidth.ts";
+import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
+import { type Limits, limitsOf } from "./bandwidth.ts";
 import { configuredRoutes } from "./configured_routes.ts";
-import type { CniArguments } from "../environment.ts";
-import { checkInterfaceName } from "../environment.ts";
+import { checkInterfaceName, type CniArguments } from "../environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
-import type { Decoded, Shape } from "./json.ts";
-import { decode, isNestedDeeper } from "./json.ts";
-import type { NodeRulesConfiguration } from "./node_rules_configuration.ts";
-import { nodeRulesConfiguration } from "./node_rules_configuration.ts";
+import { decode, type Decoded, isNestedDeeper, type Shape } from "./json.ts";
+import { type NodeRulesConfiguration, nodeRulesConfiguration } from "./node_rules_configuration.ts";
 import type { Dns, ResultRoute } from "../result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
-import type { RegistrationAccess } from "../attachment/registration.ts";
-import { policydAccess } from "../attachment/registration.ts";
+import { policydAccess, type RegistrationAccess } from "../attachment/registration.ts";
 import { refuseUnsupported } from "./unsupported.ts";
-import type { CniVersion } from "../version.ts";
-import { negotiateVersion } from "../version.ts";
+import { type CniVersion, negotiateVersion } from "../version.ts";
 
 /** A network configuration whose every field has been validated. */
 export interface NetworkConfiguration {

@@ -2,8 +2,7 @@ import type { AttachmentRecord, PortMapping, RecordedRules } from "../attachment
 import { MOST_NETWORKS } from "../attachment/attachment_decoder.ts";
 import type { RangeSet } from "../../ipam/range.ts";
 import type { Family } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr, hasHostBits, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr, hasHostBits, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
 import type { NetworkInput } from "./network_input.ts";
 import { portMappingsOf } from "./port_mappings.ts";

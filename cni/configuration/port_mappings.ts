@@ -1,6 +1,5 @@
 import type { PortMapping } from "../attachment/attachment.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, IPV4_MAPPED } from "../../kernel/ip/cidr.ts";
 import { BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
 import { ClaimIndex } from "../node_rules/claim_index.ts";

@@ -1,11 +1,9 @@
 import { familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrFamily, parseCidr } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
-import type { Decoded } from "./json.ts";
-import { decode, isObject } from "./json.ts";
+import { decode, type Decoded, isObject } from "./json.ts";
 import { dnsShape, routeShape } from "./network_input.ts";
-import type { AddResult } from "../result.ts";
-import { resultObject } from "../result.ts";
+import { type AddResult, resultObject } from "../result.ts";
 import type { CniVersion } from "../version.ts";
 
 /** The result of the plugins before this one in the chain. */

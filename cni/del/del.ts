@@ -1,9 +1,12 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
-import { readAttachment, recordsOfOtherNetworks, removeAttachment } from "../attachment/attachment.ts";
+import {
+  type AttachmentRecord,
+  readAttachment,
+  recordsOfOtherNetworks,
+  removeAttachment,
+} from "../attachment/attachment.ts";
 import type { AddressStore, ReleaseSteps } from "../../ipam/store.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { insideNamespace } from "../../kernel/network_namespace.ts";
+import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { deleteLink, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
@@ -15,10 +18,8 @@ import { delegatedDirectory } from "../delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { hostInterfaceName } from "../names.ts";
-import type { Node } from "../host.ts";
-import { openStore } from "../host.ts";
-import type { Unregistration } from "../attachment/registration.ts";
-import { unregister } from "../attachment/registration.ts";
+import { type Node, openStore } from "../host.ts";
+import { unregister, type Unregistration } from "../attachment/registration.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
 import { hostRoute } from "../add/wiring.ts";
 import { delayDeviceOf, forgetDevice, mayBeDelayed } from "../add/shaping.ts";

@@ -1,14 +1,16 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
-import { listAttachmentNames, listAttachments, readAttachment, recordedNetworks } from "../attachment/attachment.ts";
+import {
+  type AttachmentRecord,
+  listAttachmentNames,
+  listAttachments,
+  readAttachment,
+  recordedNetworks,
+} from "../attachment/attachment.ts";
 import { markEnded } from "../attachment/ended.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../node_rules/claim_index.ts";
-import type { HasLink } from "../gc/proof.ts";
-import { hasEnded, linksOf } from "../gc/proof.ts";
-import type { Claim } from "../node_rules/host_port_claim.ts";
-import { claimsOf } from "../node_rules/host_port_claim.ts";
+import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
+import { type Claim, claimsOf } from "../node_rules/host_port_claim.ts";
 import { hostInterfaceName } from "../names.ts";
 import type { Node } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";

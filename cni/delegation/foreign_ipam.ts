@@ -2,21 +2,22 @@ import type { RangeSet } from "../../ipam/range.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
-import type { BridgeConfiguration } from "../configuration/configuration.ts";
-import { checkExpressible, decodeConfiguration, onNetwork, RUN_DIRECTORY } from "../configuration/configuration.ts";
+import {
+  type BridgeConfiguration,
+  checkExpressible,
+  decodeConfiguration,
+  onNetwork,
+  RUN_DIRECTORY,
+} from "../configuration/configuration.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment, Environment } from "../environment.ts";
 import { CniError } from "../error.ts";
 import { decode, isObject } from "../configuration/json.ts";
-import type { DetachInput, NetworkInput } from "../configuration/network_input.ts";
-import { networkShape } from "../configuration/network_input.ts";
+import { type DetachInput, type NetworkInput, networkShape } from "../configuration/network_input.ts";
 import type { Node } from "../host.ts";
-import { readIpamAnswer } from "./ipam_answer.ts";
-import type { GivenAddresses } from "./ipam_answer.ts";
-import type { IpamCall } from "./ipam_program.ts";
-import { NotExecutedError, runIpam } from "./ipam_program.ts";
-import type { PendingAdd } from "./pending.ts";
-import { lockPending, pendingPath, readPending, writePending } from "./pending.ts";
+import { type GivenAddresses, readIpamAnswer } from "./ipam_answer.ts";
+import { type IpamCall, NotExecutedError, runIpam } from "./ipam_program.ts";
+import { lockPending, type PendingAdd, pendingPath, readPending, writePending } from "./pending.ts";
 import { findPlugin, foreignIpamType } from "./plugin_search.ts";
 
 /** A call of this plugin, as it came. */

@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressPlus, bitsOf, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { type Address, addressPlus, bitsOf, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import {
+  type Cidr,
   cidrContains,
   cidrFamily,
   formatCidr,
@@ -22,12 +21,10 @@ import {
 } from "../../kernel/ip/special.ts";
 import { configuredRoutes } from "../configuration/configured_routes.ts";
 import { CniError, CniErrorCode, invalidField } from "../error.ts";
-import type { Decoded } from "../configuration/json.ts";
-import { decode, isNestedDeeper, isObject } from "../configuration/json.ts";
+import { decode, type Decoded, isNestedDeeper, isObject } from "../configuration/json.ts";
 import { dnsShape, routeShape } from "../configuration/network_input.ts";
 import type { Dns, ResultRoute } from "../result.ts";
-import type { CniVersion } from "../version.ts";
-import { negotiateVersion } from "../version.ts";
+import { type CniVersion, negotiateVersion } from "../version.ts";
 
 /** The addresses, routes and DNS settings that an external IPAM plugin gives a pod. */
 export interface GivenAddresses {

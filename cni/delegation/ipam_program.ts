@@ -1,5 +1,4 @@
-import { runProgram } from "../../kernel/program.ts";
-import type { ProgramEnd } from "../../kernel/program.ts";
+import { type ProgramEnd, runProgram } from "../../kernel/program.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Environment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";

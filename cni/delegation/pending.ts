@@ -1,10 +1,8 @@
-import type { Owner } from "../../ipam/owner.ts";
-import { expectNetworkName, expectOwner, isInterfaceName, isName } from "../../ipam/owner.ts";
+import { expectNetworkName, expectOwner, isInterfaceName, isName, type Owner } from "../../ipam/owner.ts";
 import { storeError } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { modificationTime } from "../../kernel/file.ts";
-import type { Release } from "../../kernel/file_lock.ts";
-import { lockFile } from "../../kernel/file_lock.ts";
+import { lockFile, type Release } from "../../kernel/file_lock.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import type { Node } from "../host.ts";

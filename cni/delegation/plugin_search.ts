@@ -1,7 +1,6 @@
 import { isName } from "../../ipam/owner.ts";
 import { isRegularFile } from "../../kernel/file.ts";
-import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import { type FileReadCalls, OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
 import { IPAM, LOOPBACK, PLUGIN, SERVER, SHIM } from "../executables.ts";
 

@@ -8,8 +8,7 @@ import { hostInterfaceName } from "../names.ts";
 import type { Node } from "../host.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
 import { hasEnded, linksOf } from "./proof.ts";
-import type { IsValid } from "./valid_attachments.ts";
-import { unknownAttachments } from "./valid_attachments.ts";
+import { type IsValid, unknownAttachments } from "./valid_attachments.ts";
 
 /** The number of errors that are reported in full; the others are only counted. */
 const MOST_REPORTED = 10;

@@ -3,8 +3,7 @@ import type { Reservation } from "../../ipam/reservation.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { hostInterfaceName } from "../names.ts";
-import type { Node } from "../host.ts";
-import { openStore } from "../host.ts";
+import { type Node, openStore } from "../host.ts";
 import { isOlderThanBoot } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";
 

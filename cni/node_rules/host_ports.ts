@@ -1,17 +1,23 @@
 import type { PortMapping } from "../attachment/attachment.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../kernel/ip/special.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { Chain, Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { Rule, Statement } from "../../kernel/nftables/model/statement.ts";
-import { anyFlag, equals, goTo, inPrefix, inSet, returnToCaller, rule } from "../../kernel/nftables/model/statement.ts";
+import {
+  anyFlag,
+  equals,
+  goTo,
+  inPrefix,
+  inSet,
+  returnToCaller,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../kernel/nftables/model/statement.ts";
 import { ClaimIndex } from "./claim_index.ts";
-import type { Claim } from "./host_port_claim.ts";
-import { claimsOf } from "./host_port_claim.ts";
+import { type Claim, claimsOf } from "./host_port_claim.ts";
 import {
   fromLocalhost,
   fromLocalhostChain,
@@ -19,8 +25,7 @@ import {
   notToLocalhost,
   PUBLISHED,
 } from "./localhost_ports.ts";
-import type { SetElements } from "./set_elements.ts";
-import { intervalOf, outermost } from "./set_elements.ts";
+import { intervalOf, outermost, type SetElements } from "./set_elements.ts";
 
 const protocols = ["tcp", "udp", "sctp"] as const;
 

@@ -1,9 +1,18 @@
-import type { Family } from "../../kernel/ip/address.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { type Family, parseAddress } from "../../kernel/ip/address.ts";
 import { LOOPBACK } from "../../kernel/ip/special.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
-import type { Match, Rule, Statement } from "../../kernel/nftables/model/statement.ts";
-import { anyFlag, equals, inPrefix, jumpTo, returnToCaller, rule, setAddress } from "../../kernel/nftables/model/statement.ts";
+import {
+  anyFlag,
+  equals,
+  inPrefix,
+  jumpTo,
+  type Match,
+  returnToCaller,
+  type Rule,
+  rule,
+  setAddress,
+  type Statement,
+} from "../../kernel/nftables/model/statement.ts";
 
 /** The chain that changes the destination of a packet to a pod (host_ports.ts). */
 export const PUBLISHED = "published";

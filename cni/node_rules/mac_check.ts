@@ -1,8 +1,7 @@
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
 import type { SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { Rule } from "../../kernel/nftables/model/statement.ts";
-import { counter, drop, inSet, not, rule } from "../../kernel/nftables/model/statement.ts";
+import { counter, drop, inSet, not, type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 import type { SetElements } from "./set_elements.ts";
 
 const checked: SetDefinition = { name: "checked", key: ["ifname"] };

@@ -1,15 +1,11 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { MULTICAST } from "../../kernel/ip/special.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { Rule, Statement } from "../../kernel/nftables/model/statement.ts";
-import { inPrefix, inSet, not, oneOf, rule } from "../../kernel/nftables/model/statement.ts";
-import type { SetElements } from "./set_elements.ts";
-import { intervalOf, outermost } from "./set_elements.ts";
+import { inPrefix, inSet, not, oneOf, type Rule, rule, type Statement } from "../../kernel/nftables/model/statement.ts";
+import { intervalOf, outermost, type SetElements } from "./set_elements.ts";
 
 interface FamilySets {
   /** Pods whose traffic leaves the node with the node's address. */

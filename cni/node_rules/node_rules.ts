@@ -2,12 +2,10 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import type { Change } from "../../kernel/nftables/encode/change.ts";
-import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import { type Change, tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
-import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { type Nftables, NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { TableHead } from "../../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
@@ -16,17 +14,19 @@ import { portTaken } from "./host_port_claim.ts";
 import { freeOwners } from "../del/ended_sandbox.ts";
 import { claimSets, findConflict, hostPortSets } from "./host_ports.ts";
 import type { Node } from "../host.ts";
-import type { NodeRules, TableElements, TableUse } from "./node_tables.ts";
 import {
   decideNodeRules,
   elementsOf,
   holderIn,
   ipTable,
   isOurs,
+  type NodeRules,
   ownerIn,
   planTable,
   sharedSets,
+  type TableElements,
   tablesOf,
+  type TableUse,
 } from "./node_tables.ts";
 import { forgetFlowsOf, forgetFlowsTo } from "./stale_flows.ts";
 import type { Wiring } from "../add/wiring.ts";

@@ -1,5 +1,4 @@
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Interval } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 

@@ -1,8 +1,7 @@
 import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { deleteFlowsOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { decodeAttributes } from "../../kernel/netlink/attribute.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { instructions } from "../../kernel/nftables/encode/instruction.ts";

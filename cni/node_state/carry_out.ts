@@ -1,16 +1,14 @@
 import { putPort } from "../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { acquireDirectoryLock } from "../../kernel/file_lock.ts";
-import { cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
-import type { RouteSpec } from "../../kernel/route/route.ts";
-import { newRoute } from "../../kernel/route/route.ts";
+import { newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";

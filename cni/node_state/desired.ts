@@ -1,8 +1,6 @@
 import type { AttachmentRecord, RecordedHost } from "../attachment/attachment.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 
 /** A bridge with its ports, as the pods on it need them. */

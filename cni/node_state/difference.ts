@@ -1,10 +1,8 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import { ALL_RESERVED_GROUPS } from "../add/wiring.ts";
-import type { DesiredBridge, DesiredPort } from "./desired.ts";
-import { subnetOf } from "./desired.ts";
+import { type DesiredBridge, type DesiredPort, subnetOf } from "./desired.ts";
 import type { ObservedBridge, ObservedPort, Step } from "./observed.ts";
 
 /**

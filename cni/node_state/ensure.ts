@@ -1,8 +1,7 @@
 import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { StepMachine } from "./carry_out.ts";
-import type { DesiredBridge } from "./desired.ts";
-import { desiredBridges } from "./desired.ts";
+import { type DesiredBridge, desiredBridges } from "./desired.ts";
 import { repairSteps, stepText } from "./difference.ts";
 import { netlinkNodeState, observeBridge, readWays } from "./netlink_kernel.ts";
 import type { Scope } from "./observed.ts";

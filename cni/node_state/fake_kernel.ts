@@ -1,7 +1,6 @@
 import type { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import { ALL_RESERVED_GROUPS } from "../add/wiring.ts";

@@ -5,8 +5,7 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import { dumpPortEntries, getPortEntry, parsePortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
+import { dumpLinks, getLink, type Link, parseLink } from "../../kernel/route/link.ts";
 import { dumpNeighbours, getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { lookUpRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
@@ -15,8 +14,7 @@ import { parsePortFilter } from "../../kernel/traffic_control/receive_at_bridge.
 import { dumpReceivedFilters } from "../../kernel/traffic_control/redirect.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
 import type { NodeStateKernel, ObservedBridge, ObservedFilters, ObservedPort, Scope, Way } from "./observed.ts";
-import type { StepMachine } from "./carry_out.ts";
-import { carryOutSteps } from "./carry_out.ts";
+import { carryOutSteps, type StepMachine } from "./carry_out.ts";
 
 /** For more ports than these, all links are listed, which costs as much as this many requests. */
 const ASKED_ONE_BY_ONE = 16;

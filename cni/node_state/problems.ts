@@ -1,6 +1,5 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { subnetOf } from "./desired.ts";
-import type { DesiredBridge } from "./desired.ts";
+import { type DesiredBridge, subnetOf } from "./desired.ts";
 import { stepText, strays } from "./difference.ts";
 import type { ObservedBridge, Step } from "./observed.ts";
 

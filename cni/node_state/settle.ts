@@ -1,8 +1,7 @@
 import type { DrawbridgeError } from "../../kernel/error.ts";
 import type { DesiredBridge } from "./desired.ts";
 import { repairSteps, stepText } from "./difference.ts";
-import type { NodeStateKernel, ObservedBridge, Scope, Step } from "./observed.ts";
-import { EVERYTHING } from "./observed.ts";
+import { EVERYTHING, type NodeStateKernel, type ObservedBridge, type Scope, type Step } from "./observed.ts";
 
 /** The most rounds: a bridge is made, gets its addresses and ports, and is read again; each may need a further step. */
 const ROUNDS = 5;

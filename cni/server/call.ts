@@ -3,18 +3,15 @@ import { enterNamespace } from "../../kernel/network_namespace.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { MSG_NOSIGNAL } from "../../kernel/unix_stream.ts";
 import type { Wait, Work } from "../../kernel/waiting.ts";
-import type { Answer } from "../answer.ts";
+import { type Answer, answer } from "../answer.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
-import { answer } from "../answer.ts";
 import { executesOthers } from "../delegation/foreign_ipam.ts";
 import { nameOf } from "../plugin.ts";
 import type { Node } from "../host.ts";
 import { readStdin } from "../standard_input.ts";
-import type { TrackedCalls } from "./descriptors.ts";
-import { trackDescriptors } from "./descriptors.ts";
+import { trackDescriptors, type TrackedCalls } from "./descriptors.ts";
 import { BEGUN, DECLINED } from "./protocol.ts";
-import type { Request } from "./request.ts";
-import { meansTheSameAnywhere } from "./request.ts";
+import { meansTheSameAnywhere, type Request } from "./request.ts";
 
 /** The descriptors that came with a request. */
 export interface CallDescriptors {

@@ -1,15 +1,12 @@
-import type { FileIdentity } from "../../kernel/file.ts";
-import { identityOf } from "../../kernel/file.ts";
+import { type FileIdentity, identityOf } from "../../kernel/file.ts";
 import { isSameNamespace } from "../../kernel/network_namespace.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
-import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
-import { controlSize, descriptorsIn } from "../../kernel/syscall/server_calls.ts";
+import { controlSize, descriptorsIn, type ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Wait, Waiting } from "../../kernel/waiting.ts";
-import type { MakeNode } from "./call.ts";
-import { Call } from "./call.ts";
+import { Call, type MakeNode } from "./call.ts";
 import { F_SEAL_SEAL } from "./protocol.ts";
 import { parseRequest } from "./request.ts";
 

@@ -1,6 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Surroundings } from "./assemble.ts";
-import { bytes32 } from "./assemble.ts";
+import { bytes32, type Surroundings } from "./assemble.ts";
 import type { Comparison, Operation, Place, Register, Value, Width } from "./operation.ts";
 import { systemCalls } from "./system_call.ts";
 

@@ -2,10 +2,8 @@ import { CniErrorCode } from "../error.ts";
 import { SERVER } from "../executables.ts";
 import { SHIM_PATIENCE_SECONDS } from "../server/protocol.ts";
 import { supportedVersions } from "../version.ts";
-import type { Item, Part } from "./image.ts";
-import { cString, pointer, sizeOf, text, u32, u64 } from "./image.ts";
-import type { ShimParameters } from "./parameters.ts";
-import { shimPaths } from "./parameters.ts";
+import { cString, type Item, type Part, pointer, sizeOf, text, u32, u64 } from "./image.ts";
+import { type ShimParameters, shimPaths } from "./parameters.ts";
 
 /** The bytes that are read and written at once. */
 export const BUFFER_SIZE = 64 * 1024;

@@ -3,8 +3,7 @@ import { parseArgs } from "node:util";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { PLUGIN } from "../executables.ts";
 import { shimExecutable } from "./executable.ts";
-import type { ShimParameters } from "./parameters.ts";
-import { SERVER_ENVIRONMENT } from "./parameters.ts";
+import { SERVER_ENVIRONMENT, type ShimParameters } from "./parameters.ts";
 import type { Machine } from "./system_call.ts";
 
 const USAGE =

@@ -1,6 +1,5 @@
 import { encodeArm64 } from "./arm64.ts";
-import type { Encode } from "./assemble.ts";
-import { assemble } from "./assemble.ts";
+import { assemble, type Encode } from "./assemble.ts";
 import { shimItems } from "./data.ts";
 import { BASE_ADDRESS, CODE_OFFSET, SegmentFlag, addressOfSecondSegment, executableFile } from "./elf.ts";
 import { addressesOf, fill, place } from "./image.ts";

@@ -2,7 +2,6 @@ import { Errno } from "../../kernel/syscall/errno.ts";
 import { BEGUN, F_ADD_SEALS, F_SEAL_SEAL } from "../server/protocol.ts";
 import { LONGEST_STDIN } from "../standard_input.ts";
 import { BUFFER_SIZE, RIGHTS_DESCRIPTORS, STRINGS_BASE, STRINGS_LENGTH, serverAddressLength } from "./data.ts";
-import type { Operation } from "./operation.ts";
 import {
   add,
   address,
@@ -12,6 +11,7 @@ import {
   jumpIf,
   label,
   load,
+  type Operation,
   set,
   store,
   subtract,

@@ -1,8 +1,6 @@
-import type { Message } from "./data.ts";
-import { messages } from "./data.ts";
+import { type Message, messages } from "./data.ts";
 import { sizeOf } from "./image.ts";
-import type { Operation } from "./operation.ts";
-import { address, jump, label, set, system } from "./operation.ts";
+import { address, jump, label, type Operation, set, system } from "./operation.ts";
 import { STDOUT, writeAll } from "./program_part.ts";
 
 const FAILED = 1;

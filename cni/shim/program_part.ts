@@ -1,7 +1,6 @@
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { LONGEST_OWN_PATH } from "./data.ts";
-import type { Operation } from "./operation.ts";
-import { add, address, at, jumpIf, label, load, set, store, subtract, system } from "./operation.ts";
+import { add, address, at, jumpIf, label, load, type Operation, set, store, subtract, system } from "./operation.ts";
 
 export const STDIN = 0;
 export const STDOUT = 1;

@@ -1,8 +1,6 @@
-import type { Operation } from "./operation.ts";
-import { add, address, at, jump, jumpIf, label, load, set, store, system } from "./operation.ts";
+import { add, address, at, jump, jumpIf, label, load, type Operation, set, store, system } from "./operation.ts";
 import { AT_FDCWD, environmentPointer, pluginPath } from "./program_part.ts";
-import type { Machine } from "./system_call.ts";
-import { noFollow } from "./system_call.ts";
+import { type Machine, noFollow } from "./system_call.ts";
 
 const O_RDWR = 2;
 const O_CREAT = 0o100;

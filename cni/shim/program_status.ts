@@ -1,10 +1,21 @@
 import { KEPT_ANSWER_HEADER, KEPT_ANSWER_LIFE } from "../server/protocol.ts";
 import { BUFFER_SIZE, VERB_NAME_LENGTH } from "./data.ts";
-import type { Operation } from "./operation.ts";
-import { add, address, at, jump, jumpIf, label, load, set, store, subtract, system } from "./operation.ts";
+import {
+  add,
+  address,
+  at,
+  jump,
+  jumpIf,
+  label,
+  load,
+  type Operation,
+  set,
+  store,
+  subtract,
+  system,
+} from "./operation.ts";
 import { AT_FDCWD, STDIN, environmentPointer } from "./program_part.ts";
-import type { Machine } from "./system_call.ts";
-import { noFollow } from "./system_call.ts";
+import { type Machine, noFollow } from "./system_call.ts";
 
 const O_CLOEXEC = 0o2000000;
 const CLOCK_BOOTTIME = 7;

@@ -5,8 +5,7 @@ import type { Work } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { CniErrorCode, toCniError } from "../error.ts";
 import type { Node } from "../host.ts";
-import type { FailureCause } from "./failure_record.ts";
-import { forgetFailure, noteFailure } from "./failure_record.ts";
+import { type FailureCause, forgetFailure, noteFailure } from "./failure_record.ts";
 
 /**
  * The codes of failures that the node causes, so that the next pod fails as well. They do not include an exhausted

@@ -1,8 +1,7 @@
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { isPrivateDirectory, writeAll } from "../../kernel/file.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import { type FileCalls, OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import { KEPT_ANSWER_FILE, KEPT_ANSWER_HEADER, KEPT_ANSWER_LIFE, LONGEST_KEPT_ANSWER } from "../server/protocol.ts";
 import { uptime } from "./failure_record.ts";
 

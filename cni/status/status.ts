@@ -1,18 +1,15 @@
 import { listAttachments } from "../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
 import { realWaiting } from "../../kernel/waiting.ts";
-import type { BridgeConfiguration } from "../configuration/configuration.ts";
-import { bridgeConfiguration } from "../configuration/configuration.ts";
+import { type BridgeConfiguration, bridgeConfiguration } from "../configuration/configuration.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, CniErrorCode, toCniError } from "../error.ts";
 import type { NetworkInput } from "../configuration/network_input.ts";
 import type { Node } from "../host.ts";
-import type { FailureKind } from "./failure_record.ts";
-import { forgetFailure, noteFailure, readFailure, uptime } from "./failure_record.ts";
+import { type FailureKind, forgetFailure, noteFailure, readFailure, uptime } from "./failure_record.ts";
 
 /** The seconds for which a failure must last before STATUS reports it: a restart of the daemon takes less. */
 export const PATIENCE = 60;

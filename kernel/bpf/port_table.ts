@@ -1,13 +1,10 @@
-import type { MacAddress } from "../ip/mac.ts";
-import { macFromBytes, macToBytes } from "../ip/mac.ts";
+import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";
 import type { BpfCalls } from "../syscall/bpf_calls.ts";
-import { SyscallError } from "../syscall/syscalls.ts";
-import type { Syscalls } from "../syscall/syscalls.ts";
+import { SyscallError, type Syscalls } from "../syscall/syscalls.ts";
 import { assembleBpf } from "./instruction.ts";
-import type { PortTable } from "./port_program.ts";
-import { ENTRIES, portProgram } from "./port_program.ts";
-import type { AttachedPrograms } from "./object.ts";
+import { ENTRIES, portProgram, type PortTable } from "./port_program.ts";
 import {
+  type AttachedPrograms,
   attachProgram,
   createMap,
   describeProgram,

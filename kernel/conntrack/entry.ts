@@ -1,14 +1,10 @@
 import { DrawbridgeError } from "../error.ts";
 import type { Family } from "../ip/address.ts";
 import { familyFromNumber, netfilterHeader } from "../netlink/netfilter_message.ts";
-import type { AttributeTable, AttributeValues } from "../netlink/attribute.ts";
-import { be16, be32, be64, nested, u32, u8 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
-import { decodeBody } from "../netlink/message.ts";
-import type { ConntrackLabels } from "./labels.ts";
-import { labels } from "./labels.ts";
-import type { ConntrackTuple } from "./tuple.ts";
-import { tupleFrom, tupleTable } from "./tuple.ts";
+import { type AttributeTable, type AttributeValues, be16, be32, be64, nested, u32, u8 } from "../netlink/attribute.ts";
+import { type BodyLayout, decodeBody, type ReceivedMessage } from "../netlink/message.ts";
+import { type ConntrackLabels, labels } from "./labels.ts";
+import { type ConntrackTuple, tupleFrom, tupleTable } from "./tuple.ts";
 
 /** Bits of an entry's status: enum ip_conntrack_status (include/uapi/linux/netfilter/nf_conntrack_common.h). */
 export const ConntrackStatus = {

@@ -1,7 +1,5 @@
-import type { ReceivedMessage } from "../netlink/message.ts";
-import { MessageFlag } from "../netlink/message.ts";
-import type { ConntrackEntry } from "./entry.ts";
-import { parseEntry } from "./entry.ts";
+import { MessageFlag, type ReceivedMessage } from "../netlink/message.ts";
+import { type ConntrackEntry, parseEntry } from "./entry.ts";
 import { ConntrackMessage } from "./request.ts";
 
 /**

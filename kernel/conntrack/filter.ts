@@ -1,11 +1,9 @@
-import type { Address, Family } from "../ip/address.ts";
-import { familyOf } from "../ip/address.ts";
+import { type Address, type Family, familyOf } from "../ip/address.ts";
 import type { IpProtocol } from "../ip/protocol.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
 import type { ConntrackEntry, entryLayout } from "./entry.ts";
 import type { ConntrackLabels } from "./labels.ts";
-import type { ConntrackTuple, TupleValues } from "./tuple.ts";
-import { addressValues, portValues } from "./tuple.ts";
+import { addressValues, type ConntrackTuple, portValues, type TupleValues } from "./tuple.ts";
 
 /** Required bits: each bit set in `mask` must equal the bit of `value`. */
 export interface Masked<T extends number | bigint> {

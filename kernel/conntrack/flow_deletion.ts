@@ -1,12 +1,9 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { ReceivedMessage } from "../netlink/message.ts";
-import type { ConntrackEntry } from "./entry.ts";
-import { parseEntry } from "./entry.ts";
-import type { ConntrackFilter } from "./filter.ts";
-import { matchesFilter } from "./filter.ts";
+import { type ConntrackEntry, parseEntry } from "./entry.ts";
+import { type ConntrackFilter, matchesFilter } from "./filter.ts";
 import { cheapestLists } from "./flow_count.ts";
-import type { FlowTuples } from "./flow_tuples.ts";
-import { peekTuples } from "./flow_tuples.ts";
+import { type FlowTuples, peekTuples } from "./flow_tuples.ts";
 import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
 import { deleteEntries } from "./table.ts";

@@ -1,8 +1,6 @@
-import type { Address } from "../ip/address.ts";
-import { addressFromBytes } from "../ip/address.ts";
+import { type Address, addressFromBytes } from "../ip/address.ts";
 import { AttributeCursor, malformed } from "../netlink/attribute_cursor.ts";
-import type { ReceivedMessage } from "../netlink/message.ts";
-import { MessageFlag } from "../netlink/message.ts";
+import { MessageFlag, type ReceivedMessage } from "../netlink/message.ts";
 import { ConntrackMessage } from "./request.ts";
 
 /** The beginning or the end of a connection. */

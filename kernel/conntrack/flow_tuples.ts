@@ -1,9 +1,7 @@
-import type { Address, Family } from "../ip/address.ts";
-import { addressFromBytes } from "../ip/address.ts";
+import { type Address, addressFromBytes, type Family } from "../ip/address.ts";
 import { familyFromNumber } from "../netlink/netfilter_message.ts";
 import { littleEndian } from "../netlink/writer.ts";
-import type { ConntrackTuple } from "./tuple.ts";
-import { tupleTable } from "./tuple.ts";
+import { type ConntrackTuple, tupleTable } from "./tuple.ts";
 import { entryLayout } from "./entry.ts";
 
 /** The addresses of one direction, and the ports of a protocol that has them. */

@@ -1,11 +1,8 @@
-import type { Address } from "../ip/address.ts";
-import { familyOf } from "../ip/address.ts";
+import { type Address, familyOf } from "../ip/address.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { ConntrackEntry } from "./entry.ts";
-import { parseEntry } from "./entry.ts";
+import { type ConntrackEntry, parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
-import type { FlowTuples } from "./flow_tuples.ts";
-import { peekTuples } from "./flow_tuples.ts";
+import { type FlowTuples, peekTuples } from "./flow_tuples.ts";
 import { EVERY_FLOW } from "./flow_count.ts";
 import { dumpEntries } from "./request.ts";
 import { deleteEntries, openConntrackSocket } from "./table.ts";

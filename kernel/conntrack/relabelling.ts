@@ -1,14 +1,11 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
-import type { ConntrackEntry } from "./entry.ts";
-import { parseEntry } from "./entry.ts";
+import { type ConntrackEntry, parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
 import { cheapestLists } from "./flow_count.ts";
-import type { FlowTuples } from "./flow_tuples.ts";
-import { peekId, peekTuples } from "./flow_tuples.ts";
+import { type FlowTuples, peekId, peekTuples } from "./flow_tuples.ts";
 import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
-import type { ConntrackOutcome, LabelChange } from "./table.ts";
-import { changeLabelsOf } from "./table.ts";
+import { changeLabelsOf, type ConntrackOutcome, type LabelChange } from "./table.ts";
 
 /** Decides about the labels of flows. */
 export interface Relabelling {

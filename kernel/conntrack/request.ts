@@ -1,12 +1,9 @@
 import { familyOf } from "../ip/address.ts";
 import { familyNumber, messageType, Subsystem } from "../netlink/netfilter_message.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
-import type { Request } from "../netlink/message.ts";
-import { request } from "../netlink/message.ts";
-import type { ConntrackKey } from "./entry.ts";
-import { entryLayout } from "./entry.ts";
-import type { ConntrackFilter, Masked } from "./filter.ts";
-import { kernelFilter } from "./filter.ts";
+import { type Request, request } from "../netlink/message.ts";
+import { type ConntrackKey, entryLayout } from "./entry.ts";
+import { type ConntrackFilter, kernelFilter, type Masked } from "./filter.ts";
 import type { ConntrackLabels } from "./labels.ts";
 import { formatTuple, tupleValues } from "./tuple.ts";
 

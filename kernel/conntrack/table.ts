@@ -3,10 +3,8 @@ import { NetlinkError } from "../netlink/error.ts";
 import type { Request } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { ConntrackEntry, ConntrackKey } from "./entry.ts";
-import { parseEntry } from "./entry.ts";
-import type { ConntrackFilter, Masked } from "./filter.ts";
-import { matchesFilter } from "./filter.ts";
+import { type ConntrackEntry, type ConntrackKey, parseEntry } from "./entry.ts";
+import { type ConntrackFilter, type Masked, matchesFilter } from "./filter.ts";
 import type { ConntrackLabels } from "./labels.ts";
 import { changeLabels, deleteEntry, dumpEntries, getEntry } from "./request.ts";
 

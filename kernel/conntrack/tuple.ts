@@ -1,10 +1,7 @@
 import { DrawbridgeError } from "../error.ts";
-import type { Address, Family } from "../ip/address.ts";
-import { familyOf, formatAddress } from "../ip/address.ts";
-import type { IpProtocol } from "../ip/protocol.ts";
-import { protocolFromNumber, protocolNumber } from "../ip/protocol.ts";
-import type { AttributeTable, AttributeValues } from "../netlink/attribute.ts";
-import { address, be16, nested, u8 } from "../netlink/attribute.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../ip/address.ts";
+import { type IpProtocol, protocolFromNumber, protocolNumber } from "../ip/protocol.ts";
+import { address, type AttributeTable, type AttributeValues, be16, nested, u8 } from "../netlink/attribute.ts";
 
 /** The fields that distinguish the queries of one ICMP exchange from those of another. */
 export interface IcmpQuery {

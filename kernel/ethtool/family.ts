@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
 import { string, u16 } from "../netlink/attribute.ts";
-import type { BodyLayout } from "../netlink/message.ts";
-import { decodeBody, request } from "../netlink/message.ts";
+import { type BodyLayout, decodeBody, request } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 

@@ -1,8 +1,6 @@
 import { flag, list, nested, string, u32 } from "../netlink/attribute.ts";
-import type { BodyLayout, Request } from "../netlink/message.ts";
-import { decodeBody, request } from "../netlink/message.ts";
-import type { EthtoolSocket } from "./family.ts";
-import { genericHeader } from "./family.ts";
+import { type BodyLayout, decodeBody, type Request, request } from "../netlink/message.ts";
+import { type EthtoolSocket, genericHeader } from "./family.ts";
 
 const ETHTOOL_MSG_FEATURES_GET = 11;
 const ETHTOOL_MSG_FEATURES_SET = 12;

@@ -1,13 +1,10 @@
 import { DrawbridgeError } from "../error.ts";
 import { Errno } from "../syscall/errno.ts";
 import type { FileReadCalls } from "../syscall/file_calls.ts";
-import type { PollCalls } from "../syscall/poll_calls.ts";
-import { isReady, pollEntries } from "../syscall/poll_calls.ts";
-import type { Syscalls } from "../syscall/syscalls.ts";
-import { check } from "../syscall/syscalls.ts";
+import { isReady, type PollCalls, pollEntries } from "../syscall/poll_calls.ts";
+import { check, type Syscalls } from "../syscall/syscalls.ts";
 import { EventSocket } from "./socket.ts";
-import type { EventSource, SourcePlan } from "./source.ts";
-import { planSource } from "./source.ts";
+import { type EventSource, planSource, type SourcePlan } from "./source.ts";
 import type { Command, Report } from "./reader_message.ts";
 
 /** The longest poll(2), which holds a thread of the runtime's pool. The eventfd interrupts it earlier. */

@@ -1,13 +1,10 @@
 import { DrawbridgeError } from "../error.ts";
 import { outcomeOf } from "../netlink/error.ts";
-import type { Request } from "../netlink/message.ts";
-import { ControlType, decodeMessages, encodeRequest, MessageFlag } from "../netlink/message.ts";
+import { ControlType, decodeMessages, encodeRequest, MessageFlag, type Request } from "../netlink/message.ts";
 import { littleEndian, Writer } from "../netlink/writer.ts";
 import { Errno } from "../syscall/errno.ts";
-import type { PollCalls } from "../syscall/poll_calls.ts";
-import { DescriptorFlag } from "../syscall/poll_calls.ts";
-import type { Syscalls } from "../syscall/syscalls.ts";
-import { check, SyscallError } from "../syscall/syscalls.ts";
+import { DescriptorFlag, type PollCalls } from "../syscall/poll_calls.ts";
+import { check, SyscallError, type Syscalls } from "../syscall/syscalls.ts";
 import { exceptPort, HEADER_PORT_ID } from "./port_filter.ts";
 import type { SourcePlan } from "./source.ts";
 

@@ -1,7 +1,6 @@
 import { NETLINK_NETFILTER, NetfilterGroup } from "../netlink/netfilter_message.ts";
 import type { Request } from "../netlink/message.ts";
-import type { LogGroup } from "../nflog/group.ts";
-import { bindLogGroup } from "../nflog/group.ts";
+import { bindLogGroup, type LogGroup } from "../nflog/group.ts";
 
 const NETLINK_ROUTE = 0;
 

@@ -1,14 +1,16 @@
 import process from "node:process";
 import { DrawbridgeError } from "../error.ts";
-import type { ReceivedMessage } from "../netlink/message.ts";
-import { ControlType, decodeMessages } from "../netlink/message.ts";
-import type { NetworkNamespace } from "../network_namespace.ts";
-import { closeNamespace, currentNamespace, insideNamespace, openNamespace } from "../network_namespace.ts";
+import { ControlType, decodeMessages, type ReceivedMessage } from "../netlink/message.ts";
+import {
+  closeNamespace,
+  currentNamespace,
+  insideNamespace,
+  type NetworkNamespace,
+  openNamespace,
+} from "../network_namespace.ts";
 import type { FileCalls } from "../syscall/file_calls.ts";
-import type { PollCalls } from "../syscall/poll_calls.ts";
-import { DescriptorFlag } from "../syscall/poll_calls.ts";
-import type { Syscalls } from "../syscall/syscalls.ts";
-import { check } from "../syscall/syscalls.ts";
+import { DescriptorFlag, type PollCalls } from "../syscall/poll_calls.ts";
+import { check, type Syscalls } from "../syscall/syscalls.ts";
 import type { EventListener, KernelEvents, Subscription } from "./events.ts";
 import { EventReader } from "./reader.ts";
 import type { Command, Report } from "./reader_message.ts";

@@ -1,6 +1,14 @@
 import { DrawbridgeError } from "../error.ts";
-import type { Address, Family, Ipv6Address } from "./address.ts";
-import { addressFromValue, bitsOf, familyOf, formatAddress, tryParseAddress } from "./address.ts";
+import {
+  type Address,
+  addressFromValue,
+  bitsOf,
+  type Family,
+  familyOf,
+  formatAddress,
+  type Ipv6Address,
+  tryParseAddress,
+} from "./address.ts";
 
 /** A prefix. `address` may have host bits set (an interface address) or not (a network). */
 export interface Cidr {

@@ -1,7 +1,5 @@
-import type { Address, Family } from "./address.ts";
-import { addressPlus, compareAddresses, familyOf } from "./address.ts";
-import type { Cidr } from "./cidr.ts";
-import { lastAddress, networkAddress } from "./cidr.ts";
+import { type Address, addressPlus, compareAddresses, type Family, familyOf } from "./address.ts";
+import { type Cidr, lastAddress, networkAddress } from "./cidr.ts";
 
 /** All addresses of one family from `first` to `last`, both included. */
 export interface AddressRange {

@@ -1,7 +1,5 @@
-import type { Address, Family } from "./address.ts";
-import { familyOf } from "./address.ts";
-import type { Cidr } from "./cidr.ts";
-import { cidrContains, parseCidr } from "./cidr.ts";
+import { type Address, type Family, familyOf } from "./address.ts";
+import { type Cidr, cidrContains, parseCidr } from "./cidr.ts";
 
 type ByFamily = Readonly<Record<Family, Cidr>>;
 

@@ -1,6 +1,5 @@
 import { addressToBytes, tryParseAddress } from "../ip/address.ts";
-import type { ExtensionTest, PortRange } from "../nftables/foreign/extension.ts";
-import { UNTRACKED } from "../nftables/foreign/extension.ts";
+import { type ExtensionTest, type PortRange, UNTRACKED } from "../nftables/foreign/extension.ts";
 import type { Step } from "../nftables/foreign/step.ts";
 import { addressesTest, unknown } from "./header_option.ts";
 import type { Option } from "./option.ts";

@@ -1,7 +1,6 @@
 import type { Step } from "../nftables/foreign/step.ts";
 import { targetSteps } from "../nftables/foreign/target.ts";
-import type { Option } from "./option.ts";
-import { optionsOf } from "./option.ts";
+import { type Option, optionsOf } from "./option.ts";
 import { addressStep, headerSteps } from "./header_option.ts";
 import { matchSteps } from "./match_option.ts";
 

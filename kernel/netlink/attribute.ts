@@ -1,7 +1,5 @@
-import type { Address } from "../ip/address.ts";
-import { addressFromBytes, addressToBytes } from "../ip/address.ts";
-import type { MacAddress } from "../ip/mac.ts";
-import { macFromBytes, macToBytes } from "../ip/mac.ts";
+import { type Address, addressFromBytes, addressToBytes } from "../ip/address.ts";
+import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";
 import { AttributeCursor, HEADER, malformed } from "./attribute_cursor.ts";
 import { littleEndian, Writer } from "./writer.ts";
 

@@ -1,9 +1,7 @@
 import { DrawbridgeError } from "../error.ts";
 import { errnoName, errnoText } from "../syscall/errno.ts";
-import type { AttributeTable } from "./attribute.ts";
-import { decodeAttributes, string, u32 } from "./attribute.ts";
-import type { Request } from "./message.ts";
-import { requestAttributeAt } from "./message.ts";
+import { type AttributeTable, decodeAttributes, string, u32 } from "./attribute.ts";
+import { type Request, requestAttributeAt } from "./message.ts";
 import { littleEndian } from "./writer.ts";
 
 /** The kernel refused a request. `errno` is positive; `kernelMessage` is the text of its extended ACK, if any. */

@@ -1,8 +1,13 @@
 import { DrawbridgeError } from "../error.ts";
-import type { AttributeInput, AttributeTable, AttributeValues } from "./attribute.ts";
-import { attributeNameAt, decodeAttributes, encodeAttributes } from "./attribute.ts";
-import type { StructLayout, StructValues } from "./struct.ts";
-import { decodeStruct, encodeStruct, structSize } from "./struct.ts";
+import {
+  type AttributeInput,
+  attributeNameAt,
+  type AttributeTable,
+  type AttributeValues,
+  decodeAttributes,
+  encodeAttributes,
+} from "./attribute.ts";
+import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "./struct.ts";
 import { littleEndian, Writer } from "./writer.ts";
 
 /** Flags of a netlink message header (include/uapi/linux/netlink.h). */
@@ -138,4 +143,15 @@ export function requestAttributeAt(message: Request, offset: number): string | u
 
 function attributesOffset(layout: BodyLayout): number {
   return (structSize(layout.struct) + 3) & ~3;
+}
+
+/** Returns messages of one datagram with bodies that stay valid: one copy holds all of them. */
+export function copiedMessages(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] {
+  const [first, last] = [messages[0]?.body, messages.at(-1)?.body];
+  if (first === undefined || last === undefined) return [];
+  const start = first.byteOffset;
+  const copy = new Uint8Array(first.buffer, start, last.byteOffset + last.length - start).slice();
+  const own = ({ byteOffset, length }: Uint8Array): Uint8Array =>
+    copy.subarray(byteOffset - start, byteOffset - start + length);
+  return messages.map((message) => ({ ...message, body: own(message.body) }));
 }

@@ -1,16 +1,21 @@
 import { DrawbridgeError } from "../error.ts";
 import type { BackgroundCalls } from "../syscall/background_calls.ts";
 import { Errno } from "../syscall/errno.ts";
-import type { Syscalls } from "../syscall/syscalls.ts";
-import { check } from "../syscall/syscalls.ts";
+import { check, type Syscalls } from "../syscall/syscalls.ts";
 import { dumpOutcome, NetlinkError, outcomeOf } from "./error.ts";
-import type { ReceivedMessage, Request } from "./message.ts";
-import { ControlType, decodeMessages, encodeRequest, MessageFlag } from "./message.ts";
+import {
+  ControlType,
+  copiedMessages,
+  decodeMessages,
+  encodeRequest,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+} from "./message.ts";
+import { NETLINK_NETFILTER } from "./netfilter_message.ts";
 import { littleEndian, Writer } from "./writer.ts";
 
 const AF_NETLINK = 16;
-/** include/uapi/linux/netlink.h */
-const NETLINK_NETFILTER = 12;
 const SOCK_RAW = 3;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
@@ -232,7 +237,8 @@ export class NetlinkSocket {
       const messages: ReceivedMessage[] = [];
       const list = this.datagrams(message);
       let step = list.next();
-      for (; step.done !== true; step = list.next()) for (const received of kept(step.value)) messages.push(received);
+      for (; step.done !== true; step = list.next())
+        for (const received of copiedMessages(step.value)) messages.push(received);
       if (step.value) return messages;
     }
     throw new NetlinkError(message.operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
@@ -381,17 +387,6 @@ export class NetlinkSocket {
     const portId = new DataView(this.#sender.buffer).getUint32(4, littleEndian);
     return portId === 0 ? decodeMessages(this.#buffer.subarray(0, length)) : [];
   }
-}
-
-/** Returns messages of one datagram with bodies that stay valid: one copy holds all of them. */
-function kept(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] {
-  const [first, last] = [messages[0]?.body, messages.at(-1)?.body];
-  if (first === undefined || last === undefined) return [];
-  const start = first.byteOffset;
-  const copy = new Uint8Array(first.buffer, start, last.byteOffset + last.length - start).slice();
-  const own = ({ byteOffset, length }: Uint8Array): Uint8Array =>
-    copy.subarray(byteOffset - start, byteOffset - start + length);
-  return messages.map((message) => ({ ...message, body: own(message.body) }));
 }
 
 /** Returns a hint at the kernel options that provide a missing protocol. */

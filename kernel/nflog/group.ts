@@ -1,8 +1,6 @@
 import { messageType, netfilterHeader, Subsystem } from "../netlink/netfilter_message.ts";
-import type { AttributeType } from "../netlink/attribute.ts";
-import { be32, u8 } from "../netlink/attribute.ts";
-import type { BodyLayout, Request } from "../netlink/message.ts";
-import { request } from "../netlink/message.ts";
+import { type AttributeType, be32, u8 } from "../netlink/attribute.ts";
+import { type BodyLayout, type Request, request } from "../netlink/message.ts";
 
 const NFULNL_MSG_CONFIG = messageType(Subsystem.LOG, 1);
 const NFULNL_CFG_CMD_BIND = 1;

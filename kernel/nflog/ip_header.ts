@@ -1,7 +1,5 @@
-import type { Address, Family } from "../ip/address.ts";
-import { addressFromBytes } from "../ip/address.ts";
-import type { IpProtocol } from "../ip/protocol.ts";
-import { protocolFromNumber } from "../ip/protocol.ts";
+import { type Address, addressFromBytes, type Family } from "../ip/address.ts";
+import { type IpProtocol, protocolFromNumber } from "../ip/protocol.ts";
 
 /** The source and destination in a packet's headers. */
 export interface IpHeader {

@@ -1,11 +1,8 @@
 import { DrawbridgeError } from "../error.ts";
 import { messageType, netfilterHeader, Subsystem } from "../netlink/netfilter_message.ts";
-import type { AttributeType } from "../netlink/attribute.ts";
-import { be16, be32, bytes } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
-import { decodeBody } from "../netlink/message.ts";
-import type { IpHeader } from "./ip_header.ts";
-import { parseIpHeader } from "./ip_header.ts";
+import { type AttributeType, be16, be32, bytes } from "../netlink/attribute.ts";
+import { type BodyLayout, decodeBody, type ReceivedMessage } from "../netlink/message.ts";
+import { type IpHeader, parseIpHeader } from "./ip_header.ts";
 
 const NFULNL_MSG_PACKET = messageType(Subsystem.LOG, 0);
 

@@ -3,14 +3,23 @@ import { NetlinkError } from "../netlink/error.ts";
 import { decodeBody } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { Change } from "./encode/change.ts";
-import { preparedRules, requestsOf } from "./encode/change.ts";
+import { type Change, preparedRules, requestsOf } from "./encode/change.ts";
 import { elementPieces, readElements } from "./decode/element_list.ts";
 import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./encode/message.ts";
 import type { Chain, Element, SetDefinition, TableReference } from "./model/object.ts";
 import { explained } from "./decode/refusal.ts";
-import type { ChainState, RuleState, SetState, TableHead, TableState } from "./decode/state.ts";
-import { readChainAttributes, readChainRules, readSets, readTable, readTableHead } from "./decode/state.ts";
+import {
+  type ChainState,
+  readChainAttributes,
+  readChainRules,
+  readSets,
+  readTable,
+  readTableHead,
+  type RuleState,
+  type SetState,
+  type TableHead,
+  type TableState,
+} from "./decode/state.ts";
 
 /** Room for a batch, which netlink takes in one piece. 200,000 elements of a Service map are about 20 MB. */
 const BUFFER_BYTES = 128 * 1024 * 1024;

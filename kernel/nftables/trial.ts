@@ -1,8 +1,7 @@
 import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { Change } from "./encode/change.ts";
-import { requestsOf, tableChanges } from "./encode/change.ts";
+import { type Change, requestsOf, tableChanges } from "./encode/change.ts";
 import { lowerRule } from "./encode/lowering.ts";
 import { batchBegin } from "./encode/message.ts";
 import type { Table } from "./model/object.ts";

@@ -1,9 +1,14 @@
-import type { Address } from "../ip/address.ts";
-import { formatAddress } from "../ip/address.ts";
+import { type Address, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
 import { address, mac, u32 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import {
+  type BodyLayout,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { AF_BRIDGE } from "./notification.ts";
 
 const RTM_NEWNEIGH = 28;

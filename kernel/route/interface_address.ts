@@ -1,11 +1,14 @@
-import type { Family } from "../ip/address.ts";
-import { familyOf } from "../ip/address.ts";
-import type { Cidr } from "../ip/cidr.ts";
-import { formatCidr, lastAddress } from "../ip/cidr.ts";
-import type { AttributeTable } from "../netlink/attribute.ts";
-import { address, u32 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { type Family, familyOf } from "../ip/address.ts";
+import { type Cidr, formatCidr, lastAddress } from "../ip/cidr.ts";
+import { address, type AttributeTable, u32 } from "../netlink/attribute.ts";
+import {
+  type BodyLayout,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWADDR = 20;

@@ -1,7 +1,8 @@
 import type { MacAddress } from "../ip/mac.ts";
-import type { AttributeTable, AttributeValues } from "../netlink/attribute.ts";
 import {
   attributeBytes,
+  type AttributeTable,
+  type AttributeValues,
   bytes,
   decodeAttributes,
   encodeAttributes,
@@ -13,8 +14,14 @@ import {
   u32,
   u8,
 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import {
+  type BodyLayout,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { encodeStruct } from "../netlink/struct.ts";
 import { Writer } from "../netlink/writer.ts";
 

@@ -1,6 +1,5 @@
 import { bytes, nested, string } from "../netlink/attribute.ts";
-import type { BodyLayout } from "../netlink/message.ts";
-import { MessageFlag, request } from "../netlink/message.ts";
+import { type BodyLayout, MessageFlag, request } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { RTM_NEWLINK } from "./link.ts";
 

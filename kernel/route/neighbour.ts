@@ -1,9 +1,14 @@
-import type { Address, Family } from "../ip/address.ts";
-import { familyOf, formatAddress } from "../ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
 import { address, bytes, mac, u32, u8 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import {
+  type BodyLayout,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { decodeStruct } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 import { ROUTE_PROTOCOL } from "./route.ts";

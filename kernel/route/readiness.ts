@@ -1,11 +1,8 @@
 import { DrawbridgeError } from "../error.ts";
-import type { Address } from "../ip/address.ts";
-import { formatAddress } from "../ip/address.ts";
+import { type Address, formatAddress } from "../ip/address.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import type { Waiting } from "../waiting.ts";
-import { realWaiting } from "../waiting.ts";
-import type { LinkReference } from "./link.ts";
-import { OPERATIONAL_STATE_UP } from "./link.ts";
+import { realWaiting, type Waiting } from "../waiting.ts";
+import { type LinkReference, OPERATIONAL_STATE_UP } from "./link.ts";
 import { isLocalRoute, lookUpRoute } from "./route.ts";
 import { findLink } from "./socket.ts";
 

@@ -1,11 +1,22 @@
-import type { Address, Family } from "../ip/address.ts";
-import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
-import type { Cidr } from "../ip/cidr.ts";
-import { formatCidr } from "../ip/cidr.ts";
-import type { AttributeInput, AttributeTable, AttributeValues } from "../netlink/attribute.ts";
-import { address, bytes, nested, u32 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { type Address, bitsOf, type Family, familyOf, formatAddress } from "../ip/address.ts";
+import { type Cidr, formatCidr } from "../ip/cidr.ts";
+import {
+  address,
+  type AttributeInput,
+  type AttributeTable,
+  type AttributeValues,
+  bytes,
+  nested,
+  u32,
+} from "../netlink/attribute.ts";
+import {
+  type BodyLayout,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWROUTE = 24;

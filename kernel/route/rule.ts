@@ -1,7 +1,13 @@
 import type { Family } from "../ip/address.ts";
 import { string, u32, u8 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import {
+  type BodyLayout,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 import { ROUTE_PROTOCOL } from "./route.ts";
 

@@ -1,6 +1,5 @@
 import { i32 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
-import { decodeBody } from "../netlink/message.ts";
+import { type BodyLayout, decodeBody, type ReceivedMessage } from "../netlink/message.ts";
 
 /** struct netconfmsg and NETCONFA_* (include/uapi/linux/netconf.h). */
 const layout = {

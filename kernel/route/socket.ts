@@ -1,9 +1,7 @@
 import { DrawbridgeError } from "../error.ts";
-import type { Reply } from "../netlink/socket.ts";
-import { NetlinkSocket } from "../netlink/socket.ts";
+import { NetlinkSocket, type Reply } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import type { Link, LinkReference } from "./link.ts";
-import { getLink, parseLink } from "./link.ts";
+import { getLink, type Link, type LinkReference, parseLink } from "./link.ts";
 
 const NETLINK_ROUTE = 0;
 

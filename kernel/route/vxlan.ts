@@ -1,10 +1,9 @@
-import type { Address } from "../ip/address.ts";
-import { familyOf, formatAddress } from "../ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
-import type { AttributeTable } from "../netlink/attribute.ts";
 import {
   address,
   attributeBytes,
+  type AttributeTable,
   be16,
   bytes,
   decodeAttributes,
@@ -14,8 +13,7 @@ import {
   u32,
   u8,
 } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, request } from "../netlink/message.ts";
+import { type BodyLayout, decodeBody, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
 import { create } from "./link.ts";
 
 /** IFLA_VXLAN_* (include/uapi/linux/if_link.h). */

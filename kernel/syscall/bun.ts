@@ -1,7 +1,6 @@
 import type { BpfCall } from "./bpf_calls.ts";
 import { bunBpf } from "./bun_bpf.ts";
-import type { Signature } from "./bun_ffi.ts";
-import { openLibc } from "./bun_ffi.ts";
+import { openLibc, type Signature } from "./bun_ffi.ts";
 import { pathBytes } from "./file_calls.ts";
 import type { MachineCalls } from "./machine_calls.ts";
 

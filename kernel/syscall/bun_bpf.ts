@@ -1,8 +1,6 @@
 import process from "node:process";
-import type { BpfCall } from "./bpf_calls.ts";
-import { bpfNumber, setAddresses } from "./bpf_calls.ts";
-import type { Signature } from "./bun_ffi.ts";
-import { addressOf, openLibc } from "./bun_ffi.ts";
+import { type BpfCall, bpfNumber, setAddresses } from "./bpf_calls.ts";
+import { addressOf, openLibc, type Signature } from "./bun_ffi.ts";
 import { Errno } from "./errno.ts";
 
 const signatures = {

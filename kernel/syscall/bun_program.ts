@@ -1,6 +1,5 @@
 import { littleEndian } from "../netlink/writer.ts";
-import type { Signature } from "./bun_ffi.ts";
-import { addressOf, openLibc } from "./bun_ffi.ts";
+import { addressOf, openLibc, type Signature } from "./bun_ffi.ts";
 import { Errno } from "./errno.ts";
 import { OpenFlag, pathBytes } from "./file_calls.ts";
 import { DescriptorFlag, POLLFD_SIZE } from "./poll_calls.ts";

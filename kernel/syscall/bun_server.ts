@@ -1,9 +1,7 @@
-import type { Signature } from "./bun_ffi.ts";
-import { addressOf, openLibc } from "./bun_ffi.ts";
+import { addressOf, openLibc, type Signature } from "./bun_ffi.ts";
 import { Errno } from "./errno.ts";
 import { POLLFD_SIZE } from "./poll_calls.ts";
-import type { ServerCalls } from "./server_calls.ts";
-import { isCut, messageHeader, MSGHDR_SIZE } from "./server_calls.ts";
+import { isCut, messageHeader, MSGHDR_SIZE, type ServerCalls } from "./server_calls.ts";
 
 const MSG_CMSG_CLOEXEC = 0x40000000;
 const MSG_DONTWAIT = 0x40;

@@ -1,14 +1,11 @@
 import process from "node:process";
 import koffi from "koffi";
 import type { BackgroundCalls } from "./background_calls.ts";
-import type { BpfCall, BpfCalls } from "./bpf_calls.ts";
-import { bpfNumber, setAddresses } from "./bpf_calls.ts";
+import { type BpfCall, type BpfCalls, bpfNumber, setAddresses } from "./bpf_calls.ts";
 import { Errno } from "./errno.ts";
-import type { FileCalls } from "./file_calls.ts";
-import { pathBytes } from "./file_calls.ts";
+import { type FileCalls, pathBytes } from "./file_calls.ts";
 import type { MemoryCalls } from "./memory_calls.ts";
-import type { PollCalls } from "./poll_calls.ts";
-import { FilterOption, filterProgram, POLLFD_SIZE } from "./poll_calls.ts";
+import { FilterOption, filterProgram, type PollCalls, POLLFD_SIZE } from "./poll_calls.ts";
 import type { Syscalls } from "./syscalls.ts";
 
 type Arguments = readonly (number | Uint8Array | Uint32Array)[];

@@ -1,9 +1,7 @@
 import type { MacAddress } from "../ip/mac.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import type { Request } from "../netlink/message.ts";
-import { request } from "../netlink/message.ts";
-import type { Link } from "../route/link.ts";
-import { create, deleteLink } from "../route/link.ts";
+import { type Request, request } from "../netlink/message.ts";
+import { create, deleteLink, type Link } from "../route/link.ts";
 
 const KIND = "ifb";
 

@@ -1,9 +1,13 @@
-import type { AttributeTable, AttributeType, AttributeValues } from "../netlink/attribute.ts";
-import { attributeBytes, nested, string } from "../netlink/attribute.ts";
-import type { Request } from "../netlink/message.ts";
-import { MessageFlag, request } from "../netlink/message.ts";
-import type { StructLayout, StructValues } from "../netlink/struct.ts";
-import { decodeStruct, encodeStruct, structSize } from "../netlink/struct.ts";
+import {
+  attributeBytes,
+  type AttributeTable,
+  type AttributeType,
+  type AttributeValues,
+  nested,
+  string,
+} from "../netlink/attribute.ts";
+import { MessageFlag, type Request, request } from "../netlink/message.ts";
+import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "../netlink/struct.ts";
 import { littleEndian } from "../netlink/writer.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 

@@ -1,5 +1,4 @@
-import type { AttributeTable } from "../netlink/attribute.ts";
-import { bytes, string } from "../netlink/attribute.ts";
+import { type AttributeTable, bytes, string } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
 import { decodeStruct } from "../netlink/struct.ts";
 

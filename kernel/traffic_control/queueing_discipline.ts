@@ -1,5 +1,4 @@
-import type { ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
 import { CLASSIFIERS, ROOT, trafficControlLayout } from "./message.ts";
 
 export const RTM_NEWQDISC = 36;

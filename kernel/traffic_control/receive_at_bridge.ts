@@ -1,10 +1,7 @@
-import type { Address } from "../ip/address.ts";
-import { addressToBytes, familyOf, formatAddress } from "../ip/address.ts";
-import type { MacAddress } from "../ip/mac.ts";
-import { macToBytes } from "../ip/mac.ts";
+import { type Address, addressToBytes, familyOf, formatAddress } from "../ip/address.ts";
+import { type MacAddress, macToBytes } from "../ip/mac.ts";
 import { decodeAttributes } from "../netlink/attribute.ts";
-import type { ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody } from "../netlink/message.ts";
+import { decodeBody, type ReceivedMessage, type Request } from "../netlink/message.ts";
 import {
   addReceivedFilter,
   deleteReceivedFilters,

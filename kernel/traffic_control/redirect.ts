@@ -1,6 +1,5 @@
 import { decodeAttributes } from "../netlink/attribute.ts";
-import type { ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, request } from "../netlink/message.ts";
+import { decodeBody, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
 import {
   addReceivedFilter,
   filterInfo,

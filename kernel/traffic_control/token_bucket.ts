@@ -1,7 +1,12 @@
-import type { AttributeTable, AttributeType } from "../netlink/attribute.ts";
-import { attributeBytes, decodeAttributes, u32, u64 } from "../netlink/attribute.ts";
-import type { ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import {
+  attributeBytes,
+  type AttributeTable,
+  type AttributeType,
+  decodeAttributes,
+  u32,
+  u64,
+} from "../netlink/attribute.ts";
+import { decodeBody, MessageFlag, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
 import { decodeStruct, encodeStruct } from "../netlink/struct.ts";
 import { ROOT, trafficControlLayout } from "./message.ts";
 import { RTM_NEWQDISC } from "./queueing_discipline.ts";

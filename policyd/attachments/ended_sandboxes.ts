@@ -12,8 +12,7 @@ import { isPodOf } from "../policies/live/pods/local_pods.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import type { EndedMarks } from "./ended_marks.ts";
 import { LinkSightings } from "./link_sightings.ts";
-import type { AttachmentRegistry } from "./registry.ts";
-import { attachmentKey } from "./registry.ts";
+import { attachmentKey, type AttachmentRegistry } from "./registry.ts";
 
 /** Milliseconds between two checks for ended sandboxes. */
 const PERIOD = 10_000;

@@ -1,11 +1,16 @@
-import type { Failure, FailureCause, FailureReader } from "../../cni/status/failure_record.ts";
-import { FAILURE_MEMORY, readFailure, uptime } from "../../cni/status/failure_record.ts";
+import {
+  type Failure,
+  FAILURE_MEMORY,
+  type FailureCause,
+  type FailureReader,
+  readFailure,
+  uptime,
+} from "../../cni/status/failure_record.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Dataplane } from "../dataplane.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import { nodeNamed } from "../events/notice.ts";
+import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 
 /** Milliseconds between two reads of two directories that are nearly always missing or empty. */

@@ -1,5 +1,4 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import { listAttachments, recordedNetworks } from "../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments, recordedNetworks } from "../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 

@@ -1,11 +1,9 @@
 import { ClaimIndex } from "../../cni/node_rules/claim_index.ts";
-import { claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
-import type { Claim } from "../../cni/node_rules/host_port_claim.ts";
+import { type Claim, claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import { attachmentKey } from "./registry.ts";
 

@@ -9,8 +9,13 @@ import type { Dataplane } from "../dataplane.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { BesideKernel } from "./beside_kernel.ts";
-import type { BesideEntries, NeighbouringBridge } from "./neighbouring_bridges.ts";
-import { besideChange, besideEntries, isNothing } from "./neighbouring_bridges.ts";
+import {
+  besideChange,
+  type BesideEntries,
+  besideEntries,
+  isNothing,
+  type NeighbouringBridge,
+} from "./neighbouring_bridges.ts";
 
 /** Milliseconds from a notification to the check: a bridge gets its addresses one after the other. */
 const SETTLE_MILLISECONDS = 50;

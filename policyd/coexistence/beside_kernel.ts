@@ -1,26 +1,35 @@
-import type { Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../kernel/ip/address.ts";
 import { cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import {
   deleteProxyNeighbour,
   dumpProxyNeighbours,
   parseProxyNeighbour,
   setProxyNeighbour,
 } from "../../kernel/route/neighbour.ts";
-import type { RouteSpec } from "../../kernel/route/route.ts";
-import { deleteRoute, dumpRoutes, newRoute, parseRoute, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import {
+  deleteRoute,
+  dumpRoutes,
+  newRoute,
+  parseRoute,
+  ROUTE_PROTOCOL,
+  type RouteSpec,
+} from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import type { Sysctl } from "../../kernel/sysctl.ts";
-import { procSysctl } from "../../kernel/sysctl.ts";
-import type { BesideChange, BesideEntries, BesideRoute, NeighbouringBridge, Proxy } from "./neighbouring_bridges.ts";
-import { neighbouringBridges } from "./neighbouring_bridges.ts";
+import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
+import {
+  type BesideChange,
+  type BesideEntries,
+  type BesideRoute,
+  type NeighbouringBridge,
+  neighbouringBridges,
+  type Proxy,
+} from "./neighbouring_bridges.ts";
 
 /** The metric of our routes beside other bridges; routes to other nodes have another (policyd/routes/names.ts). */
 export const BESIDE_PRIORITY = 106;

@@ -1,6 +1,5 @@
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 

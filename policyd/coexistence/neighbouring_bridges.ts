@@ -1,7 +1,5 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressPlus, bitsOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Address, addressPlus, bitsOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 
 /** The fields of a link that show whether it may lead to another plugin's pods. */
 export interface LinkSight {

@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import { nodeNamed } from "../events/notice.ts";
+import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Condition } from "../health/answers.ts";
 import type { Logger } from "../log/logger.ts";
 import { portWords } from "./foreign_ports.ts";

@@ -1,10 +1,8 @@
 import * as v from "valibot";
 import { isDirectoryPath, isInterfaceName } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
 import { ENCAPSULATIONS } from "../routes/mtu.ts";

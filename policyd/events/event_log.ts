@@ -1,14 +1,12 @@
 import { pauseAfter } from "../api_write/pause.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
-import type { ClusterEvent } from "./event.ts";
-import { eventOf } from "./event.ts";
+import { type ClusterEvent, eventOf } from "./event.ts";
 import { FairQueue } from "../lib/fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
 import { namespaceOf } from "../objects/namespace_of.ts";
 import { Recent } from "../lib/recent.ts";
-import type { Rate } from "../lib/token_bucket.ts";
-import { TokenBucket } from "../lib/token_bucket.ts";
+import { type Rate, TokenBucket } from "../lib/token_bucket.ts";
 import type { EventWriter, Outcome } from "./writer.ts";
 
 /** The rate for one object, as in client-go's spam filter: a burst, then one in five minutes. The log has them all. */

@@ -2,8 +2,7 @@ import { HttpApiWriter } from "../api_write/http_api_writer.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Credentials } from "../objects/api/kubeconfig.ts";
 import type { ClusterEvent } from "./event.ts";
-import type { EventWriter, Outcome } from "./writer.ts";
-import { outcomeOf } from "./writer.ts";
+import { type EventWriter, type Outcome, outcomeOf } from "./writer.ts";
 
 /** Writes Events to the API server over the network, from this thread's network namespace. */
 export class HttpEventWriter implements EventWriter {

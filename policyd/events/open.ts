@@ -3,9 +3,8 @@ import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Logger } from "../log/logger.ts";
 import { apiCredentials } from "../objects/open.ts";
-import { EventLog } from "./event_log.ts";
+import { type EventCounts, EventLog } from "./event_log.ts";
 import { HttpEventWriter } from "./http_writer.ts";
-import type { EventCounts } from "./event_log.ts";
 import type { NoticeSink } from "./notice.ts";
 
 /** Reports notices, and counts their outcomes. */

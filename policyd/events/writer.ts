@@ -1,5 +1,4 @@
-import type { Answer, Refusal } from "../api_write/refusal.ts";
-import { isTaken, refusalOf } from "../api_write/refusal.ts";
+import { type Answer, isTaken, type Refusal, refusalOf } from "../api_write/refusal.ts";
 import type { ClusterEvent } from "./event.ts";
 
 /** The result of writing an Event. */

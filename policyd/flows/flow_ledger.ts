@@ -1,6 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import type { FlowEvent } from "../../kernel/conntrack/flow_event.ts";
-import { parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
+import { type FlowEvent, parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
@@ -15,8 +14,7 @@ import type { Slices } from "../lib/slices.ts";
 import type { FlowEnds } from "./flow_ends.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
-import type { LedgerPlace } from "./ledger_files.ts";
-import { endLine, readLedger, writeAll, writeChanges } from "./ledger_files.ts";
+import { endLine, type LedgerPlace, readLedger, writeAll, writeChanges } from "./ledger_files.ts";
 
 export interface FlowLedgerParts {
   readonly ledger: Ledger;

@@ -1,8 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatCidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
-import type { FlowEnd, FlowRow } from "./row.ts";
-import { FLOW_VERDICTS } from "./row.ts";
+import { FLOW_VERDICTS, type FlowEnd, type FlowRow } from "./row.ts";
 
 /** No line of a ledger is longer: a name has at most 253 characters, and reasons are truncated. */
 export const LONGEST_LINE = 8192;

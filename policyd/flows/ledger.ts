@@ -1,9 +1,6 @@
-import type { Slices } from "../lib/slices.ts";
-import { each } from "../lib/slices.ts";
-import type { SeenEnd } from "./flow_ends.ts";
-import { joinedEnd, seenEnd } from "./flow_ends.ts";
-import type { FlowEnd, FlowRow, FlowVerdict } from "./row.ts";
-import { endText } from "./row.ts";
+import { each, type Slices } from "../lib/slices.ts";
+import { joinedEnd, type SeenEnd, seenEnd } from "./flow_ends.ts";
+import { endText, type FlowEnd, type FlowRow, type FlowVerdict } from "./row.ts";
 
 /** A flow between two ends, one of which is a pod of this node. */
 export interface SeenFlow {

@@ -1,5 +1,4 @@
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 
 /** An end of flows: a workload of the cluster, a node, or addresses outside the cluster. */
 export type FlowEnd =

@@ -1,11 +1,9 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Answer, HttpListener, Listening } from "../services/health_check/http_listener.ts";
-import type { Place } from "../services/health_check/listening_addresses.ts";
-import { placeId } from "../services/health_check/listening_addresses.ts";
+import { type Place, placeId } from "../services/health_check/listening_addresses.ts";
 
 const RETRY_MILLISECONDS = 2000;
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));

@@ -1,7 +1,5 @@
-import type { FileHandle } from "node:fs/promises";
-import type { BigIntStats } from "node:fs";
-import { constants, linkSync, lstatSync, renameSync, unlinkSync, watch } from "node:fs";
-import { link, lstat, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, link, lstat, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { type BigIntStats, constants, linkSync, lstatSync, renameSync, unlinkSync, watch } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { DrawbridgeError } from "../../kernel/error.ts";

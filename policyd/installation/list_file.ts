@@ -5,10 +5,8 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Contest } from "./contest.ts";
 import type { HostFiles, SmallFile } from "./host_files.ts";
-import type { NetworkList } from "./list_text.ts";
-import { bytesOf, readList } from "./list_text.ts";
-import type { MergedList, OwnPart } from "./merged_list.ts";
-import { mergeList } from "./merged_list.ts";
+import { bytesOf, type NetworkList, readList } from "./list_text.ts";
+import { type MergedList, mergeList, type OwnPart } from "./merged_list.ts";
 import { CONFIGURATION_FILE } from "./network_configuration.ts";
 import { moveInto, writeBeside } from "./whole_file.ts";
 

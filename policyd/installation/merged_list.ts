@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { SHIM } from "../../cni/executables.ts";
-import type { JsonObject, ListEntry, NetworkList } from "./list_text.ts";
-import { isObject, rawOf } from "./list_text.ts";
+import { isObject, type JsonObject, type ListEntry, type NetworkList, rawOf } from "./list_text.ts";
 
 /** The part of a network configuration list that is ours. */
 export interface OwnPart {

@@ -1,10 +1,8 @@
 import { Buffer } from "node:buffer";
 import { SHIM } from "../../cni/executables.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { JsonObject, NetworkList } from "./list_text.ts";
-import type { OwnPart } from "./merged_list.ts";
-import { CHAIN_MARK, CHAIN_SOURCE, mergeList } from "./merged_list.ts";
+import { CHAIN_MARK, CHAIN_SOURCE, mergeList, type OwnPart } from "./merged_list.ts";
 
 /** The name of the file; runtimes use the first file of the directory. */
 export const CONFIGURATION_FILE = "10-drawbridge.conflist";

@@ -1,8 +1,7 @@
 import type { Clock } from "../lib/clock.ts";
 import { FairQueue } from "../lib/fair_queue.ts";
 import { Recent } from "../lib/recent.ts";
-import type { Rate } from "../lib/token_bucket.ts";
-import { TokenBucket } from "../lib/token_bucket.ts";
+import { type Rate, TokenBucket } from "../lib/token_bucket.ts";
 import type { Line } from "./line.ts";
 import type { Level } from "./logger.ts";
 

@@ -1,5 +1,4 @@
-import type { Fields, Level, Logger } from "./logger.ts";
-import { loggerOf } from "./logger.ts";
+import { type Fields, type Level, type Logger, loggerOf } from "./logger.ts";
 
 export interface RecordedLine {
   readonly level: Level;

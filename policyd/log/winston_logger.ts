@@ -1,9 +1,7 @@
 import { createLogger, format, transports } from "winston";
 import type { Clock } from "../lib/clock.ts";
-import type { Line, LogFormat } from "./line.ts";
-import { jsonLine, textLine } from "./line.ts";
-import type { Level, Logger } from "./logger.ts";
-import { LEVELS, loggerOf } from "./logger.ts";
+import { jsonLine, type Line, type LogFormat, textLine } from "./line.ts";
+import { type Level, LEVELS, type Logger, loggerOf } from "./logger.ts";
 import { PacedLines } from "./paced_lines.ts";
 
 interface LoggerOptions {

@@ -4,8 +4,7 @@ import type { Scalar } from "../../kernel/nftables/model/data_type.ts";
 import type { Element } from "../../kernel/nftables/model/object.ts";
 import type { ServedFrontend } from "../services/elements/compile_service.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
-import type { SocketAddress } from "../services/elements/socket_address.ts";
-import { socketOf } from "../services/elements/socket_address.ts";
+import { type SocketAddress, socketOf } from "../services/elements/socket_address.ts";
 import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
 
 /**

@@ -1,7 +1,6 @@
 import type { Service, ServicePort } from "../objects/model.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
-import type { OneOrMore } from "../lib/one_or_more.ts";
-import { listOf, putList } from "../lib/one_or_more.ts";
+import { listOf, type OneOrMore, putList } from "../lib/one_or_more.ts";
 
 /** The labels of one endpoint's connection count. */
 export interface EndpointLabels {

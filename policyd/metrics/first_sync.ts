@@ -1,5 +1,4 @@
-import { Gauge } from "prom-client";
-import type { Registry } from "prom-client";
+import { Gauge, type Registry } from "prom-client";
 import type { Dataplane } from "../dataplane.ts";
 import type { Logger } from "../log/logger.ts";
 

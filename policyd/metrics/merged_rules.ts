@@ -1,18 +1,15 @@
 import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressFromValue } from "../../kernel/ip/address.ts";
+import { type Address, addressFromValue } from "../../kernel/ip/address.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../objects/model.ts";
 import { groupHasPod } from "../policies/compile/groups.ts";
-import type { FlowView, JudgedFlow } from "../policies/compile/profile_verdict.ts";
-import { judgeProfile } from "../policies/compile/profile_verdict.ts";
+import { type FlowView, type JudgedFlow, judgeProfile } from "../policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";
 import { profileObjects } from "../policies/compile/profile_chain.ts";
 import type { Direction, Profile, ProfileRule } from "../policies/compile/profile.ts";
 import type { PolicyView } from "../policies/live/policy_view.ts";
-import type { PolicyRuleLabels } from "./policy_rule.ts";
-import { labelsOf } from "./policy_rule.ts";
+import { labelsOf, type PolicyRuleLabels } from "./policy_rule.ts";
 
 /** Finds out which rules of a profile the elements of shared sets belong to. */
 export interface MergedRules {

@@ -6,8 +6,7 @@ import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { EventCounts } from "../events/event_log.ts";
 import type { FlowLedgerCounts } from "../flows/flow_ledger.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
-import type { PolicyMetricSources } from "./policy_metrics.ts";
-import { ofPolicies } from "./policy_metrics.ts";
+import { ofPolicies, type PolicyMetricSources } from "./policy_metrics.ts";
 import type { ServiceTotals } from "./service_metrics.ts";
 
 /** The sources of the values; each is called when metrics are requested. */

@@ -1,8 +1,6 @@
 import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
-import type { Direction } from "../policies/compile/profile.ts";
-import { DIRECTIONS } from "../policies/compile/profile.ts";
-import type { CounterMeaning, PolicyRuleLabels } from "./policy_rule.ts";
-import { meaningOf, profileOf } from "./policy_rule.ts";
+import { type Direction, DIRECTIONS } from "../policies/compile/profile.ts";
+import { type CounterMeaning, meaningOf, type PolicyRuleLabels, profileOf } from "./policy_rule.ts";
 
 /** One series of the rule metric. */
 export interface PolicyRuleSeries extends PolicyRuleLabels {

@@ -1,5 +1,4 @@
-import type { TextMetric } from "./endpoint_text.ts";
-import { escaped, headOf } from "./endpoint_text.ts";
+import { escaped, headOf, type TextMetric } from "./endpoint_text.ts";
 import type { PolicyRuleSeries, PolicySums } from "./policy_sums.ts";
 
 export const POLICY_RULES: TextMetric = {

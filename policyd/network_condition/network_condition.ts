@@ -1,14 +1,19 @@
 import type { ApiWriter } from "../api_write/api_writer.ts";
-import type { Answer, Failure } from "../api_write/refusal.ts";
-import { isTaken, refusalOf } from "../api_write/refusal.ts";
+import { type Answer, type Failure, isTaken, refusalOf } from "../api_write/refusal.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Dataplane } from "../dataplane.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import { nodeNamed } from "../events/notice.ts";
+import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
-import type { Attempts, Outcome } from "./decision.ts";
-import { attempted, decide, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./decision.ts";
+import {
+  attempted,
+  type Attempts,
+  decide,
+  MOST_ATTEMPTS,
+  NO_ATTEMPTS,
+  type Outcome,
+  seenAvailable,
+} from "./decision.ts";
 import { availablePatch } from "./patch.ts";
 
 const LONGEST_REASON = 200;

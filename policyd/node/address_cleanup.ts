@@ -1,10 +1,8 @@
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
-import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
-import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
 import { INET_TABLE } from "./tables/table_part.ts";

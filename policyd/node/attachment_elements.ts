@@ -1,10 +1,8 @@
 import { hostPortElements } from "../../cni/node_rules/host_ports.ts";
 import { masqueradeElements } from "../../cni/node_rules/masquerade.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { macToBytes } from "../../kernel/ip/mac.ts";
+import { type Address, addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
+import { type MacAddress, macToBytes } from "../../kernel/ip/mac.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";

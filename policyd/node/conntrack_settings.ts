@@ -1,9 +1,7 @@
 import { cpus, totalmem } from "node:os";
-import type { OriginalSettingsPlace } from "../../cni/attachment/original_settings.ts";
-import { rememberingSysctl } from "../../cni/attachment/original_settings.ts";
+import { type OriginalSettingsPlace, rememberingSysctl } from "../../cni/attachment/original_settings.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Sysctl } from "../../kernel/sysctl.ts";
-import { procSysctl } from "../../kernel/sysctl.ts";
+import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";

@@ -1,13 +1,11 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Node } from "../objects/model.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { isReserved } from "../objects/nodes/node_claims.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
-import type { TunnelEnd } from "./tables/tunnel_guard.ts";
-import { hasTunnel, tunnelEndElements } from "./tables/tunnel_guard.ts";
+import { hasTunnel, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
 /** Claims the ends of the tunnel as Node objects change (GUARD-09). The ruleset's owner starts and stops it. */
 export class TunnelGuardDataplane implements Dataplane {

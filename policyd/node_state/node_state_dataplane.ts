@@ -1,9 +1,12 @@
-import type { DesiredBridge } from "../../cni/node_state/desired.ts";
-import { desiredBridges } from "../../cni/node_state/desired.ts";
-import type { NodeStateKernel, ObservedBridge, Scope, Step } from "../../cni/node_state/observed.ts";
-import { EVERYTHING } from "../../cni/node_state/observed.ts";
-import { problemsOf } from "../../cni/node_state/problems.ts";
-import type { Problem } from "../../cni/node_state/problems.ts";
+import { type DesiredBridge, desiredBridges } from "../../cni/node_state/desired.ts";
+import {
+  EVERYTHING,
+  type NodeStateKernel,
+  type ObservedBridge,
+  type Scope,
+  type Step,
+} from "../../cni/node_state/observed.ts";
+import { type Problem, problemsOf } from "../../cni/node_state/problems.ts";
 import { settle } from "../../cni/node_state/settle.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
@@ -13,17 +16,14 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { Notification } from "../../kernel/route/notification.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
-import type { AttachmentRegistry } from "../attachments/registry.ts";
-import { attachmentKey } from "../attachments/registry.ts";
+import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Condition } from "../health/answers.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
-import type { Doubt, KnownBridge } from "./relevance.ts";
-import { doubtOf, isNotified } from "./relevance.ts";
-import type { NodeStateReport } from "./report.ts";
-import { NODE_STATE } from "./report.ts";
+import { type Doubt, doubtOf, isNotified, type KnownBridge } from "./relevance.ts";
+import { NODE_STATE, type NodeStateReport } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
 
 /** Milliseconds between reads of settings without kernel notifications; each takes some ten microseconds. */

@@ -1,8 +1,7 @@
 import type { Part, Step } from "../../cni/node_state/observed.ts";
 import { stepText } from "../../cni/node_state/difference.ts";
 import type { Problem } from "../../cni/node_state/problems.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import { nodeNamed } from "../events/notice.ts";
+import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 
 /** The prefix of status lines about the node's state, which the doctor checks itself. */

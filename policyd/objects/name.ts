@@ -1,6 +1,5 @@
 import type { Labels } from "./model.ts";
-import { expectInteger, expectString, invalid } from "./gate/reader.ts";
-import type { Reader } from "./gate/reader.ts";
+import { expectInteger, expectString, invalid, type Reader } from "./gate/reader.ts";
 
 const LONGEST_NAME = 253;
 const LONGEST_ANNOTATION = 1024;

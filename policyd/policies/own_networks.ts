@@ -1,13 +1,10 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { compareAddresses } from "../../kernel/ip/address.ts";
+import { type Address, compareAddresses } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { AddressRange } from "../../kernel/ip/ranges.ts";
-import { withoutRanges } from "../../kernel/ip/ranges.ts";
+import { type AddressRange, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
 import type { Pod } from "../objects/model.ts";
-import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
-import { openNodeJudge } from "../objects/nodes/node_judge.ts";
+import { type NodeJudge, openNodeJudge, type VerdictReader } from "../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";

@@ -13,14 +13,12 @@ import { workFor } from "../lib/slices.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import { affectedBy } from "./live/pods/affected_addresses.ts";
-import type { FlowJudge } from "./live/flow_judge.ts";
-import { flowJudge } from "./live/flow_judge.ts";
+import { type FlowJudge, flowJudge } from "./live/flow_judge.ts";
 import { FlowlessAddresses } from "./live/pods/flowless_addresses.ts";
 import { LivePolicies } from "./live/live_policies.ts";
 import type { PolicyFollower } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
-import type { PolicyView } from "./live/policy_view.ts";
-import { policyView } from "./live/policy_view.ts";
+import { type PolicyView, policyView } from "./live/policy_view.ts";
 import type { RoomBounds } from "./live/sets/set_room.ts";
 import type { RetainedStore } from "./retained/retained_files.ts";
 

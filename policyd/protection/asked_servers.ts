@@ -1,9 +1,7 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { tryParseAddress } from "../../kernel/ip/address.ts";
+import { type Address, tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { hostOf, portOf } from "./configured_sockets.ts";
-import type { ProtectedSocket } from "./refusal.ts";
-import { API_SERVER } from "./refusal.ts";
+import { API_SERVER, type ProtectedSocket } from "./refusal.ts";
 
 /** The sources of API servers' addresses, and their consumer. */
 export interface AskedServersParts {

@@ -2,8 +2,7 @@ import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { HEALTH_BESIDE_OTHERS } from "../node/tables/asked_ports.ts";
 import { TUNNEL } from "../routes/names.ts";
-import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
-import { API_SERVER } from "./refusal.ts";
+import { API_SERVER, type ProtectedPort, type ProtectedSocket } from "./refusal.ts";
 
 /** Ports and sockets that the configuration protects, independent of objects. */
 export interface ConfiguredSockets {

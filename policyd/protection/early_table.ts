@@ -1,7 +1,6 @@
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
-import { removalOf } from "../../kernel/nftables/socket.ts";
+import { type Nftables, removalOf } from "../../kernel/nftables/socket.ts";
 import { ownComment } from "../ruleset/own_comment.ts";
 import { keptChains, keptElement, keptSets } from "./nat_exemption.ts";
 import type { ProtectedSocket } from "./refusal.ts";

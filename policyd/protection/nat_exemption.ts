@@ -1,13 +1,10 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { Rule } from "../../kernel/nftables/model/statement.ts";
-import { rule } from "../../kernel/nftables/model/statement.ts";
+import { type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../ruleset/desired/desired_element.ts";
-import type { TablePart } from "../node/tables/table_part.ts";
-import { INET_TABLE } from "../node/tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../node/tables/table_part.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 
 const FAMILIES = [4, 6] as const;

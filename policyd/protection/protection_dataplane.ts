@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import { cidrContains } from "../../kernel/ip/cidr.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";

@@ -1,7 +1,6 @@
 import type { Service } from "../objects/model.ts";
 import type { CompileContext } from "../services/rules/context.ts";
-import type { RefusedFrontend } from "../services/elements/frontends.ts";
-import { refusedFrontends, virtualAddresses } from "../services/elements/frontends.ts";
+import { type RefusedFrontend, refusedFrontends, virtualAddresses } from "../services/elements/frontends.ts";
 import type { ServiceIndex } from "../services/elements/service_index.ts";
 import type { ProtectedSocketIndex } from "./socket_index.ts";
 

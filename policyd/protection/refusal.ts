@@ -1,5 +1,4 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../kernel/ip/address.ts";
 import type { Protocol } from "../objects/model.ts";
 
 /** A port that nodes depend on, on all addresses of nodes. */

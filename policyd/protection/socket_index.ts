@@ -1,6 +1,5 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { EndpointSlice, Node, Protocol, Service } from "../objects/model.ts";
 import { isReserved } from "../objects/nodes/node_claims.ts";
 import type { NodeJudge } from "../objects/nodes/node_judge.ts";
@@ -8,8 +7,15 @@ import { PrefixIndex } from "../objects/nodes/prefix_index.ts";
 import type { Frontend } from "../services/elements/frontends.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import type { ConfiguredSockets } from "./configured_sockets.ts";
-import type { ProtectedSocket, Refusal } from "./refusal.ts";
-import { API_SERVER, CLUSTER_OWNERS, KUBERNETES_SERVICE, METADATA_ADDRESSES, portKey } from "./refusal.ts";
+import {
+  API_SERVER,
+  CLUSTER_OWNERS,
+  KUBERNETES_SERVICE,
+  METADATA_ADDRESSES,
+  portKey,
+  type ProtectedSocket,
+  type Refusal,
+} from "./refusal.ts";
 
 /** Decides which addresses and ports Services do not get. */
 export interface FrontendRefusals {

@@ -1,24 +1,19 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import { problemsIn } from "../objects/nodes/node_verdict.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
-import type { Slices } from "../lib/slices.ts";
-import { atOnce, each } from "../lib/slices.ts";
+import { atOnce, each, type Slices } from "../lib/slices.ts";
 import type { KernelState, NodeLink, Tunnel } from "./kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY, TUNNEL, tunnelOverhead } from "./names.ts";
 import { obstacleProblems, ownObstacles } from "./obstacles.ts";
-import type { DesiredNeighbour, DesiredRoute } from "./peer_routes.ts";
-import { hasFamily, ownOrTaken } from "./peer_routes.ts";
+import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken } from "./peer_routes.ts";
 import type { Peers } from "./peers.ts";
 import { RoutePlan } from "./route_plan.ts";
-import type { RouteOptions, Surroundings } from "./surroundings.ts";
-import { LOOPBACK, surroundingsOf } from "./surroundings.ts";
+import { LOOPBACK, type RouteOptions, type Surroundings, surroundingsOf } from "./surroundings.ts";
 
 /** The desired state of the kernel. */
 export interface Desired {

@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
-import type { Route } from "../../kernel/route/route.ts";
-import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import type { Slices } from "../lib/slices.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
 import { ROUTE_PRIORITY, TUNNEL } from "./names.ts";

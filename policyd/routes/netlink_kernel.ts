@@ -1,6 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { EthtoolSocket } from "../../kernel/ethtool/family.ts";
-import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
+import { type EthtoolSocket, openEthtoolSocket } from "../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
 import type { Family } from "../../kernel/ip/address.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
@@ -12,24 +11,26 @@ import {
   parseForwardingEntry,
   setForwardingEntry,
 } from "../../kernel/route/forwarding_entry.ts";
-import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import {
   deleteAddress,
   dumpAddresses,
+  type InterfaceAddress,
   newAddress,
   parseInterfaceAddress,
 } from "../../kernel/route/interface_address.ts";
 import { changeLink, deleteLink, dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route/neighbour.ts";
-import type { FoundRoute, Route, RouteSpec } from "../../kernel/route/route.ts";
 import {
   deleteRoute,
   dumpRoutes,
+  type FoundRoute,
   MAIN_TABLE,
   newRoute,
   parseRouteOrDiscard,
   replaceRoute,
+  type Route,
   ROUTE_PROTOCOL,
+  type RouteSpec,
 } from "../../kernel/route/route.ts";
 import { deleteRule, dumpRules, newRule, parseRule } from "../../kernel/route/rule.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
@@ -37,10 +38,8 @@ import { createVxlan, parseVxlan } from "../../kernel/route/vxlan.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import type { Sysctl } from "../../kernel/sysctl.ts";
-import { procSysctl } from "../../kernel/sysctl.ts";
-import type { Slices } from "../lib/slices.ts";
-import { atOnce } from "../lib/slices.ts";
+import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
+import { atOnce, type Slices } from "../lib/slices.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
 import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 

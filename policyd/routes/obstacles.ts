@@ -1,9 +1,6 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { bitsOf, compareAddresses, familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
-import type { FoundRoute, Route } from "../../kernel/route/route.ts";
-import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { type Address, bitsOf, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type FoundRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import { shortList } from "../log/line.ts";
 
 /** RTPROT_KERNEL: a route that the kernel adds with an address of a link. */

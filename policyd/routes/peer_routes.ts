@@ -1,11 +1,8 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
-import { MAIN_TABLE } from "../../kernel/route/route.ts";
-import type { Route } from "../../kernel/route/route.ts";
+import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import { doOverlap } from "../objects/nodes/node_claims.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./kernel_state.ts";
@@ -13,8 +10,7 @@ import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 import type { Peer } from "./peers.ts";
-import type { Surroundings } from "./surroundings.ts";
-import { routeKey } from "./surroundings.ts";
+import { routeKey, type Surroundings } from "./surroundings.ts";
 import { tunnelMac } from "./tunnel_address.ts";
 
 /** A route of ours whose device may be the tunnel, which may not exist yet. */

@@ -1,8 +1,6 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressFromBytes, bitsOf, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, addressFromBytes, bitsOf, familyOf } from "../../kernel/ip/address.ts";
 import { addressKey } from "../../kernel/ip/address_key.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Cidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Route } from "../../kernel/route/route.ts";
 
 /** Finds the route that an address takes: the longest prefix, and among equal prefixes the lowest metric. */

@@ -2,11 +2,9 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { addressKey } from "../../kernel/ip/address_key.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { PODS_TABLE } from "./names.ts";
-import type { DesiredRoute, PeerRoutes } from "./peer_routes.ts";
-import { peerRoutes } from "./peer_routes.ts";
+import { type DesiredRoute, type PeerRoutes, peerRoutes } from "./peer_routes.ts";
 import type { Peer } from "./peers.ts";
-import type { Surroundings } from "./surroundings.ts";
-import { routeKey } from "./surroundings.ts";
+import { routeKey, type Surroundings } from "./surroundings.ts";
 
 /** The use of the tunnel's device and of rules by all routes of a plan. */
 export interface PlanUse {

@@ -1,5 +1,4 @@
-import type { NoticeSink } from "../events/notice.ts";
-import { nodeNamed } from "../events/notice.ts";
+import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Step } from "./kernel_state.ts";
 import type { Pace } from "./pass_schedule.ts";

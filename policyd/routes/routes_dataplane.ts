@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
@@ -10,8 +9,7 @@ import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Slices } from "../lib/slices.ts";
-import { workFor } from "../lib/slices.ts";
+import { type Slices, workFor } from "../lib/slices.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
@@ -21,8 +19,7 @@ import { Pace, SETTLE_MILLISECONDS } from "./pass_schedule.ts";
 import { peersOf } from "./peers.ts";
 import { RouteReport } from "./route_report.ts";
 import type { RouteOptions } from "./surroundings.ts";
-import type { View } from "./view.ts";
-import { isReason, standingProblems, viewOf } from "./view.ts";
+import { isReason, standingProblems, type View, viewOf } from "./view.ts";
 
 /** The longest time in milliseconds that a pass takes the thread before it yields. */
 const SLICE_MILLISECONDS = 8;

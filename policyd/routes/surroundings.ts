@@ -1,13 +1,9 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { MAIN_TABLE } from "../../kernel/route/route.ts";
-import type { Route } from "../../kernel/route/route.ts";
+import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./kernel_state.ts";
-import type { Encapsulation } from "./mtu.ts";
-import { podMtu } from "./mtu.ts";
+import { type Encapsulation, podMtu } from "./mtu.ts";
 import { isOurs, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 import { RouteContainment } from "./obstacles.ts";
 import type { Peer } from "./peers.ts";

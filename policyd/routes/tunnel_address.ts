@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressToBytes } from "../../kernel/ip/address.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { macFromBytes } from "../../kernel/ip/mac.ts";
+import { type Address, addressToBytes } from "../../kernel/ip/address.ts";
+import { type MacAddress, macFromBytes } from "../../kernel/ip/mac.ts";
 
 /**
  * Returns the MAC address of a node's end of the tunnel. It is a hash of the node's own address, so that every other

@@ -1,6 +1,5 @@
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { JudgedNodes } from "../objects/nodes/node_verdict.ts";
-import { problemsIn } from "../objects/nodes/node_verdict.ts";
+import { type JudgedNodes, problemsIn } from "../objects/nodes/node_verdict.ts";
 import type { Frame } from "./desired.ts";
 import { tunnelProblems } from "./difference.ts";
 import type { KernelState } from "./kernel_state.ts";

@@ -1,14 +1,10 @@
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
-import type { TableBatch } from "./batch.ts";
-import { emptyBatch } from "./batch.ts";
-import type { TableKey } from "./desired/desired_element.ts";
-import { tableKey } from "./desired/desired_element.ts";
+import { emptyBatch, type TableBatch } from "./batch.ts";
+import { type TableKey, tableKey } from "./desired/desired_element.ts";
 import type { DesiredElements } from "./desired/desired_elements.ts";
 import type { DesiredObjects } from "./desired/desired_objects.ts";
-import type { SetDifference } from "./difference.ts";
-import { setDifference } from "./difference.ts";
-import type { KeptElement } from "./desired/packed_element.ts";
-import { elementOf } from "./desired/packed_element.ts";
+import { type SetDifference, setDifference } from "./difference.ts";
+import { elementOf, type KeptElement } from "./desired/packed_element.ts";
 import type { Mirror, MirroredTable } from "./observed/mirror.ts";
 import type { Pending, TablePending } from "./pending.ts";
 import { mustComeBefore, preparation, preparationWork } from "./preparation.ts";

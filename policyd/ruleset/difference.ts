@@ -1,7 +1,6 @@
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { ElementsByKey } from "./desired/desired_element.ts";
-import type { KeptElement } from "./desired/packed_element.ts";
-import { elementOf, isSameKept } from "./desired/packed_element.ts";
+import { elementOf, isSameKept, type KeptElement } from "./desired/packed_element.ts";
 
 /** The changes to the elements of one set. */
 export interface SetDifference {

@@ -1,7 +1,6 @@
 import type { TableBatch } from "./batch.ts";
 import type { PlanSources } from "./batch_plan.ts";
-import type { TableKey } from "./desired/desired_element.ts";
-import { tableKey } from "./desired/desired_element.ts";
+import { type TableKey, tableKey } from "./desired/desired_element.ts";
 import type { ElementPlace } from "./desired/desired_elements.ts";
 import type { ObjectPlace } from "./desired/desired_objects.ts";
 import { markElements } from "./observed/table_objects.ts";

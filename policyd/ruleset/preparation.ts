@@ -1,12 +1,9 @@
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { TableBatch } from "./batch.ts";
-import { emptyBatch } from "./batch.ts";
+import { emptyBatch, type TableBatch } from "./batch.ts";
 import type { TableSources } from "./batch_plan.ts";
-import type { SetDifference } from "./difference.ts";
-import { setDifference } from "./difference.ts";
+import { type SetDifference, setDifference } from "./difference.ts";
 import { NO_ELEMENTS } from "./observed/mirror.ts";
-import type { Room } from "./batch_work.ts";
-import { elementsWork } from "./batch_work.ts";
+import { elementsWork, type Room } from "./batch_work.ts";
 import { isWrittenByRules, namesVersion } from "./schema.ts";
 
 /**

@@ -1,10 +1,8 @@
 import type { SetName } from "../../kernel/nftables/encode/change.ts";
-import type { TableBatch } from "./batch.ts";
-import { emptyBatch } from "./batch.ts";
+import { emptyBatch, type TableBatch } from "./batch.ts";
 import type { TableSources } from "./batch_plan.ts";
 import type { MirroredSet } from "./observed/mirror.ts";
-import type { Room } from "./batch_work.ts";
-import { removalsWork } from "./batch_work.ts";
+import { removalsWork, type Room } from "./batch_work.ts";
 
 /** Returns the work of removing what a table should no longer have. @param enough counting stops above this */
 export function removalWork(sources: TableSources, enough: number): number {

@@ -3,20 +3,16 @@ import type { Element, Table, TableReference } from "../../kernel/nftables/model
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Claim } from "./desired/desired_element.ts";
-import { tableKey } from "./desired/desired_element.ts";
+import { type Claim, tableKey } from "./desired/desired_element.ts";
 import type { Commit } from "./commit.ts";
 import { DesiredElements } from "./desired/desired_elements.ts";
-import type { ProvidedObjects } from "./desired/desired_objects.ts";
-import { DesiredObjects } from "./desired/desired_objects.ts";
+import { DesiredObjects, type ProvidedObjects } from "./desired/desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
 import { logRepairs, logReplacements } from "./observed/findings.ts";
 import { ForeignSearch } from "./observed/foreign_search.ts";
-import type { BatchPaceOptions, Haste } from "./batch_window.ts";
-import { BatchPace } from "./batch_window.ts";
+import { BatchPace, type BatchPaceOptions, type Haste } from "./batch_window.ts";
 import type { TableFindings } from "./observed/table_reading.ts";
-import type { Reading } from "./table_writer.ts";
-import { READ_WORK, readOn, TableWriter } from "./table_writer.ts";
+import { READ_WORK, type Reading, readOn, TableWriter } from "./table_writer.ts";
 import { deleteWritten } from "./observed/written_elements.ts";
 
 /** The dependencies of the ruleset, and when it acts. */

@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import type { NftablesNotification } from "../../kernel/nftables/decode/notification.ts";
-import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
+import { type NftablesNotification, parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";

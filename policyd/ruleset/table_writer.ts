@@ -1,10 +1,8 @@
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
-import type { TableBatch } from "./batch.ts";
-import { changesOf } from "./batch.ts";
-import type { Following } from "./batch_plan.ts";
-import { nextBatch } from "./batch_plan.ts";
+import { changesOf, type TableBatch } from "./batch.ts";
+import { type Following, nextBatch } from "./batch_plan.ts";
 import { tableKey } from "./desired/desired_element.ts";
 import type { DesiredElements } from "./desired/desired_elements.ts";
 import type { DesiredObjects, ObjectPlace } from "./desired/desired_objects.ts";
@@ -13,8 +11,7 @@ import { KnownRules, rulesDigest } from "./observed/known_rules.ts";
 import { Mirror } from "./observed/mirror.ts";
 import { Pending, settle } from "./pending.ts";
 import { markElements } from "./observed/table_objects.ts";
-import type { TableFindings } from "./observed/table_reading.ts";
-import { readTable } from "./observed/table_reading.ts";
+import { readTable, type TableFindings } from "./observed/table_reading.ts";
 
 export interface TableWriterParts {
   readonly kernel: Nftables;

@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import type { RulesetPlace } from "../../kernel/nftables/decode/in_ruleset.ts";
-import { isInRuleset } from "../../kernel/nftables/decode/in_ruleset.ts";
+import { isInRuleset, type RulesetPlace } from "../../kernel/nftables/decode/in_ruleset.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";

@@ -1,7 +1,6 @@
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
-import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
-import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { NodeJudge } from "../objects/nodes/node_judge.ts";
@@ -24,8 +23,7 @@ import { proxyMode } from "./proxy_mode.ts";
 import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 import { ServicesDataplane } from "./services_dataplane.ts";
-import type { Flows, StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
-import { StaleFlows } from "./stale_flows/stale_flows.ts";
+import { type Flows, StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { servedFrontends } from "./stale_flows/served_frontends.ts";
 

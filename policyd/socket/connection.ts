@@ -1,11 +1,9 @@
 import type { Socket } from "node:net";
 import { FrameReader, frame } from "../../cni/attachment/message_frame.ts";
-import type { PolicydReply } from "../../cni/attachment/policyd_messages.ts";
-import { parseRequest, replyToJson } from "../../cni/attachment/policyd_messages.ts";
+import { parseRequest, type PolicydReply, replyToJson } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Logger } from "../log/logger.ts";
-import type { RequestHandlers } from "./handlers.ts";
-import { answer, refusal } from "./handlers.ts";
+import { answer, refusal, type RequestHandlers } from "./handlers.ts";
 
 /**
  * How long a connection may be silent while the daemon waits for the rest of a message, the next message, or the client

@@ -5,10 +5,8 @@ import process from "node:process";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import { check } from "../../kernel/syscall/syscalls.ts";
+import { type FileCalls, OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import { check, type Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;

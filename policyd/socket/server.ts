@@ -1,10 +1,8 @@
-import type { Server, Socket } from "node:net";
-import { createServer } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import type { Logger } from "../log/logger.ts";
 import { serveConnection } from "./connection.ts";
 import type { RequestHandlers } from "./handlers.ts";
-import type { Listening, SocketMachine } from "./listener.ts";
-import { listenExclusively } from "./listener.ts";
+import { listenExclusively, type Listening, type SocketMachine } from "./listener.ts";
 
 /** Each holds a descriptor and at most two messages. Further ones are closed, after which the plugin retries. */
 const MOST_CONNECTIONS = 512;

@@ -1,17 +1,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Cancel, Clock } from "../../policyd/lib/clock.ts";
-import type { Definition } from "./definitions.ts";
-import { CLUSTER_POLICY_PATHS, definitionOf, DEFINITIONS_PATH, pathOfVersion } from "./definitions.ts";
-import type { List } from "./lists.ts";
-import { LISTS, storedPathOf } from "./lists.ts";
+import { CLUSTER_POLICY_PATHS, type Definition, definitionOf, DEFINITIONS_PATH, pathOfVersion } from "./definitions.ts";
+import { type List, LISTS, storedPathOf } from "./lists.ts";
 import { EVENTS, EVENTS_PATH, eventNamespaceOf, eventProblems } from "./events.ts";
-import type { AnswerFault, PlannedFault, StreamFault, WatchFault } from "./faults.ts";
-import { isAnswerFault } from "./faults.ts";
+import { type AnswerFault, isAnswerFault, type PlannedFault, type StreamFault, type WatchFault } from "./faults.ts";
 import { NODE_STATUS, NODES_PATH, nodeOfStatus, patchRefusal, STRATEGIC_MERGE, withStatus } from "./node_status.ts";
-import type { RawObject } from "./storage.ts";
-import { keyOf, labelsOf, recordOf, Storage } from "./storage.ts";
-import type { Answer, Selects } from "./watch.ts";
-import { Watch } from "./watch.ts";
+import { keyOf, labelsOf, type RawObject, recordOf, Storage } from "./storage.ts";
+import { type Answer, type Selects, Watch } from "./watch.ts";
 
 /** The features of a server; each can be changed while it runs. */
 export interface Features {

@@ -1,6 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { RawObject } from "./storage.ts";
-import { recordOf } from "./storage.ts";
+import { type RawObject, recordOf } from "./storage.ts";
 
 /** The resource's name in RBAC. */
 export const EVENTS = "events.events.k8s.io";

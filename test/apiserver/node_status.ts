@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { RawObject } from "./storage.ts";
-import { recordOf } from "./storage.ts";
+import { type RawObject, recordOf } from "./storage.ts";
 
 /** The resource's name in RBAC. */
 export const NODE_STATUS = "nodes/status";

@@ -1,7 +1,6 @@
 import type { Cancel, Clock } from "../../policyd/lib/clock.ts";
 import type { WatchFault } from "./faults.ts";
-import type { Change, RawObject, Storage } from "./storage.ts";
-import { recordOf } from "./storage.ts";
+import { type Change, type RawObject, recordOf, type Storage } from "./storage.ts";
 
 /** The receiver of an answer: its head first, then its body. */
 export interface Answer {

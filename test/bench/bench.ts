@@ -21,10 +21,8 @@ import { benchPolicy, SUBJECT_NAMES as POLICY_SUBJECTS } from "./policy/policy.t
 import { RunDirectory } from "./run_directory.ts";
 import { DEFAULT_PLAN, QUICK_PLAN } from "./services/plan.ts";
 import { benchServices, SUBJECT_NAMES } from "./services/services.ts";
-import type { Report } from "./report.ts";
-import { formatReport } from "./report.ts";
-import type { Row } from "./row.ts";
-import { rowOf } from "./row.ts";
+import { formatReport, type Report } from "./report.ts";
+import { type Row, rowOf } from "./row.ts";
 import { attach } from "./scenario/attach.ts";
 import type { Scenario } from "./scenario/context.ts";
 import { memory } from "./scenario/memory.ts";
@@ -35,7 +33,7 @@ import { size } from "./scenario/size.ts";
 import { throughput } from "./scenario/throughput.ts";
 import { version } from "./scenario/version.ts";
 
-/** Fewer pairs than this give an interval too wide to show anything. */
+/** The smallest number of pairs whose interval is narrow enough to show anything. */
 const MINIMUM_PAIRS = 40;
 const QUICK_PAIRS = 8;
 const NFT_PAIRS = 200;
@@ -176,7 +174,7 @@ program
   });
 await program.parseAsync();
 
-/** @returns the exit code: 0 when everything was measured, whatever came out */
+/** Runs the benchmark of the plugin. @returns the exit code: 0 when everything was measured, whatever the result */
 function benchCni(options: Options): number {
   const obstacle = kernelObstacle();
   const directory = peerDirectory();
@@ -235,7 +233,7 @@ function say(text: string): void {
   process.stderr.write(`bench: ${text}\n`);
 }
 
-/** One line that is overwritten, on a terminal only. */
+/** Prints one line that the next one overwrites, only on a terminal. */
 function progress(step: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${step}`);
 }

@@ -4,19 +4,16 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import Table from "cli-table3";
-import type { CliRow } from "./cli/scenarios.ts";
-import type { CLI_SUBJECTS } from "./cli/scenarios.ts";
-import { measureCli } from "./cli/scenarios.ts";
-import type { Machine } from "./machine.ts";
-import { thisMachine } from "./machine.ts";
+import { type CLI_SUBJECTS, type CliRow, measureCli } from "./cli/scenarios.ts";
+import { type Machine, thisMachine } from "./machine.ts";
 
 const RESULTS = fileURLToPath(new URL("../../test-results/bench-cli.json", import.meta.url));
 
 /**
- * Measures the command line, prints a table or JSON and leaves the JSON.
+ * Measures the command line, prints a table or JSON and writes the JSON to a file.
  *
  * @param runs how often each command is run, each time in a process of its own
- * @param only all subjects without it
+ * @param only the subjects; all when absent
  */
 export function benchCli(
   runs: number,

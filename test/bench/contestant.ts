@@ -2,20 +2,18 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import { DRAWBRIDGE } from "../lab/cni.ts";
-import type { Lab, LabNode, LabPod } from "../lab/lab.ts";
-import { enableForwarding } from "../lab/lab.ts";
-import { startProgram, waitFor } from "../lab/posix_spawn.ts";
-import type { Program } from "../lab/posix_spawn.ts";
+import { enableForwarding, type Lab, type LabNode, type LabPod } from "../lab/lab.ts";
+import { type Program, startProgram, waitFor } from "../lab/posix_spawn.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { PluginServer } from "../support/plugin_server.ts";
 import { emitShim } from "../support/shim.ts";
 
-/** One of the two plugins, with how it is configured. */
+/** One of the two plugins, with its executable. */
 export interface Contestant {
-  /** "drawbridge" or "bridge": its `type`, its file name and the prefix of what it owns in a lab. */
+  /** "drawbridge" or "bridge": its `type`, its file name and the prefix of its objects in a lab. */
   readonly name: "drawbridge" | "bridge";
   readonly executable: string;
-  /** Which carries out what the executable is asked for. */
+  /** The server that carries out the executable's calls. */
   readonly server?: PluginServer;
 }
 
@@ -27,12 +25,13 @@ export function peerContestant(directory: string): Contestant {
 }
 
 /**
- * The contestant in a fresh directory, written there in one go as an installer does.
+ * Returns the contestant in a fresh directory, where all of it was written at once as an installer does.
  *
  * It starts up to a sixth faster than one whose pages came into memory one by one (the page cache then holds it in
- * small pieces, and every page fault maps less): so both have to be installed the same way, just before they run.
+ * small pieces, and every page fault maps less): so both have to be installed in the same way, immediately before they
+ * run.
  *
- * @param files what it consists of, beside its executable
+ * @param files its files in addition to its executable
  */
 export function install(contestant: Contestant, directory: string, files: readonly string[] = []): Contestant {
   mkdirSync(directory, { recursive: true });
@@ -45,10 +44,10 @@ export function install(contestant: Contestant, directory: string, files: readon
 }
 
 /**
- * The shim beside the installed plugin, as on a node.
+ * Puts the shim beside the installed plugin, as on a node.
  *
  * @param plugin {@link OURS}, installed
- * @param runDirectory where its server is; the directory above it is there
+ * @param runDirectory of its server; its parent directory exists
  */
 export function installShim(plugin: Contestant, runDirectory: string): Required<Contestant> {
   const executable = path.join(path.dirname(plugin.executable), "drawbridge");
@@ -60,15 +59,15 @@ export function installShim(plugin: Contestant, runDirectory: string): Required<
 export interface Side {
   readonly contestant: Contestant;
   readonly node: LabNode;
-  /** Where inputs, outputs and the plugin's own run-time files are. */
+  /** The directory of inputs, outputs and the plugin's own run-time files. */
   readonly directory: string;
   readonly configuration: object;
 }
 
-/** Where sides are made. */
+/** The lab and the directory where sides are made. */
 export interface Place {
   readonly lab: Lab;
-  /** In memory, as /run is on a node: see {@link RunDirectory}. */
+  /** A directory in memory, as /run is on a node: see {@link RunDirectory}. */
   readonly runDirectory: string;
 }
 
@@ -88,8 +87,9 @@ export function wiredSide(wired: WiredNode, runDirectory: string, contestant: Co
 }
 
 /**
- * The same for both but for its `type`. The default routes are the IPAM's, through the bridge's address: that is what
- * `isDefaultGateway` does too, and the reference plugin refuses to have both.
+ * Returns a side with the configuration that both plugins share except for its `type`. The default routes are the
+ * IPAM's, through the bridge's address, as `isDefaultGateway` makes them, and the reference plugin refuses both
+ * together.
  */
 function sideOn(node: LabNode, directory: string, contestant: Contestant, subnets: readonly string[]): Side {
   mkdirSync(directory, { recursive: true });
@@ -111,7 +111,7 @@ function sideOn(node: LabNode, directory: string, contestant: Contestant, subnet
   return { contestant, node, directory, configuration };
 }
 
-/** A call of a plugin as a container runtime makes it, with its input in a file. */
+/** Returns a call of a plugin as a container runtime makes it, with its input in a file. */
 export function programFor(side: Side, command: "ADD" | "DEL" | "VERSION", pod?: LabPod): Program {
   const { directory, contestant, configuration } = side;
   const file = (suffix: string): string => path.join(directory, `${pod?.name ?? "no-pod"}.${suffix}`);
@@ -142,18 +142,18 @@ function podEnvironment(pod: LabPod): Record<string, string> {
   };
 }
 
-/** What a call took. */
+/** The costs of a call. */
 export interface Timing {
-  /** From the start of the process until it had ended. */
+  /** The time from the start of the process until its end. */
   readonly milliseconds: number;
-  /** User and system time of the process and of those it waited for, and what its plugin server needed meanwhile. */
+  /** User and system time of the process and of those that it waited for, and of its plugin server meanwhile. */
   readonly cpuMilliseconds: number;
 }
 
 /**
  * Runs a call to its end.
  *
- * @throws Error with what the plugin printed, when it failed: there is nothing to measure then
+ * @throws Error with the plugin's output when it failed, since there is nothing to measure then
  */
 export function timeCall(side: Side, command: "ADD" | "DEL" | "VERSION", pod?: LabPod): Timing {
   const program = programFor(side, command, pod);
@@ -182,7 +182,7 @@ export function together(side: Side, command: "ADD" | "DEL", pods: readonly LabP
   return milliseconds;
 }
 
-/** Wires a pod and returns its first address. */
+/** Attaches a pod and returns its first address. */
 export function addressOfNewPod(side: Side, pod: LabPod): string {
   timeCall(side, "ADD", pod);
   const result = parseJson(readFileSync(programFor(side, "ADD", pod).stdout, "utf8"));
@@ -191,7 +191,7 @@ export function addressOfNewPod(side: Side, pod: LabPod): string {
   return address.slice(0, address.indexOf("/"));
 }
 
-/** @throws Error with what the program printed, unless it exited with 0 */
+/** Asserts that a program exited with 0. @throws Error with the program's output otherwise */
 export function demandSuccess(program: Program, exitCode: number | null): void {
   if (exitCode === 0) return;
   const printed = [program.stdout, program.stderr].map((file) => readFileSync(file, "utf8").trim()).join("\n");
@@ -203,7 +203,7 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** A member of a JSON object or array; undefined when there is none. */
+/** Returns a member of a JSON object or array; undefined when there is none. */
 export function member(value: unknown, key: string): unknown {
   if (typeof value !== "object" || value === null) return undefined;
   return Object.entries(value).find(([name]) => name === key)?.[1];

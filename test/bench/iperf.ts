@@ -3,8 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import type { LabPod } from "../lab/lab.ts";
-import type { Program } from "../lab/posix_spawn.ts";
-import { startProgram, waitFor } from "../lab/posix_spawn.ts";
+import { type Program, startProgram, waitFor } from "../lab/posix_spawn.ts";
 import { demandSuccess, member, parseJson } from "./contestant.ts";
 import { sleep } from "./sleep.ts";
 

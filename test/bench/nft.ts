@@ -5,8 +5,7 @@ import { fileURLToPath } from "node:url";
 import Table from "cli-table3";
 import { createLab } from "../lab/lab.ts";
 import { thisMachine } from "./machine.ts";
-import type { NftRow } from "./scenario/nft.ts";
-import { measureNft } from "./scenario/nft.ts";
+import { measureNft, type NftRow } from "./scenario/nft.ts";
 
 const RESULTS = fileURLToPath(new URL("../../test-results/bench-nft.json", import.meta.url));
 

@@ -1,5 +1,4 @@
-import type { Estimate, Pair } from "./statistics.ts";
-import { estimateRatio, median } from "./statistics.ts";
+import { type Estimate, estimateRatio, median, type Pair } from "./statistics.ts";
 
 /** What a ratio must reach to count as shown. */
 export type Goal =

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
-import type { Materials } from "./cluster.ts";
-import { kubectl } from "./cluster.ts";
+import { kubectl, type Materials } from "./cluster.ts";
 import { ctr } from "./nodes.ts";
 import { PROJECT } from "./place.ts";
 import { run } from "./run.ts";

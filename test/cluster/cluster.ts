@@ -1,17 +1,22 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import type { FirstProcess } from "./node/processes.ts";
-import { endMachine, endNode, enter, startInside, startMachine, startOnMachine } from "./node/processes.ts";
+import {
+  endMachine,
+  endNode,
+  enter,
+  type FirstProcess,
+  startInside,
+  startMachine,
+  startOnMachine,
+} from "./node/processes.ts";
 import { giveCredentials, KUBEADM, makeNode, startKubelet, startRuntime, writeHosts } from "./nodes.ts";
 import { controlPlane } from "./parts/control_plane.ts";
 import { kubeadmConfiguration } from "./parts/kubeadm.ts";
 import { upstreamDnsConfiguration } from "./parts/upstream_dns.ts";
 import { STATE } from "./place.ts";
 import { ProgramError, until } from "./run.ts";
-import type { Settings } from "./settings.ts";
-import { INTERNET_ADDRESSES, MACHINE_ADDRESSES, planNodes, withoutLength } from "./settings.ts";
-import type { RunningCluster, RunningNode } from "./state.ts";
-import { readCluster, removeState, writeCluster } from "./state.ts";
+import { INTERNET_ADDRESSES, MACHINE_ADDRESSES, planNodes, type Settings, withoutLength } from "./settings.ts";
+import { readCluster, removeState, type RunningCluster, type RunningNode, writeCluster } from "./state.ts";
 
 /** The addresses of the machine, which acts as the nodes' router and as everything outside of the cluster. */
 const OUTSIDE = [...Object.values(MACHINE_ADDRESSES), ...Object.values(INTERNET_ADDRESSES)];

@@ -10,8 +10,7 @@ import { OVERLAY_SUITES } from "./overlays/suites.ts";
 import { buildPrograms } from "./programs.ts";
 import { ProgramError } from "./run.ts";
 import type { Settings } from "./settings.ts";
-import type { RunningCluster } from "./state.ts";
-import { readCluster } from "./state.ts";
+import { readCluster, type RunningCluster } from "./state.ts";
 import { runFocused, runSuites } from "./suites/run.ts";
 import { SUITES } from "./suites/suites.ts";
 

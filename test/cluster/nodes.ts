@@ -2,14 +2,12 @@ import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import type { Materials } from "./cluster.ts";
-import type { FirstProcess } from "./node/processes.ts";
-import { enter, startInside, startNode } from "./node/processes.ts";
+import { enter, type FirstProcess, startInside, startNode } from "./node/processes.ts";
 import { containerdConfiguration } from "./parts/containerd.ts";
 import { kubeletArguments, kubeletConfiguration } from "./parts/kubelet.ts";
 import { STATE } from "./place.ts";
 import { run, until } from "./run.ts";
-import type { NodePlan, Settings } from "./settings.ts";
-import { MACHINE_ADDRESSES, withoutLength } from "./settings.ts";
+import { MACHINE_ADDRESSES, type NodePlan, type Settings, withoutLength } from "./settings.ts";
 import type { RunningNode } from "./state.ts";
 
 /** kubeadm's configuration on the first node. */

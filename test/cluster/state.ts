@@ -1,8 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import * as v from "valibot";
-import type { FirstProcess } from "./node/processes.ts";
-import { isAlive } from "./node/processes.ts";
+import { type FirstProcess, isAlive } from "./node/processes.ts";
 import { STATE } from "./place.ts";
 import type { NodePlan, Settings } from "./settings.ts";
 

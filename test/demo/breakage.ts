@@ -8,8 +8,7 @@ import { ADDRESS_SETS } from "../../policyd/services/rules/frontend_sets.ts";
 import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/rules/frontend_kind.ts";
 import type { LabNode } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
-import type { NodeName, World } from "./world.ts";
-import { nodeOf, NODES } from "./world.ts";
+import { type NodeName, nodeOf, NODES, type World } from "./world.ts";
 
 /** What `--break` can remove. */
 export const BREAKAGES = ["route", "guard", "hairpin", "masquerade", "affinity", "policy"] as const;

@@ -1,8 +1,7 @@
 import process from "node:process";
 import { Command, Option } from "commander";
 import { styleText } from "node:util";
-import type { BreakageName } from "./breakage.ts";
-import { BREAKAGES } from "./breakage.ts";
+import { type BreakageName, BREAKAGES } from "./breakage.ts";
 import { formatResult } from "./print.ts";
 import { streamProgress } from "./progress.ts";
 import { isAsExpected, runDemo } from "./steps.ts";

@@ -5,8 +5,7 @@ import { TUNNEL } from "../../policyd/routes/names.ts";
 import { currentOwner, ownedName } from "../lab/owner.ts";
 import { findLabFiles } from "../lab/sweep.ts";
 import { UPLINK } from "../lab/topology.ts";
-import type { World } from "./world.ts";
-import { BRIDGE } from "./world.ts";
+import { BRIDGE, type World } from "./world.ts";
 
 /** Of a node without pods. */
 const LINKS: readonly string[] = ["lo", UPLINK, BRIDGE, TUNNEL.name];

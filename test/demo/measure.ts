@@ -1,12 +1,10 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { LabCalls } from "../lab/libc.ts";
 import { redirectCounters, routeExceptions } from "../lab/probe/counters.ts";
-import type { Flow } from "../lab/probe/prober.ts";
-import { Prober } from "../lab/probe/prober.ts";
+import { type Flow, Prober } from "../lab/probe/prober.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Question, Seen } from "./matrix.ts";
-import type { World } from "./world.ts";
-import { namespaceOf, nodeOf, NODES, PORT } from "./world.ts";
+import { namespaceOf, nodeOf, NODES, PORT, type World } from "./world.ts";
 
 /** For an answer, on a busy machine, too. */
 const TIMEOUT_MILLISECONDS = 3000;

@@ -2,17 +2,13 @@ import { styleText } from "node:util";
 import type Table from "cli-table3";
 import type { Family } from "../../kernel/ip/address.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
-import type { Difference } from "./matrix.ts";
-import { questionKey } from "./matrix.ts";
+import { type Difference, questionKey } from "./matrix.ts";
 import { isDaemonGood } from "./daemons.ts";
 import { cutLines, policyLines, policySummary } from "./policies/print.ts";
 import { SERVICES_KEY, servicesLines, servicesTable } from "./services/print.ts";
-import type { SpoofResult } from "./spoof.ts";
-import { isSpoofStopped } from "./spoof.ts";
-import type { DemoResult } from "./steps.ts";
-import { isAsExpected, isHarmMended, sharedAddresses } from "./steps.ts";
-import type { Paint } from "./table.ts";
-import { newTable, verdict } from "./table.ts";
+import { isSpoofStopped, type SpoofResult } from "./spoof.ts";
+import { type DemoResult, isAsExpected, isHarmMended, sharedAddresses } from "./steps.ts";
+import { newTable, type Paint, verdict } from "./table.ts";
 
 /** Differences listed one by one before the rest is only counted. */
 const LISTED_DIFFERENCES = 12;

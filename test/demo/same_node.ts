@@ -1,12 +1,9 @@
 import { setTimeout } from "node:timers/promises";
 import type { LabCalls } from "../lab/libc.ts";
 import { hasBridgeNetfilter, setBridgeNetfilter } from "../lab/topology.ts";
-import type { Difference, Expected } from "./matrix.ts";
-import { compareMatrices } from "./matrix.ts";
-import type { Redirects } from "./measure.ts";
-import { measureQuestions, measureRedirects } from "./measure.ts";
-import type { World } from "./world.ts";
-import { nodeOf, NODES } from "./world.ts";
+import { compareMatrices, type Difference, type Expected } from "./matrix.ts";
+import { measureQuestions, measureRedirects, type Redirects } from "./measure.ts";
+import { nodeOf, NODES, type World } from "./world.ts";
 
 /** What same-node traffic did in one state of br_netfilter. */
 export interface SameNodeResult extends Redirects {

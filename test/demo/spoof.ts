@@ -5,8 +5,7 @@ import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { carries, newToken } from "../support/guard/token.ts";
-import type { DemoPod, NodeName, World } from "./world.ts";
-import { BRIDGE, nodeOf } from "./world.ts";
+import { BRIDGE, type DemoPod, type NodeName, nodeOf, type World } from "./world.ts";
 
 const PORT = 8080;
 const DEADLINE_MILLISECONDS = 5000;

@@ -1,31 +1,20 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { Cluster } from "../lab/cluster/cluster.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
-import type { Breakage, BreakageName } from "./breakage.ts";
-import { breakWorld } from "./breakage.ts";
-import type { DaemonRow } from "./daemons.ts";
-import { daemonRows, isDaemonGood, stopDaemons } from "./daemons.ts";
-import type { FlushResult } from "./harm.ts";
-import { flushRuleset, listRuleset } from "./harm.ts";
-import type { Leftovers } from "./leftovers.ts";
-import { leftoversOfLab, leftoversOfPods, machineLinks } from "./leftovers.ts";
-import type { Difference, Expected, Party, Seen } from "./matrix.ts";
-import { compareMatrices, expectedMatrix } from "./matrix.ts";
+import { type Breakage, type BreakageName, breakWorld } from "./breakage.ts";
+import { type DaemonRow, daemonRows, isDaemonGood, stopDaemons } from "./daemons.ts";
+import { type FlushResult, flushRuleset, listRuleset } from "./harm.ts";
+import { type Leftovers, leftoversOfLab, leftoversOfPods, machineLinks } from "./leftovers.ts";
+import { compareMatrices, type Difference, type Expected, expectedMatrix, type Party, type Seen } from "./matrix.ts";
 import { measureQuestions } from "./measure.ts";
-import type { CutResult } from "./policies/cut.ts";
-import { cutLiveFlows, isCut, isForetold, isInForceEverywhere } from "./policies/cut.ts";
-import type { PoliciesResult } from "./policies/result.ts";
-import { checkPolicies, publishPolicies } from "./policies/result.ts";
+import { cutLiveFlows, type CutResult, isCut, isForetold, isInForceEverywhere } from "./policies/cut.ts";
+import { checkPolicies, type PoliciesResult, publishPolicies } from "./policies/result.ts";
 import type { Progress } from "./progress.ts";
-import type { SameNodeResult } from "./same_node.ts";
-import { checkSameNode, sameNodeOnly } from "./same_node.ts";
+import { checkSameNode, sameNodeOnly, type SameNodeResult } from "./same_node.ts";
 import { publishServices } from "./services/publish.ts";
-import type { ServicesResult } from "./services/result.ts";
-import { checkServices } from "./services/result.ts";
-import type { SpoofResult } from "./spoof.ts";
-import { isSpoofStopped, measureSpoof } from "./spoof.ts";
-import type { World } from "./world.ts";
-import { addPods, detachPods, nodeOf, partiesOf, startNodes } from "./world.ts";
+import { checkServices, type ServicesResult } from "./services/result.ts";
+import { isSpoofStopped, measureSpoof, type SpoofResult } from "./spoof.ts";
+import { addPods, detachPods, nodeOf, partiesOf, startNodes, type World } from "./world.ts";
 
 /** Everything the demo measured, as plain data. */
 export interface DemoResult {

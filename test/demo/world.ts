@@ -1,8 +1,6 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import type { Cluster } from "../lab/cluster/cluster.ts";
-import { namespaceObject } from "../lab/cluster/cluster.ts";
+import { type Cluster, namespaceObject } from "../lab/cluster/cluster.ts";
 import type { Sandbox } from "../lab/cluster/runtime.ts";
 import type { LabNode, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";

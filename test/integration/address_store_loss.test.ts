@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { add, del } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { until } from "../support/recording_sink.ts";

@@ -12,8 +12,7 @@ import { ServiceAccount } from "../../policyd/objects/api/service_account.ts";
 import { ApiServerProcess } from "../apiserver/process.ts";
 import { sample } from "../apiserver/objects.ts";
 import { Storm } from "../apiserver/storm.ts";
-import type { Certificate } from "../support/certificate.ts";
-import { makeCertificate } from "../support/certificate.ts";
+import { type Certificate, makeCertificate } from "../support/certificate.ts";
 import { randomFrom } from "../support/random.ts";
 import { RecordingSink, until } from "../support/recording_sink.ts";
 

@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { iproute } from "../kernel/iproute.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { add, type CallOutcome, type Configuration } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { receivedBytes, Streams } from "../lab/stream.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
 

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { delayDeviceName } from "../../cni/names.ts";
-import type { CallOptions, Configuration } from "../lab/cni.ts";
-import { add, del } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { add, type CallOptions, type Configuration, del } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { sha256 } from "../support/cni.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { podResult } from "./add_result.ts";

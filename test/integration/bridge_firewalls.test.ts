@@ -8,11 +8,9 @@ import { lostFlows } from "../../cli/node/doctor/flows/lost_flows.ts";
 import { samplePackets } from "../../cli/node/doctor/flows/samples.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { addressesOf } from "../support/host_ports/localhost_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 

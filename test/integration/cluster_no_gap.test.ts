@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { ClusterPod } from "../lab/cluster/cluster.ts";
-import { Cluster } from "../lab/cluster/cluster.ts";
+import { Cluster, type ClusterPod } from "../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../lab/cluster/cluster_node.ts";
 import type { LabPod } from "../lab/lab.ts";
 import type { Flow } from "../lab/probe/prober.ts";
-import type { ChurnCounts } from "../support/cluster/churn.ts";
-import { Churn } from "../support/cluster/churn.ts";
+import { Churn, type ChurnCounts } from "../support/cluster/churn.ts";
 import { nextBuild } from "../support/cluster/next_build.ts";
 import { ClusterProbes, describeNodes, FAMILIES, flowTo } from "../support/cluster/probes.ts";
 import { Restarts } from "../support/cluster/restarts.ts";
@@ -15,8 +13,13 @@ import { countAt, receivedBy, startAnew } from "../support/cluster/witness.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { evidenceText, keepResetFlows } from "../support/services/gap_evidence.ts";
-import type { Knocks, LoadReport } from "../support/services/steady_load.ts";
-import { readKnocks, readReport, SteadyProcess } from "../support/services/steady_load.ts";
+import {
+  type Knocks,
+  type LoadReport,
+  readKnocks,
+  readReport,
+  SteadyProcess,
+} from "../support/services/steady_load.ts";
 
 const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
 /** How often a daemon is ended, not counting the upgrade and the downgrade. */

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
-import { add, del } from "../lab/cni.ts";
-import type { CallOutcome } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { add, type CallOutcome, del } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { podResult } from "./add_result.ts";
 import { nodeState } from "./kernel_state.ts";

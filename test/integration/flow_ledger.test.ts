@@ -4,14 +4,17 @@ import { setTimeout as pause } from "node:timers/promises";
 import { mergedRows } from "../../cli/flows/merge.ts";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { FlowRow } from "../../policyd/flows/row.ts";
-import { endText } from "../../policyd/flows/row.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { endText, type FlowRow } from "../../policyd/flows/row.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import { namespaceManifest, NODE_NAMES, podManifest } from "../support/policy/lab/place.ts";
-import type { NodeName, PodPlace } from "../support/policy/lab/place.ts";
+import {
+  namespaceManifest,
+  NODE_NAMES,
+  type NodeName,
+  podManifest,
+  type PodPlace,
+} from "../support/policy/lab/place.ts";
 import { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Configuration } from "../lab/cni.ts";
-import { add, check, configurationOf, del, podCall } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { add, check, type Configuration, configurationOf, del, podCall } from "../lab/cni.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import type { FakeIpam } from "../support/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../support/foreign_ipam_node.ts";

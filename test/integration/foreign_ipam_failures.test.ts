@@ -3,10 +3,8 @@ import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration } from "../lab/cni.ts";
-import { check, configurationOf, del, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { check, type Configuration, configurationOf, del, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import type { FakeIpam } from "../support/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../support/foreign_ipam_node.ts";

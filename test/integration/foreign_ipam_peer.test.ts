@@ -1,9 +1,16 @@
 import assert from "node:assert/strict";
 import { copyFileSync, readdirSync } from "node:fs";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, check, configurationOf, del, pluginAs, podCall } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import {
+  add,
+  type CallOutcome,
+  check,
+  type Configuration,
+  configurationOf,
+  del,
+  pluginAs,
+  podCall,
+} from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { ForeignIpamNode } from "../support/foreign_ipam_node.ts";
 import { requirePeerPlugins } from "../support/peer.ts";
 import { requireKernel } from "../support/privilege.ts";

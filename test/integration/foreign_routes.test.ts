@@ -11,8 +11,7 @@ import { networkConfiguration } from "../../policyd/installation/network_configu
 import type { Flow } from "../lab/probe/prober.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { RoutedNode } from "../support/routes/route_lab.ts";
-import { FAMILIES, flow, RouteLab } from "../support/routes/route_lab.ts";
+import { FAMILIES, flow, type RoutedNode, RouteLab } from "../support/routes/route_lab.ts";
 import { mkdirSync, writeFileSync } from "node:fs";
 
 /** Routes of other programs by which packets for pods are lost, each with the node whose pods it cuts off. */

@@ -2,12 +2,18 @@ import assert from "node:assert/strict";
 import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, check, collectGarbage, del, garbageCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import {
+  add,
+  type CallOutcome,
+  check,
+  collectGarbage,
+  type Configuration,
+  del,
+  garbageCall,
+  startPlugin,
+} from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { everything, mapping, published } from "../support/host_ports/published.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";

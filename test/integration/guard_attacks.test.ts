@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { DropReason } from "../../policyd/node/tables/guard.ts";
-import type { Frame } from "../lab/probe/frame.ts";
-import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
+import { encodeFrame, encodeIp, encodeUdp, type Frame } from "../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { ADDRESSLESS, NEEDLESS_FRAMES } from "../support/guard/addressless.ts";
-import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
-import { eventually } from "../support/guard/guarded_node.ts";
+import { eventually, type GuardedNode, type Party } from "../support/guard/guarded_node.ts";
 import { NEIGHBOUR_ATTACKS } from "../support/guard/neighbour_attacks.ts";
 import { PACKET_ATTACKS } from "../support/guard/packet_attacks.ts";
 import { fromNode, reservedMac, THEFTS } from "../support/guard/thefts.ts";

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { eventually, type GuardedNode, guardedNode } from "../support/guard/guarded_node.ts";
 import { bothAddresses, flowsTo, listenEverywhere, reach } from "../support/guard/reachability.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../support/guard/virtual_addresses.ts";

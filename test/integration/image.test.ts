@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChildProcess } from "node:child_process";
-import { spawnSync } from "node:child_process";
+import { type ChildProcess, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import process from "node:process";
@@ -9,8 +8,7 @@ import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { VERSION } from "../../policyd/version.ts";
-import type { Lab, LabNode } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabNode } from "../lab/lab.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { readArchive } from "../setup/image_archive.mjs";
 import { IMAGE } from "../setup/build_image.mjs";

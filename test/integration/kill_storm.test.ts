@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import type { CallOutcome } from "../lab/cni.ts";
-import { DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { TwoNodes, WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type CallOutcome, DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { type TwoNodes, twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { ServedPlugin } from "../support/served_plugin.ts";

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { ProbeResult, Flow } from "../lab/probe/prober.ts";
 import { addressesOf, LOCALHOST_WAYS, LocalhostNode } from "../support/host_ports/localhost_node.ts";
 import { addressesIn } from "../support/host_ports/masquerade.ts";

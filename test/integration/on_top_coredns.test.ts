@@ -2,13 +2,11 @@ import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../apiserver/process.ts";
 import { API_IPS, API_PORT, apiService } from "../support/on_top/api_service.ts";
-import type { ClusterPod } from "../support/on_top/cluster.ts";
-import { pairFrom, SmallCluster, until } from "../support/on_top/cluster.ts";
+import { type ClusterPod, pairFrom, SmallCluster, until } from "../support/on_top/cluster.ts";
 import { requireCoreDns, startCoreDns } from "../support/on_top/coredns.ts";
 import type { Program } from "../support/on_top/program.ts";
 import { ask, lookUp } from "../support/on_top/resolver.ts";
-import type { ClusterService } from "../support/on_top/services.ts";
-import { objectsOf } from "../support/on_top/services.ts";
+import { type ClusterService, objectsOf } from "../support/on_top/services.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { FAMILIES, pairOf, textsOf } from "../support/services/traffic_lab.ts";
 

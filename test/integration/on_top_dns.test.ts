@@ -1,16 +1,13 @@
 import assert from "node:assert/strict";
 import process from "node:process";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { Poller } from "../lab/probe/poller.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { ClusterPod } from "../support/on_top/cluster.ts";
-import { pairFrom, SmallCluster, until } from "../support/on_top/cluster.ts";
+import { type ClusterPod, pairFrom, SmallCluster, until } from "../support/on_top/cluster.ts";
 import { DnsServer } from "../support/on_top/dns_server.ts";
 import { askPairs, QueryLoad } from "../support/on_top/query_load.ts";
 import { ask, lookUp } from "../support/on_top/resolver.ts";
-import type { ClusterService, KubernetesObject } from "../support/on_top/services.ts";
-import { objectsOf, zoneOf } from "../support/on_top/services.ts";
+import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../support/on_top/services.ts";
 import { requireKernel, requireProgram } from "../support/privilege.ts";
 import { FAMILIES, pairOf, textsOf } from "../support/services/traffic_lab.ts";
 

@@ -1,24 +1,20 @@
 import assert from "node:assert/strict";
 import process from "node:process";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ApiServerProcess } from "../apiserver/process.ts";
 import { API_IPS, API_PORT, apiService } from "../support/on_top/api_service.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
 import { Poller } from "../lab/probe/poller.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { ClusterPod } from "../support/on_top/cluster.ts";
-import { pairFrom, SmallCluster, until } from "../support/on_top/cluster.ts";
+import { type ClusterPod, pairFrom, SmallCluster, until } from "../support/on_top/cluster.ts";
 import { DnsServer } from "../support/on_top/dns_server.ts";
 import { getPage } from "../support/on_top/http.ts";
 import { APPLICATION, ingress, NGINX_PORT, startNginx } from "../support/on_top/nginx.ts";
 import type { Program } from "../support/on_top/program.ts";
-import type { ClusterService, KubernetesObject } from "../support/on_top/services.ts";
-import { objectsOf, zoneOf } from "../support/on_top/services.ts";
+import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../support/on_top/services.ts";
 import { requireKernel, requireProgram } from "../support/privilege.ts";
-import type { Pair } from "../support/services/traffic_lab.ts";
-import { FAMILIES, pairOf } from "../support/services/traffic_lab.ts";
+import { FAMILIES, type Pair, pairOf } from "../support/services/traffic_lab.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
 const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { guardedNode } from "../support/guard/guarded_node.ts";
+import { type GuardedNode, guardedNode } from "../support/guard/guarded_node.ts";
 import { flowsTo, listenEverywhere, reach } from "../support/guard/reachability.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../support/guard/virtual_addresses.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { copyFileSync, mkdirSync, readlinkSync, renameSync, symlinkSync } from "node:fs";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { configurationOf, DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { TwoNodes, WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type CallOutcome, type Configuration, configurationOf, DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { type TwoNodes, twoNodes, type WiredNode } from "../lab/topology.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -14,8 +11,7 @@ import { ServedPlugin } from "../support/served_plugin.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
 import { podAddresses } from "./container_state.ts";
 import { bridgePort, nodeState, nothingHeld } from "./kernel_state.ts";
-import type { RawOutcome } from "./raw_call.ts";
-import { rawCall } from "./raw_call.ts";
+import { rawCall, type RawOutcome } from "./raw_call.ts";
 
 const AT_ONCE = 30;
 

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration } from "../lab/cni.ts";
-import { podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type Configuration, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";

@@ -2,23 +2,21 @@ import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Configuration } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { carries, newToken } from "../support/guard/token.ts";
-import type { ComingPod, Neighbour } from "../support/policy/first_packet/coming_pod.ts";
 import {
   byFamily,
+  type ComingPod,
   comingPod,
   listOf,
   namespaceObjects,
+  type Neighbour,
   podObject,
   startCall,
   succeed,

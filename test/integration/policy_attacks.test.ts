@@ -1,29 +1,27 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import type { Lab } from "../lab/lab.ts";
-import type { Frame } from "../lab/probe/frame.ts";
-import { encodeFrame, encodeUdp } from "../lab/probe/frame.ts";
+import { encodeFrame, encodeUdp, type Frame } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import type { Token } from "../lab/probe/protocol.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { ip } from "../support/guard/attack.ts";
-import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
-import { attach, eventually } from "../support/guard/guarded_node.ts";
+import { attach, eventually, type GuardedNode, type Party } from "../support/guard/guarded_node.ts";
 import { NEIGHBOUR_ATTACKS } from "../support/guard/neighbour_attacks.ts";
 import { PACKET_ATTACKS } from "../support/guard/packet_attacks.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { loadVirtualAddresses, PORT } from "../support/guard/virtual_addresses.ts";
 import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import type { Attacked, PolicyAttack } from "../support/policy/attacks/attacks.ts";
 import {
+  type Attacked,
   FRAGMENT_ATTACKS,
   HOST_PORT,
   OPEN_PORT,
   POLICY_ATTACKS,
+  type PolicyAttack,
   routerAdvertisement,
 } from "../support/policy/attacks/attacks.ts";
 import { fillConnections } from "../support/policy/attacks/full_table.ts";

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
-import type { Family } from "../../kernel/ip/address.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { type Family, parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { ALL, CLUSTER_IPS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
 import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertions.ts";

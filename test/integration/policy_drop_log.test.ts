@@ -5,11 +5,9 @@ import { FLATTEN_ABOVE } from "../../policyd/policies/compile/profile_chain.ts";
 import { MOST_PAIRS } from "../../policyd/policies/policy_size.ts";
 import { readMetrics } from "../support/policy/lab/in_force.ts";
 import { listenAll } from "../support/policy/lab/nine_pods.ts";
-import { FAMILIES, namespaceManifest, podManifest } from "../support/policy/lab/place.ts";
-import type { PodPlace } from "../support/policy/lab/place.ts";
+import { FAMILIES, namespaceManifest, podManifest, type PodPlace } from "../support/policy/lab/place.ts";
 import { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Question } from "../support/policy/lab/question.ts";
-import { askLab, inBoth } from "../support/policy/lab/question.ts";
+import { askLab, inBoth, type Question } from "../support/policy/lab/question.ts";
 import { clusterNetworkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

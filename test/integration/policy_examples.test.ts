@@ -4,11 +4,9 @@ import { newAddress } from "../../kernel/route/interface_address.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import { routeTo } from "../lab/topology.ts";
 import { expectOf } from "../support/policy/lab/expectation.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Question, Traffic } from "../support/policy/lab/question.ts";
-import { inBoth } from "../support/policy/lab/question.ts";
+import { inBoth, type Question, type Traffic } from "../support/policy/lab/question.ts";
 import { labelled, networkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

@@ -1,30 +1,27 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Family } from "../../kernel/ip/address.ts";
-import type { NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
-import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
+import { type NftablesCounters, nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import type { Configuration } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
-import type { ComingPod, Neighbour } from "../support/policy/first_packet/coming_pod.ts";
 import {
   byFamily,
+  type ComingPod,
   comingPod,
   listOf,
   namespaceObjects,
+  type Neighbour,
   podObject,
   startCall,
   succeed,
 } from "../support/policy/first_packet/coming_pod.ts";
-import type { Link } from "../support/policy/first_packet/siege.ts";
-import { Siege } from "../support/policy/first_packet/siege.ts";
+import { type Link, Siege } from "../support/policy/first_packet/siege.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

@@ -4,13 +4,11 @@ import { routeExceptions } from "../lab/probe/counters.ts";
 import { setBridgeNetfilter, UPLINK } from "../lab/topology.ts";
 import { expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
 import { largeDatagram } from "../support/policy/lab/large_datagrams.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import { listenAll } from "../support/policy/lab/nine_pods.ts";
 import { FAMILIES, namespaceManifest, podObject, textsOf } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Traffic } from "../support/policy/lab/question.ts";
-import { askLab, inBoth } from "../support/policy/lab/question.ts";
+import { askLab, inBoth, type Traffic } from "../support/policy/lab/question.ts";
 import { labelled, networkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

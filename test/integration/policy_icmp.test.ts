@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { addressToBytes, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressToBytes, type Family, parseAddress } from "../../kernel/ip/address.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { check } from "../../kernel/syscall/syscalls.ts";
 import { encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { internetChecksum, payloadOf } from "../lab/probe/raw_packet.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { networkPolicy } from "../support/policy/manifest.ts";

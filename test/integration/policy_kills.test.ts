@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
-import type { ComingPod } from "../support/policy/first_packet/coming_pod.ts";
-import { comingPod, listOf, podObject, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
+import {
+  type ComingPod,
+  comingPod,
+  listOf,
+  podObject,
+  startCall,
+  succeed,
+} from "../support/policy/first_packet/coming_pod.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";

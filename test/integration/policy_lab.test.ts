@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Question } from "../support/policy/lab/question.ts";
-import { askLab, inBoth } from "../support/policy/lab/question.ts";
+import { askLab, inBoth, type Question } from "../support/policy/lab/question.ts";
 import { Shooter } from "../support/policy/lab/shooter.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

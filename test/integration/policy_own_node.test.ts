@@ -2,14 +2,11 @@ import { hostCidr } from "../../kernel/ip/cidr.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { waitUntilLocal } from "../../kernel/route/readiness.ts";
-import type { Expectation } from "../support/policy/lab/expectation.ts";
-import { expectOf } from "../support/policy/lab/expectation.ts";
-import type { NamedPods } from "../support/policy/lab/named_lab.ts";
-import { namedLab, namedPods } from "../support/policy/lab/named_lab.ts";
+import { type Expectation, expectOf } from "../support/policy/lab/expectation.ts";
+import { namedLab, type NamedPods, namedPods } from "../support/policy/lab/named_lab.ts";
 import { NODE_NAMES } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Traffic } from "../support/policy/lab/question.ts";
-import { inBoth } from "../support/policy/lab/question.ts";
+import { inBoth, type Traffic } from "../support/policy/lab/question.ts";
 import { clusterNetworkPolicy, networkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

@@ -1,10 +1,8 @@
-import type { Expectation } from "../support/policy/lab/expectation.ts";
-import { expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
+import { type Expectation, expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
 import { NAMED_PORTS, ninePodLab, ninePods } from "../support/policy/lab/nine_pods.ts";
 import { pairs, together } from "../support/policy/lab/pairs.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Traffic } from "../support/policy/lab/question.ts";
-import { inBoth } from "../support/policy/lab/question.ts";
+import { inBoth, type Traffic } from "../support/policy/lab/question.ts";
 import { textsOf } from "../support/policy/lab/place.ts";
 import {
   egressOfA,

@@ -5,8 +5,7 @@ import { systemMachine } from "../../cli/node/machine/system_machine.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { memoryFiles, runCli } from "../support/cli.ts";
-import type { PodPlace } from "../support/policy/lab/place.ts";
-import { namespaceManifest, podManifest } from "../support/policy/lab/place.ts";
+import { namespaceManifest, podManifest, type PodPlace } from "../support/policy/lab/place.ts";
 import { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 

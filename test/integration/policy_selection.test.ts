@@ -1,11 +1,9 @@
 import { expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
 import { ninePodLab, ninePods } from "../support/policy/lab/nine_pods.ts";
-import type { IsDenied } from "../support/policy/lab/pairs.ts";
-import { pairs, together } from "../support/policy/lab/pairs.ts";
+import { type IsDenied, pairs, together } from "../support/policy/lab/pairs.ts";
 import { podManifest } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Traffic } from "../support/policy/lab/question.ts";
-import { ALL_TRAFFIC, inBoth } from "../support/policy/lab/question.ts";
+import { ALL_TRAFFIC, inBoth, type Traffic } from "../support/policy/lab/question.ts";
 import { labelled, networkPolicy, oneOf } from "../support/policy/manifest.ts";
 import { isIn } from "../support/policy/upstream_case.ts";
 import {

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { Expectation } from "../support/policy/lab/expectation.ts";
-import { expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
+import { type Expectation, expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
 import { listenAll, ninePodLab, ninePods } from "../support/policy/lab/nine_pods.ts";
 import { podManifest, podObject, textsOf } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
-import type { Question, Traffic } from "../support/policy/lab/question.ts";
-import { inBoth } from "../support/policy/lab/question.ts";
+import { inBoth, type Question, type Traffic } from "../support/policy/lab/question.ts";
 import { service } from "../support/policy/lab/service.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy } from "../support/policy/manifest.ts";
 import { A, B, egressOfA, ingressOfA, ingressOfX, inNamespace, named } from "../support/policy/upstream_words.ts";

@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../apiserver/events.ts";
-import type { RawObject } from "../apiserver/storage.ts";
-import { recordOf } from "../apiserver/storage.ts";
+import { type RawObject, recordOf } from "../apiserver/storage.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ApiNode } from "../support/api_node.ts";
-import type { ComingPod } from "../support/policy/first_packet/coming_pod.ts";
-import { comingPod, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
+import { type ComingPod, comingPod, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { Scrape } from "../support/scrape.ts";
-import { scrapeWhen } from "../support/scrape.ts";
+import { type Scrape, scrapeWhen } from "../support/scrape.ts";
 
 const PORT = 8080;
 /** Pods of another node that every rule of {@link greedy} selects, with two addresses each. */

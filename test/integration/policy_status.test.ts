@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
-import type { ReportedPolicy } from "../../policyd/policies/status/policy_report.ts";
-import { parseReportLine } from "../../policyd/policies/status/policy_report.ts";
+import { parseReportLine, type ReportedPolicy } from "../../policyd/policies/status/policy_report.ts";
 import { listenAll } from "../support/policy/lab/nine_pods.ts";
-import type { PodPlace } from "../support/policy/lab/place.ts";
-import { namespaceManifest, podManifest } from "../support/policy/lab/place.ts";
+import { namespaceManifest, podManifest, type PodPlace } from "../support/policy/lab/place.ts";
 import { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import { askLab, inBoth } from "../support/policy/lab/question.ts";
 import { requireKernel } from "../support/privilege.ts";

@@ -1,22 +1,24 @@
 import assert from "node:assert/strict";
-import type { ChildProcess } from "node:child_process";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import os from "node:os";
 import process from "node:process";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Family } from "../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
-import type { ComingPod } from "../support/policy/first_packet/coming_pod.ts";
-import { addressesAt, comingPod, listOf, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
+import {
+  addressesAt,
+  type ComingPod,
+  comingPod,
+  listOf,
+  startCall,
+  succeed,
+} from "../support/policy/first_packet/coming_pod.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
-import type { TurmoilState } from "../support/policy/turmoil/turmoil_state.ts";
 import {
   manifestsOf,
   PORTS,
@@ -24,6 +26,7 @@ import {
   sentinelChain,
   TurmoilJudge,
   TurmoilObjects,
+  type TurmoilState,
 } from "../support/policy/turmoil/turmoil_state.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";

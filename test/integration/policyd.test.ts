@@ -7,13 +7,11 @@ import { fileURLToPath } from "node:url";
 import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
 import { writeAttachment } from "../../cni/attachment/attachment.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { findToolchain } from "../setup/toolchain.mjs";
 import { realFileSystem, useTemporaryDirectory } from "../support/address_store.ts";
 import { attachmentRecord } from "../support/attachment_record.ts";
-import type { DaemonProcess } from "../support/policyd.ts";
-import { BUNDLE, startDaemon } from "../support/policyd.ts";
+import { BUNDLE, type DaemonProcess, startDaemon } from "../support/policyd.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 3;

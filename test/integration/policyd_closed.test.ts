@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, del } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { add, type CallOutcome, type Configuration, del } from "../lab/cni.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { nodeState } from "./kernel_state.ts";
 

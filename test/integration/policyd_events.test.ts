@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../apiserver/events.ts";
-import type { RawObject } from "../apiserver/storage.ts";
-import { recordOf } from "../apiserver/storage.ts";
+import { type RawObject, recordOf } from "../apiserver/storage.ts";
 import { add, del } from "../lab/cni.ts";
 import { createLab } from "../lab/lab.ts";
 import { MOST_PAIRS } from "../../policyd/policies/policy_size.ts";

@@ -5,13 +5,10 @@ import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { ApiNode } from "../support/api_node.ts";
-import type { HttpAnswer } from "../support/http.ts";
-import { askHttp } from "../support/http.ts";
+import { askHttp, type HttpAnswer } from "../support/http.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 

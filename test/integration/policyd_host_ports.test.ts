@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, del, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { TwoNodes, WiredNode } from "../lab/topology.ts";
-import { setBridgeNetfilter, twoNodes } from "../lab/topology.ts";
+import { setBridgeNetfilter, type TwoNodes, twoNodes, type WiredNode } from "../lab/topology.ts";
 import { addressesIn, assertMasquerade } from "../support/host_ports/masquerade.ts";
 import { overlaps } from "../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../support/host_ports/published.ts";

@@ -3,10 +3,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import { add, version } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes, UPLINK } from "../lab/topology.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { twoNodes, UPLINK, type WiredNode } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";

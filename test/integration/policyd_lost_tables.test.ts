@@ -6,29 +6,27 @@ import process from "node:process";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Family } from "../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { makeCertificate } from "../support/certificate.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import type { ComingPod, Neighbour } from "../support/policy/first_packet/coming_pod.ts";
 import {
   byFamily,
+  type ComingPod,
   comingPod,
   listOf,
   namespaceObjects,
+  type Neighbour,
   podObject,
   startCall,
   succeed,
 } from "../support/policy/first_packet/coming_pod.ts";
 import { EarlyLink } from "../support/policy/first_packet/early_link.ts";
 import { FAMILIES } from "../support/policy/lab/place.ts";
-import type { DaemonProcess } from "../support/policyd.ts";
-import { startDaemon } from "../support/policyd.ts";
+import { type DaemonProcess, startDaemon } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 

@@ -4,16 +4,13 @@ import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { Scrape } from "../support/scrape.ts";
-import { scrape, scrapeWhen } from "../support/scrape.ts";
+import { type Scrape, scrape, scrapeWhen } from "../support/scrape.ts";
 
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"] as const;
 /** The serving pods, with the numbers at the ends of their addresses. */

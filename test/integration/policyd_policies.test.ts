@@ -2,13 +2,10 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Configuration } from "../lab/cni.ts";
-import { add, del, podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
+import { add, type Configuration, del, podCall, startPlugin } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import { twoNodes } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 

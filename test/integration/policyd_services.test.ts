@@ -2,11 +2,9 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
-import type { Configuration } from "../lab/cni.ts";
-import { add, check, configurationOf, del, podCall } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { add, check, type Configuration, configurationOf, del, podCall } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { ServedPlugin } from "../support/served_plugin.ts";
 import { addressesOf, nodeState, nothingHeld } from "./kernel_state.ts";

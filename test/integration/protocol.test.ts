@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { supportedVersions } from "../../cni/version.ts";
 import { add, configurationOf, del, pluginAs, podCall } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { nodeState, nothingHeld } from "./kernel_state.ts";
 import { rawCall } from "./raw_call.ts";

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { Configuration } from "../lab/cni.ts";
-import { add, del } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { add, type Configuration, del } from "../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { setBridgeNetfilter, twoNodes } from "../lab/topology.ts";
+import { setBridgeNetfilter, twoNodes, type WiredNode } from "../lab/topology.ts";
 import { mapping } from "../support/host_ports/published.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, configurationOf, del, networkStatus } from "../lab/cni.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { add, type CallOutcome, type Configuration, configurationOf, del, networkStatus } from "../lab/cni.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { ServedPlugin } from "../support/served_plugin.ts";

@@ -1,18 +1,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { add, del } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { parseSnmp, parseSnmp6, routeExceptions } from "../lab/probe/counters.ts";
-import type { Flow, ProbeResult } from "../lab/probe/prober.ts";
-import { Prober } from "../lab/probe/prober.ts";
+import { type Flow, Prober, type ProbeResult } from "../lab/probe/prober.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
-import type { TwoNodes, WiredNode } from "../lab/topology.ts";
-import { setBridgeNetfilter, twoNodes } from "../lab/topology.ts";
+import { setBridgeNetfilter, type TwoNodes, twoNodes, type WiredNode } from "../lab/topology.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { podResult } from "./add_result.ts";
 

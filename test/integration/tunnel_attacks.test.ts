@@ -1,25 +1,28 @@
 import assert from "node:assert/strict";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { addressToBytes, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import {
+  type Address,
+  addressToBytes,
+  type Family,
+  familyOf,
+  formatAddress,
+  parseAddress,
+} from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../policyd/node/tables/guard.ts";
 import { TUNNEL } from "../../policyd/routes/names.ts";
 import { tunnelMac } from "../../policyd/routes/tunnel_address.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
-import type { IpPacket } from "../lab/probe/frame.ts";
-import { encodeFrame, encodeIp, encodeUdp, IpProtocol } from "../lab/probe/frame.ts";
+import { encodeFrame, encodeIp, encodeUdp, type IpPacket, IpProtocol } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
-import type { Received } from "../lab/probe/socket.ts";
-import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { ProbeSocket, type Received, SocketType } from "../lab/probe/socket.ts";
 import { encodeError, TOO_BIG } from "../support/ends/icmp_error.ts";
 import { forgetMtus, learnedMtu, Query } from "../support/ends/query.ts";
 import { KNOWN_PATH_REASON } from "../../policyd/node/tables/known_paths.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { RoutedNode } from "../support/routes/route_lab.ts";
-import { FAMILIES, RouteLab } from "../support/routes/route_lab.ts";
+import { FAMILIES, type RoutedNode, RouteLab } from "../support/routes/route_lab.ts";
 
 const PORT = 9107;
 /** The router's addresses on the link of node1 and node2. */

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Family } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Family, formatAddress } from "../../kernel/ip/address.ts";
 import { TUNNEL } from "../../policyd/routes/names.ts";
 import type { Flow } from "../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel, requirePackaged } from "../support/privilege.ts";
 import { iproute, pick } from "./iproute.ts";
 import { wireAndDescribe } from "./backend_script.ts";

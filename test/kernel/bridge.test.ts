@@ -8,8 +8,7 @@ import {
   deleteLink,
   OPERATIONAL_STATE_UNKNOWN,
 } from "../../kernel/route/link.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { inner, iprouteOne, pick } from "./iproute.ts";

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import type { ConntrackEntry } from "../../kernel/conntrack/entry.ts";
-import { ConntrackStatus, parseEntry } from "../../kernel/conntrack/entry.ts";
-import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
-import { matchesFilter } from "../../kernel/conntrack/filter.ts";
+import { type ConntrackEntry, ConntrackStatus, parseEntry } from "../../kernel/conntrack/entry.ts";
+import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filter.ts";
 import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
@@ -16,12 +14,10 @@ import {
 } from "../../kernel/conntrack/table.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { TrackedPair } from "./tracked_pair.ts";
-import { makeFlows, trackedPair } from "./tracked_pair.ts";
+import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const LABEL = 100;
 /** Labels what goes to ports from 7000 on, counts what is labelled, and marks what goes to port 7003. */

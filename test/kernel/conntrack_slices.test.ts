@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ConntrackEntry } from "../../kernel/conntrack/entry.ts";
+import { type ConntrackEntry, parseEntry } from "../../kernel/conntrack/entry.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { peekId } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
@@ -8,14 +8,11 @@ import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import { parseEntry } from "../../kernel/conntrack/entry.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { TrackedPair } from "./tracked_pair.ts";
-import { trackedPair } from "./tracked_pair.ts";
+import { type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const LABEL = 100;
 /** The kernel tells them in several datagrams. */

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import type { ConntrackEvent } from "../../kernel/conntrack/event.ts";
-import { parseConntrackEvent } from "../../kernel/conntrack/event.ts";
+import { type ConntrackEvent, parseConntrackEvent } from "../../kernel/conntrack/event.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
@@ -13,13 +12,11 @@ import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { changeLink, createVeth, deleteLink, parseLink } from "../../kernel/route/link.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { EventRecorder } from "./event_recorder.ts";
-import type { TrackedPair } from "./tracked_pair.ts";
-import { makeFlows, trackedPair } from "./tracked_pair.ts";
+import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const RULESET = `
 table inet lab {

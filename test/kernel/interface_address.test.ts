@@ -1,20 +1,18 @@
 import assert from "node:assert/strict";
 import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import {
   deleteAddress,
   dumpAddresses,
+  type InterfaceAddress,
   newAddress,
   parseInterfaceAddress,
 } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge, createVeth } from "../../kernel/route/link.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { Printed } from "./iproute.ts";
-import { iprouteOne, pick } from "./iproute.ts";
+import { iprouteOne, pick, type Printed } from "./iproute.ts";
 
 describe("kernel/route interface address", () => {
   let lab: Lab | undefined;

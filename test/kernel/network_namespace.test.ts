@@ -10,8 +10,7 @@ import {
 } from "../../kernel/network_namespace.ts";
 import { changeLink, createBridge } from "../../kernel/route/link.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 describe("kernel/network_namespace on a kernel", () => {

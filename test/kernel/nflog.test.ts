@@ -2,14 +2,11 @@ import assert from "node:assert/strict";
 import type { EventSource } from "../../kernel/events/source.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
-import type { LoggedPacket } from "../../kernel/nflog/packet.ts";
-import { parseLoggedPacket } from "../../kernel/nflog/packet.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { type LoggedPacket, parseLoggedPacket } from "../../kernel/nflog/packet.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { EventRecorder } from "./event_recorder.ts";
-import type { TrackedPair } from "./tracked_pair.ts";
-import { makeFlows, trackedPair } from "./tracked_pair.ts";
+import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const GROUP = 21;
 const HOSTILE = "\u001b[2Ja;\nb\té\u007f";

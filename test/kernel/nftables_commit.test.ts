@@ -4,15 +4,13 @@ import { addressFromValue, parseAddress } from "../../kernel/ip/address.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
-import type { Change } from "../../kernel/nftables/encode/change.ts";
-import { requestsOf, tableChanges } from "../../kernel/nftables/encode/change.ts";
+import { type Change, requestsOf, tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import { batchBegin, batchEnd } from "../../kernel/nftables/encode/message.ts";
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { jumpTo, rule } from "../../kernel/nftables/model/statement.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 

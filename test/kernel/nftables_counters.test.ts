@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import type { NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
-import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
-import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
-import { ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
+import { type NftablesCounters, nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
+import { type CountedTableRule, ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
@@ -10,8 +8,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { counter, drop, equals, rule } from "../../kernel/nftables/model/statement.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 

@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { addressFromValue } from "../../kernel/ip/address.ts";
-import type { Change } from "../../kernel/nftables/encode/change.ts";
-import { requestsOf, tableChanges } from "../../kernel/nftables/encode/change.ts";
+import { type Change, requestsOf, tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { isReserved } from "../../kernel/nftables/model/identifier.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { accept, equals, inSet, jumpTo, rule, startsWith } from "../../kernel/nftables/model/statement.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { mulberry32 } from "../bench/statistics.ts";
 import { listing, loaded } from "../support/nftables/comparison.ts";

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { Statement } from "../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -23,18 +21,17 @@ import {
   returnToCaller,
   rule,
   setMarkBit,
+  type Statement,
 } from "../../kernel/nftables/model/statement.ts";
 import { newRoute } from "../../kernel/route/route.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { routeTo } from "../lab/topology.ts";
 import { FlowTable } from "../support/nftables/interpreter/flow_table.ts";
 import type { WalkedPacket } from "../support/nftables/interpreter/packet.ts";
 import { Ruleset } from "../support/nftables/interpreter/ruleset.ts";
-import type { Machine } from "../support/nftables/interpreter/walk.ts";
-import { walkThrough } from "../support/nftables/interpreter/walk.ts";
+import { type Machine, walkThrough } from "../support/nftables/interpreter/walk.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { trackedPair } from "./tracked_pair.ts";
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChildProcess } from "node:child_process";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import os from "node:os";
 import process from "node:process";
@@ -8,8 +7,7 @@ import { fileURLToPath } from "node:url";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel, skip } from "../support/privilege.ts";
 

@@ -6,9 +6,18 @@ import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition, Table, TableFamily } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { accept, counter, drop, equals, inSet, not, oneOf, rule, startsWith } from "../../kernel/nftables/model/statement.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import {
+  accept,
+  counter,
+  drop,
+  equals,
+  inSet,
+  not,
+  oneOf,
+  rule,
+  startsWith,
+} from "../../kernel/nftables/model/statement.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contents } from "../support/nftables/arbitrary.ts";
 import { assertElements, assertSame, listing, loaded } from "../support/nftables/comparison.ts";

@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policies/compile/options.ts";
-import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../policyd/policies/compile/options.ts";
 import { createLab } from "../lab/lab.ts";
 import { storeOf } from "../support/evaluate/store.ts";
 import { assertSame } from "../support/nftables/comparison.ts";

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import type { Change } from "../../kernel/nftables/encode/change.ts";
-import { tableChanges } from "../../kernel/nftables/encode/change.ts";
+import { type Change, tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { nodeTables } from "../../policyd/node/tables/tables.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { NODE_CONFIGURATION } from "../support/guard/guarded_node.ts";
 import { requireKernel } from "../support/privilege.ts";

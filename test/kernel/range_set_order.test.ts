@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Streams } from "../lab/stream.ts";
 import { requireKernel } from "../support/privilege.ts";

@@ -6,10 +6,8 @@ import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth } from "../../kernel/route/link.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
-import type { Waiting } from "../../kernel/waiting.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 

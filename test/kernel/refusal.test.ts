@@ -3,8 +3,7 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { changeLink, createBridge, createVeth, deleteLink, getLink } from "../../kernel/route/link.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 

@@ -5,8 +5,7 @@ import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { netlinkRouteKernel } from "../../policyd/routes/netlink_kernel.ts";
 import { RoutesDataplane } from "../../policyd/routes/routes_dataplane.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { node as nodeObject } from "../support/routes/machine.ts";
 

@@ -3,14 +3,11 @@ import { forgetFlowsOf, forgetFlowsTo } from "../../cni/node_rules/stale_flows.t
 import type { PortMapping } from "../../cni/attachment/attachment.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { TrackedPair } from "./tracked_pair.ts";
-import { trackedPair } from "./tracked_pair.ts";
+import { type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const TRACKING = "table inet lab { chain out { type filter hook output priority 0; ct state new accept; }; }";
 const FIRST = 7000;

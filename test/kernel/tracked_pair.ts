@@ -1,5 +1,4 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";

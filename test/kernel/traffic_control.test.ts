@@ -13,14 +13,11 @@ import {
   parseQueueingDiscipline,
 } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { dumpReceivedFilters, parseRedirect, redirectReceived } from "../../kernel/traffic_control/redirect.ts";
-import type { TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
-import { parseTokenBucket, setTokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { parseTokenBucket, setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
-import type { Printed } from "./iproute.ts";
-import { inner, iproute, pick } from "./iproute.ts";
+import { inner, iproute, pick, type Printed } from "./iproute.ts";
 
 const AF_PACKET = 17;
 const SOCK_RAW = 3;

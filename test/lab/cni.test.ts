@@ -2,12 +2,9 @@ import assert from "node:assert/strict";
 import { chmodSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { requireKernel } from "../support/privilege.ts";
-import type { CallOptions } from "./cni.ts";
-import { callPlugin, configurationOf, podCall, startPlugin } from "./cni.ts";
-import type { Lab } from "./lab.ts";
-import { createLab } from "./lab.ts";
-import type { WiredNode } from "./topology.ts";
-import { twoNodes } from "./topology.ts";
+import { type CallOptions, callPlugin, configurationOf, podCall, startPlugin } from "./cni.ts";
+import { createLab, type Lab } from "./lab.ts";
+import { twoNodes, type WiredNode } from "./topology.ts";
 
 /** Prints where it runs and its input, in the form of a plugin's result. */
 const TELLTALE = `#!/bin/sh

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChildProcess } from "node:child_process";
-import { spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -10,8 +9,7 @@ import { requireKernel } from "../support/privilege.ts";
 import { until } from "../support/recording_sink.ts";
 import { createLab } from "./lab.ts";
 import { labCalls } from "./libc.ts";
-import type { Owner } from "./owner.ts";
-import { currentOwner, isAlive, processAt } from "./owner.ts";
+import { currentOwner, isAlive, type Owner, processAt } from "./owner.ts";
 import { NAMESPACE_DIRECTORY } from "./pin.ts";
 import { networkState } from "./network_state.ts";
 import { findLabFiles, sweepDeadLabs } from "./sweep.ts";

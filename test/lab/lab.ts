@@ -3,15 +3,12 @@ import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { closeNamespace, currentNamespace } from "../../kernel/network_namespace.ts";
+import { closeNamespace, currentNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { changeLink, deleteLink } from "../../kernel/route/link.ts";
-import type { LabCalls } from "./libc.ts";
-import { labCalls } from "./libc.ts";
+import { type LabCalls, labCalls } from "./libc.ts";
 import { LabNamespace } from "./namespace.ts";
 import { markChildren } from "./orphans.ts";
-import type { Owner } from "./owner.ts";
-import { currentOwner, ownedName } from "./owner.ts";
+import { currentOwner, ownedName, type Owner } from "./owner.ts";
 import { pinNewNamespace, unpin } from "./pin.ts";
 import { sweepDeadLabs } from "./sweep.ts";
 

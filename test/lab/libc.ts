@@ -4,8 +4,7 @@ import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { BackgroundCalls } from "../../kernel/syscall/background_calls.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { PollCalls } from "../../kernel/syscall/poll_calls.ts";
-import { POLLFD_SIZE } from "../../kernel/syscall/poll_calls.ts";
+import { type PollCalls, POLLFD_SIZE } from "../../kernel/syscall/poll_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /**

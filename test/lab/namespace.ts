@@ -1,10 +1,7 @@
-import type { SpawnSyncReturns } from "node:child_process";
-import { spawnSync } from "node:child_process";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { closeNamespace, insideNamespace } from "../../kernel/network_namespace.ts";
+import { spawnSync, type SpawnSyncReturns } from "node:child_process";
+import { closeNamespace, insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { LabCalls } from "./libc.ts";

@@ -1,8 +1,7 @@
 import { readFileSync, readdirSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { endProcesses } from "../support/leftover.ts";
-import type { Owner } from "./owner.ts";
-import { isAlive, ownedName, ownerOfName } from "./owner.ts";
+import { isAlive, ownedName, type Owner, ownerOfName } from "./owner.ts";
 
 /** The variable that names the lab's process to all programs that it starts, and to their children. */
 const VARIABLE = "DRAWBRIDGE_LAB";

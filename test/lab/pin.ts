@@ -1,7 +1,6 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import path from "node:path";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { CLONE_NEWNET, openNamespace } from "../../kernel/network_namespace.ts";
+import { CLONE_NEWNET, type NetworkNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { check } from "../../kernel/syscall/syscalls.ts";
 import type { LabCalls } from "./libc.ts";

@@ -3,8 +3,7 @@ import os from "node:os";
 import path from "node:path";
 import type { LabCalls } from "./libc.ts";
 import { endOrphans } from "./orphans.ts";
-import type { Owner } from "./owner.ts";
-import { isAlive, ownerOfName } from "./owner.ts";
+import { isAlive, type Owner, ownerOfName } from "./owner.ts";
 import { NAMESPACE_DIRECTORY, pinnedNames, unpin } from "./pin.ts";
 
 /** The files of labs, as paths. */

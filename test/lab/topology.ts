@@ -1,16 +1,11 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressPlus, familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
-import { macFromBytes } from "../../kernel/ip/mac.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { type Address, addressPlus, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type MacAddress, macFromBytes } from "../../kernel/ip/mac.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth } from "../../kernel/route/link.ts";
-import type { RouteSpec } from "../../kernel/route/route.ts";
+import { newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
-import { newRoute } from "../../kernel/route/route.ts";
-import type { Lab, LabNode } from "./lab.ts";
-import { enableForwarding } from "./lab.ts";
+import { enableForwarding, type Lab, type LabNode } from "./lab.ts";
 import type { LabNamespace } from "./namespace.ts";
 
 /** The settings of a topology's node. */

@@ -5,11 +5,9 @@ import { fileURLToPath } from "node:url";
 import Table from "cli-table3";
 import { program } from "commander";
 import { findToolchain } from "../setup/toolchain.mjs";
-import type { Mutant } from "./mutant.ts";
-import { MutantListError, parseMutants, runsExecutable, selectMutants } from "./mutant.ts";
+import { type Mutant, MutantListError, parseMutants, runsExecutable, selectMutants } from "./mutant.ts";
 import { TreeCopy } from "./tree.ts";
-import type { Verdict } from "./verdict.ts";
-import { judge, witnessProblem } from "./verdict.ts";
+import { judge, type Verdict, witnessProblem } from "./verdict.ts";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 const LIST = "test/mutants.yaml";

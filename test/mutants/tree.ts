@@ -5,10 +5,8 @@ import path from "node:path";
 import process from "node:process";
 import { buildPlugin } from "../setup/build.mjs";
 import { buildDaemon } from "../setup/build_daemon.mjs";
-import type { Mutant } from "./mutant.ts";
-import { applyMutant } from "./mutant.ts";
-import type { Report } from "./verdict.ts";
-import { parseReport } from "./verdict.ts";
+import { applyMutant, type Mutant } from "./mutant.ts";
+import { parseReport, type Report } from "./verdict.ts";
 
 /** Long enough for any one test. A mutant that never ends must not stop the others. */
 const LONGEST_RUN_MILLISECONDS = 5 * 60_000;

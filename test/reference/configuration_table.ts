@@ -1,8 +1,7 @@
 import * as v from "valibot";
 import { flagOf } from "../../policyd/configuration/command_line.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
-import type { FieldDescription } from "../../policyd/configuration/descriptions.ts";
-import { DESCRIPTIONS } from "../../policyd/configuration/descriptions.ts";
+import { DESCRIPTIONS, type FieldDescription } from "../../policyd/configuration/descriptions.ts";
 import { entries, membersOf } from "../../policyd/configuration/schema.ts";
 import { tableOf } from "./table.ts";
 

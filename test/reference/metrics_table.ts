@@ -1,8 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { ENDPOINT_CONNECTIONS } from "../../policyd/metrics/endpoint_text.ts";
 import { firstSyncGauge } from "../../policyd/metrics/first_sync.ts";
-import type { MetricSources } from "../../policyd/metrics/metrics.ts";
-import { addMetrics, SyncDuration } from "../../policyd/metrics/metrics.ts";
+import { addMetrics, type MetricSources, SyncDuration } from "../../policyd/metrics/metrics.ts";
 import { PolicySums } from "../../policyd/metrics/policy_sums.ts";
 import { POLICY_DROPS, POLICY_RULES } from "../../policyd/metrics/policy_text.ts";
 import { tableOf } from "./table.ts";

@@ -3,10 +3,8 @@ import path from "node:path";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { Outcome } from "../setup/child.mjs";
-import { endAs, runNode } from "../setup/child.mjs";
-import type { Report } from "../support/report.ts";
-import { REPORT, summaryLine } from "../support/report.ts";
+import { endAs, type Outcome, runNode } from "../setup/child.mjs";
+import { REPORT, type Report, summaryLine } from "../support/report.ts";
 import { filesToRepeat, withSecondRun } from "./repeat.ts";
 import { stolenMilliseconds } from "./stolen.ts";
 

@@ -5,8 +5,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { CACHE, goEnvironment, hasGo } from "../support/go.ts";
 import { kernelObstacle } from "../support/privilege.ts";
-import type { Program } from "./programs.ts";
-import { PROGRAMS } from "./programs.ts";
+import { type Program, PROGRAMS } from "./programs.ts";
 
 /**
  * `npm run test:runtimes`: the CNI libraries of container runtimes, built here as Go modules, attach and detach pods

@@ -1,13 +1,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import { storeError, systemFileSystem } from "../../ipam/file_system.ts";
-import type { RangeInput, RangeSet } from "../../ipam/range.ts";
-import { canonicalRangeSets } from "../../ipam/range.ts";
-import type { FileLock, Owner } from "../../ipam/store.ts";
-import { AddressStore } from "../../ipam/store.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress, tryParseAddress } from "../../kernel/ip/address.ts";
+import { storeError, type StoreFileSystem, systemFileSystem } from "../../ipam/file_system.ts";
+import { canonicalRangeSets, type RangeInput, type RangeSet } from "../../ipam/range.ts";
+import { AddressStore, type FileLock, type Owner } from "../../ipam/store.ts";
+import { type Address, formatAddress, parseAddress, tryParseAddress } from "../../kernel/ip/address.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 

@@ -1,6 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { KeyObject } from "node:crypto";
-import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 
 /** A certificate and its key as PEM, and the data with which it signs other certificates. */
 export interface Certificate {

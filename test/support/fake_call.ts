@@ -1,7 +1,6 @@
 import { runVerb } from "../../cni/plugin.ts";
 import { ipamInput } from "./cni.ts";
-import type { Fault, FakeKernel } from "./fake_kernel.ts";
-import { POD_INTERFACE } from "./fake_kernel.ts";
+import { type FakeKernel, type Fault, POD_INTERFACE } from "./fake_kernel.ts";
 
 /**
  * Calls the plugin for container c1 as a new process on a fake kernel, its files below `directory`.

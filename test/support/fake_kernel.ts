@@ -3,15 +3,13 @@ import type { Node } from "../../cni/host.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { addressFromBytes, formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { ControlType, decodeMessages, MessageFlag, type ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
-import { ControlType, decodeMessages, MessageFlag } from "../../kernel/netlink/message.ts";
 import { littleEndian } from "../../kernel/netlink/writer.ts";
 import { createBridge, parseLink, RTM_DELLINK, RTM_NEWLINK } from "../../kernel/route/link.ts";
 import { parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { FakeNode } from "./fake_node.ts";
-import { fakeNode } from "./fake_node.ts";
+import { type FakeNode, fakeNode } from "./fake_node.ts";
 
 const RTM_GETLINK = 18;
 const RTM_GETADDR = 22;

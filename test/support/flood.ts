@@ -1,6 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
-import { addressToBytes, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, addressToBytes, familyOf } from "../../kernel/ip/address.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../lab/probe/frame.ts";

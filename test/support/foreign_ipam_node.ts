@@ -2,14 +2,11 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import { ipJson, nodeState, nothingHeld } from "../integration/kernel_state.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, del, pluginAs } from "../lab/cni.ts";
+import { add, type CallOutcome, type Configuration, del, pluginAs } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { Flow } from "../lab/probe/prober.ts";
-import { Prober } from "../lab/probe/prober.ts";
-import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { type Flow, Prober } from "../lab/probe/prober.ts";
+import { twoNodes, type WiredNode } from "../lab/topology.ts";
 import { FakeIpam } from "./fake_ipam.ts";
 
 /** The fake IPAM plugin's answer until a test sets another one. */

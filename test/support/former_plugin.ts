@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Configuration } from "../lab/cni.ts";
-import { add } from "../lab/cni.ts";
+import { add, type Configuration } from "../lab/cni.ts";
 import type { LabPod } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChildProcess, SpawnSyncReturns } from "node:child_process";
-import { spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { daemonSet } from "./daemon_set.ts";

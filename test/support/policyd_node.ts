@@ -1,10 +1,8 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import type { Configuration } from "../lab/cni.ts";
-import { LAB_BRIDGE } from "../lab/cni.ts";
+import { type Configuration, LAB_BRIDGE } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
-import type { DaemonProcess } from "./policyd.ts";
-import { BUNDLE, startDaemon } from "./policyd.ts";
+import { BUNDLE, type DaemonProcess, startDaemon } from "./policyd.ts";
 
 /** A policyd for one node of a lab, with its socket and its objects below the lab's own files. */
 export class PolicydNode {

@@ -4,8 +4,7 @@ import Mocha from "mocha";
 import { stolenMilliseconds } from "../run/stolen.ts";
 import { endProcesses, leftoverProcesses } from "./leftover.ts";
 import { machineChanges, machineState } from "./machine_state.ts";
-import type { Report } from "./report.ts";
-import { countReasons, REPORT, reportedTest, skipReason } from "./report.ts";
+import { countReasons, REPORT, type Report, reportedTest, skipReason } from "./report.ts";
 
 /** The grace period in milliseconds for processes that a test has asked to end. */
 const GRACE = 1000;

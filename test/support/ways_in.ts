@@ -1,5 +1,4 @@
-import type { Outcome } from "./cli.ts";
-import { memoryFiles, runCli } from "./cli.ts";
+import { memoryFiles, type Outcome, runCli } from "./cli.ts";
 
 /** Returns a manifest in YAML's flow style, from its metadata and its other members. */
 export function object(apiVersion: string, kind: string, metadata: string, rest = ""): string {

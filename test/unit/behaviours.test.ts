@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { ROWS } from "../support/services/acceptance/rows.ts";
 
-/** A behaviour's ID as it stands in a test title: POD-01, P5, B18, I2. */
+/** Matches a behaviour's ID in a test title: POD-01, P5, B18, I2. */
 const ID = /\b(?:[A-Z]{2,9}-\d{2}|[A-Z]\d{1,2})\b/g;
 
-/** The first argument of it() and describe(), whatever its quotes. */
+/** Matches the first argument of it() and describe() in any quotes. */
 const TITLE = /\b(?:it|describe)\(\s*(["'`])((?:(?!\1).)*)\1/g;
 
 describe("behaviour IDs", () => {
@@ -19,7 +19,7 @@ describe("behaviour IDs", () => {
     }
   }
 
-  // The titles of these tests are made of data.
+  // The titles of these tests are generated from data.
   for (const { id, behaviours } of ROWS) {
     for (const [behaviour] of behaviours.matchAll(ID)) used.set(behaviour, `row ${id}`);
   }
@@ -29,7 +29,7 @@ describe("behaviour IDs", () => {
     assert.deepEqual(unknown, []);
   });
 
-  it("every ID explained in docs/behaviours.md stands in a test title", () => {
+  it("every ID explained in docs/behaviours.md is in a test title", () => {
     assert.deepEqual(
       [...explained].filter((id) => id !== undefined && !used.has(id)),
       [],

@@ -3,8 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { apiRequest, baseOf, isOfCertificates } from "../../../policyd/objects/api/http_request.ts";
 import { credentialsOf } from "../../../policyd/objects/api/kubeconfig.ts";
 import type { ClusterAccess } from "./access.ts";
-import type { ApiResponse, ApiServer } from "./object_input.ts";
-import { NoAnswer } from "./object_input.ts";
+import { type ApiResponse, type ApiServer, NoAnswer } from "./object_input.ts";
 
 /** Bounds the memory for one answer: 500 of the largest objects that an API server stores are less. */
 const LARGEST_ANSWER = 1024 * 1024 * 1024;

@@ -1,10 +1,8 @@
 import { versionsOf } from "../../../policyd/objects/api/resources.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { listFailure, refusal } from "./failure.ts";
-import type { ApiResponse, ApiServer } from "./object_input.ts";
-import { NoAnswer } from "./object_input.ts";
-import type { Page } from "./page.ts";
-import { readPage } from "./page.ts";
+import { type ApiResponse, type ApiServer, NoAnswer } from "./object_input.ts";
+import { type Page, readPage } from "./page.ts";
 import type { Resource } from "./resources.ts";
 
 /** The page size of kubectl and client-go. */

@@ -5,8 +5,7 @@ import { CLUSTER } from "../place.ts";
 import type { ClusterAccess } from "./access.ts";
 import { listAll } from "./list.ts";
 import type { ObjectInput } from "./object_input.ts";
-import type { Resource } from "./resources.ts";
-import { RESOURCES, WAY_RESOURCES } from "./resources.ts";
+import { type Resource, RESOURCES, WAY_RESOURCES } from "./resources.ts";
 import { readWayObject } from "../../ways_in/read.ts";
 import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 

@@ -1,5 +1,4 @@
-import type { VersionedKind } from "../../../policyd/objects/api/resources.ts";
-import { listOf, RESOURCES as API_RESOURCES } from "../../../policyd/objects/api/resources.ts";
+import { listOf, RESOURCES as API_RESOURCES, type VersionedKind } from "../../../policyd/objects/api/resources.ts";
 
 /** A kind of objects that the command line asks the API server for. */
 export interface Resource extends VersionedKind {

@@ -5,11 +5,16 @@ import type { BrokenObject, LocatedObject } from "../../../policyd/objects/direc
 import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";
-import type { Context, Taken } from "../objects/take.ts";
+import { type Context, isIgnoredKind, NO_WAY_IN, type Taken, takeObject } from "../objects/take.ts";
 import { isWayKind } from "../../ways_in/read.ts";
-import { isIgnoredKind, NO_WAY_IN, takeObject } from "../objects/take.ts";
-import type { SkippedFile } from "./not_manifest.ts";
-import { isManifestLike, kustomizationText, skipReason, templateAction, templateText } from "./not_manifest.ts";
+import {
+  isManifestLike,
+  kustomizationText,
+  type SkippedFile,
+  skipReason,
+  templateAction,
+  templateText,
+} from "./not_manifest.ts";
 
 /** The most white space that may come before the first character of a file. */
 const LONGEST_LEAD = 4096;

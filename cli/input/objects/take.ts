@@ -10,8 +10,7 @@ import type { Reading } from "../reading.ts";
 import { wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../../ways_in/read.ts";
 import type { PlacedWayObject } from "../../ways_in/way_object.ts";
-import type { Workload } from "../workload.ts";
-import { isWorkloadKind, renamedPod, workloadOf } from "../workload.ts";
+import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { isUnsupportedKind, LEAVE_OUT, unsupportedText } from "./unsupported.ts";
 

@@ -1,6 +1,5 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Attempt, Programs } from "./programs.ts";
-import { printedBy } from "./programs.ts";
+import { type Attempt, printedBy, type Programs } from "./programs.ts";
 
 /** The options by which kubectl finds the cluster. */
 export interface KubectlAccess {

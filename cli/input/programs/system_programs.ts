@@ -1,8 +1,7 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
 import { StringDecoder } from "node:string_decoder";
-import type { ProgramResult, Programs } from "./programs.ts";
-import { LONGEST_FOLLOWED } from "./programs.ts";
+import { LONGEST_FOLLOWED, type ProgramResult, type Programs } from "./programs.ts";
 
 /** The characters retained from the end of a program's standard error. */
 const LONGEST_WORDS = 4096;

@@ -5,8 +5,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { delayDevices, hostLinks, sha256 } from "../cleanup/attached.ts";
 import { seen } from "../doctor/diagnose.ts";
 import type { AuditedRecord, AuditFacts } from "./facts.ts";
-import type { AuditFindings, Leak } from "./leak.ts";
-import { LEAK_KINDS } from "./leak.ts";
+import { type AuditFindings, type Leak, LEAK_KINDS } from "./leak.ts";
 
 /** Whether other IPAM plugins gave an attachment's addresses: only their DEL releases those (cni/delegation/). */
 type IsDelegated = (record: AttachmentRecord) => boolean;

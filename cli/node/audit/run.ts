@@ -6,14 +6,11 @@ import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { failureOf } from "../cleanup/carry_out.ts";
 import type { NodeMachine } from "../machine/machine.ts";
-import type { NodePlace } from "../place.ts";
-import { placeEntries, placeOf } from "../place.ts";
+import { type NodePlace, placeEntries, placeOf } from "../place.ts";
 import { audit } from "./audit.ts";
 import { AUDIT_FORMATS } from "./command.ts";
-import type { Leak } from "./leak.ts";
-import { repairKey } from "./leak.ts";
-import type { AuditReport, Outcome } from "./print.ts";
-import { auditObject, auditTable } from "./print.ts";
+import { type Leak, repairKey } from "./leak.ts";
+import { auditObject, type AuditReport, auditTable, type Outcome } from "./print.ts";
 
 const optionsSchema = v.object({
   ...placeEntries,

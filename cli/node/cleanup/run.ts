@@ -8,14 +8,12 @@ import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import type { PodsThere } from "./inventory.ts";
 import type { NodeMachine } from "../machine/machine.ts";
-import type { NodePlace } from "../place.ts";
-import { placeEntries, placeOf } from "../place.ts";
+import { type NodePlace, placeEntries, placeOf } from "../place.ts";
 import { attachedPods } from "./attached.ts";
 import { carryOut } from "./carry_out.ts";
 import { CLEANUP_FORMATS } from "./command.ts";
 import { cleanupPlan, podList } from "./plan.ts";
-import type { Report } from "./print.ts";
-import { reportObject, reportTable } from "./print.ts";
+import { type Report, reportObject, reportTable } from "./print.ts";
 
 const optionsSchema = v.object({
   ...placeEntries,

@@ -1,7 +1,6 @@
 import type { OriginalSetting } from "../../../cni/attachment/original_settings.ts";
 import type { ChangedSetting, Inventory } from "./inventory.ts";
-import type { Kept, Plan, Removal } from "./removal.ts";
-import { dotted } from "./removal.ts";
+import { dotted, type Kept, type Plan, type Removal } from "./removal.ts";
 
 const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
 /** A node that forwards pods' packets needs these with any network add-on. */

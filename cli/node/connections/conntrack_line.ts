@@ -1,5 +1,4 @@
-import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
-import { ConntrackStatus } from "../../../kernel/conntrack/entry.ts";
+import { type ConntrackEntry, ConntrackStatus } from "../../../kernel/conntrack/entry.ts";
 import type { ConntrackTuple } from "../../../kernel/conntrack/tuple.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { protocolNumber } from "../../../kernel/ip/protocol.ts";

@@ -1,6 +1,5 @@
 import type { NodeFacts } from "./facts.ts";
-import type { Check, Finding, Unseen } from "./finding.ts";
-import { SEVERITIES } from "./finding.ts";
+import { type Check, type Finding, SEVERITIES, type Unseen } from "./finding.ts";
 
 /** The results of the checks. */
 export interface Diagnosis {

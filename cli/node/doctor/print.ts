@@ -2,8 +2,7 @@ import { printable } from "../../../policyd/log/line.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
 import type { Diagnosis } from "./diagnose.ts";
-import type { Check, Severity } from "./finding.ts";
-import { SEVERITIES } from "./finding.ts";
+import { type Check, SEVERITIES, type Severity } from "./finding.ts";
 
 /** Yields the findings for people, each with its reason and the way out, then the checks that could not run. */
 export function* diagnosisTable({ findings, unseen }: Diagnosis, columns: number, style: Style): Generator<string> {

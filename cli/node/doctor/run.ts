@@ -8,8 +8,7 @@ import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
 import { CHECKS } from "./checks.ts";
 import { DOCTOR_FORMATS } from "./command.ts";
-import type { Diagnosis } from "./diagnose.ts";
-import { diagnose } from "./diagnose.ts";
+import { diagnose, type Diagnosis } from "./diagnose.ts";
 import { expectation } from "./expectation.ts";
 import { checksTable, diagnosisJson, diagnosisTable, diagnosisYaml } from "./print.ts";
 

@@ -1,9 +1,7 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressPlus, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, addressPlus, familyOf } from "../../../kernel/ip/address.ts";
 import { networkAddress } from "../../../kernel/ip/cidr.ts";
 import { isReached } from "../../../kernel/ip/closed_port_probe.ts";
-import type { Route } from "../../../kernel/route/route.ts";
-import { MAIN_TABLE } from "../../../kernel/route/route.ts";
+import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { isOurs, TUNNEL } from "../../../policyd/routes/names.ts";
 import type { DirectRoute, NodeAddress, NodeLink } from "../doctor/facts.ts";

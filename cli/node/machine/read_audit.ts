@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";
-import type { Node } from "../../../cni/host.ts";
-import { machine } from "../../../cni/host.ts";
+import { machine, type Node } from "../../../cni/host.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
 import { endedSince } from "../../../cni/attachment/ended.ts";
 import { isName } from "../../../ipam/owner.ts";

@@ -1,20 +1,22 @@
 import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs";
 import * as v from "valibot";
-import type { AttachmentRecord, UnreadableAttachment } from "../../../cni/attachment/attachment.ts";
-import { listAttachments, recordedNetworks } from "../../../cni/attachment/attachment.ts";
+import {
+  type AttachmentRecord,
+  listAttachments,
+  recordedNetworks,
+  type UnreadableAttachment,
+} from "../../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
-import type { Reservation } from "../../../ipam/reservation.ts";
-import { parseReservation } from "../../../ipam/reservation.ts";
+import { parseReservation, type Reservation } from "../../../ipam/reservation.ts";
 import { IPAM, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { CONFIGURATION_NAME, namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
 import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
-import type { NodePlace } from "../place.ts";
-import { configurationPath } from "../place.ts";
+import { configurationPath, type NodePlace } from "../place.ts";
 import { askVersion } from "./plugin_version.ts";
 import { isSameContent, isShim } from "./program_words.ts";
 

@@ -12,8 +12,7 @@ import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { NetworkList } from "../../../policyd/installation/list_text.ts";
-import { readList } from "../../../policyd/installation/list_text.ts";
+import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import {
   CONFIGURATION_FILE,
@@ -21,8 +20,7 @@ import {
   isDetachConfiguration,
 } from "../../../policyd/installation/network_configuration.ts";
 import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
-import type { NodePlace } from "../place.ts";
-import { configurationPath, detachPath } from "../place.ts";
+import { configurationPath, detachPath, type NodePlace } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";
 import { readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";

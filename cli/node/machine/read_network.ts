@@ -1,20 +1,21 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { DesiredBridge } from "../../../cni/node_state/desired.ts";
-import { desiredBridges } from "../../../cni/node_state/desired.ts";
+import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
-import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
-import { EVERYTHING } from "../../../cni/node_state/observed.ts";
+import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
-import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
-import { readForeignTables } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
-import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
-import { readOverview } from "../../../kernel/nftables/decode/overview.ts";
+import { type ForeignTable, readForeignTables } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
+import { readOverview, type RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { dumpLinks, parseLink } from "../../../kernel/route/link.ts";
-import type { Route } from "../../../kernel/route/route.ts";
-import { dumpRoutes, MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../../kernel/route/route.ts";
+import {
+  dumpRoutes,
+  MAIN_TABLE,
+  parseRouteOfAnyTable,
+  parseRouteOrDiscard,
+  type Route,
+} from "../../../kernel/route/route.ts";
 import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { parseVxlan } from "../../../kernel/route/vxlan.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";

@@ -1,10 +1,13 @@
 import { del } from "../../../cni/del/del.ts";
 import { hasEnded, linksOf } from "../../../cni/gc/proof.ts";
 import { hostInterfaceName } from "../../../cni/names.ts";
-import type { Node } from "../../../cni/host.ts";
-import { openStore } from "../../../cni/host.ts";
-import { readAttachment, recordedNetworks, listAttachmentNames } from "../../../cni/attachment/attachment.ts";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import { type Node, openStore } from "../../../cni/host.ts";
+import {
+  type AttachmentRecord,
+  listAttachmentNames,
+  readAttachment,
+  recordedNetworks,
+} from "../../../cni/attachment/attachment.ts";
 import { endedSince } from "../../../cni/attachment/ended.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { currentNamespace } from "../../../kernel/network_namespace.ts";

@@ -1,5 +1,12 @@
-import type { ConnectionSet } from "./connection_set.ts";
-import { connectionText, difference, EVERYTHING, intersection, NOTHING, union } from "./connection_set.ts";
+import {
+  type ConnectionSet,
+  connectionText,
+  difference,
+  EVERYTHING,
+  intersection,
+  NOTHING,
+  union,
+} from "./connection_set.ts";
 
 type Operation = (a: ConnectionSet, b: ConnectionSet) => ConnectionSet;
 

@@ -1,4 +1,3 @@
-import type { Question } from "../../../policyd/semantics/policies/decide.ts";
 import {
   DNS_PORT,
   endOf,
@@ -6,15 +5,14 @@ import {
   exemptionFromIsolation,
   isNodeLocalDNS,
   profileOf,
+  type Question,
 } from "../../../policyd/semantics/policies/decide.ts";
 import type { Direction, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
 import type { IndexedClusterPolicy } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import type { ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
-import { resolveFlow } from "../../../policyd/semantics/policies/party.ts";
+import { type ResolvedFlow, resolveFlow } from "../../../policyd/semantics/policies/party.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { ConnectionAlgebra } from "./algebra.ts";
-import type { ConnectionSet } from "./connection_set.ts";
-import { EVERYTHING, NOTHING, ofPorts } from "./connection_set.ts";
+import { type ConnectionSet, EVERYTHING, NOTHING, ofPorts } from "./connection_set.ts";
 import { RuleConnections } from "./rule_connections.ts";
 
 /** The traffic affects only the exemptions of errors and, apart from {@link DNS}, of the node's own DNS. */

@@ -1,10 +1,8 @@
 import type { FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { ConnectionSet } from "./connection_set.ts";
-import { NOTHING } from "./connection_set.ts";
+import { type ConnectionSet, NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";
-import type { ClassifiedPod } from "./pair_table.ts";
-import { PairTable } from "./pair_table.ts";
+import { type ClassifiedPod, PairTable } from "./pair_table.ts";
 import { PodEnds } from "./pod_ends.ts";
 import { UnnamedPairs } from "./unnamed_pairs.ts";
 

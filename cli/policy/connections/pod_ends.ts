@@ -1,6 +1,10 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { familiesOf, resolveFlow } from "../../../policyd/semantics/policies/party.ts";
-import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
+import {
+  familiesOf,
+  type ResolvedEnd,
+  type ResolvedFlow,
+  resolveFlow,
+} from "../../../policyd/semantics/policies/party.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 
 /** A pod in each family in which it can send; the key is undefined without an address, when it may get any. */

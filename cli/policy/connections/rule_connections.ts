@@ -4,8 +4,16 @@ import type { IndexedRule, PortPattern } from "../../../policyd/semantics/polici
 import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
 import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
 import type { ConnectionAlgebra } from "./algebra.ts";
-import type { ConnectionSet, PortRange } from "./connection_set.ts";
-import { EVERYTHING, FIRST_PORT, LAST_PORT, merged, NOTHING, ofPorts } from "./connection_set.ts";
+import {
+  type ConnectionSet,
+  EVERYTHING,
+  FIRST_PORT,
+  LAST_PORT,
+  merged,
+  NOTHING,
+  ofPorts,
+  type PortRange,
+} from "./connection_set.ts";
 
 /** The results for a list of ports, by the named ports of the destination. */
 interface KnownPorts {

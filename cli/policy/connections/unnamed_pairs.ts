@@ -1,13 +1,10 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
 import type { DirectionProfile } from "../../../policyd/semantics/policies/profile.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { ConnectionSet } from "./connection_set.ts";
-import { EVERYTHING, NOTHING } from "./connection_set.ts";
-import type { ClassifiedPod } from "./pair_table.ts";
-import { isOwn } from "./pair_table.ts";
+import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
+import { type ClassifiedPod, isOwn } from "./pair_table.ts";
 
 /** The policies of pods in one direction, reduced to which pods they name by labels. */
 type Side =

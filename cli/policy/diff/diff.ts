@@ -1,10 +1,8 @@
 import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { classChanges } from "./class_change.ts";
-import type { End, EndClass, EndGroup, Ends, Sides } from "./end_class.ts";
-import { endsOf } from "./end_class.ts";
-import type { Cause, PairChange } from "./pair_change.ts";
-import { PairComparison } from "./pair_change.ts";
+import { type End, type EndClass, type EndGroup, type Ends, endsOf, type Sides } from "./end_class.ts";
+import { type Cause, type PairChange, PairComparison } from "./pair_change.ts";
 
 /** A pair of ends whose connections changed. */
 export interface ExamplePair {

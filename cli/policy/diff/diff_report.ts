@@ -2,8 +2,7 @@ import type { PolicyDiff } from "./diff.ts";
 import type { Sides } from "./end_class.ts";
 import { mergeAlike } from "./merge.ts";
 import type { ToldDiff } from "./print.ts";
-import type { Locations } from "./witness.ts";
-import { witnessOf } from "./witness.ts";
+import { type Locations, witnessOf } from "./witness.ts";
 
 /**
  * Returns a diff with a witness for each change.

@@ -5,12 +5,9 @@ import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts
 import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
 import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { Grouping } from "../../cluster/group.ts";
-import { groupName } from "../../cluster/group.ts";
-import type { Counterparts } from "./counterparts.ts";
-import { counterparts } from "./counterparts.ts";
-import type { OutsideRegion } from "../outside_region.ts";
-import { namedPrefixes, outsideRegions, regionText } from "../outside_region.ts";
+import { type Grouping, groupName } from "../../cluster/group.ts";
+import { type Counterparts, counterparts } from "./counterparts.ts";
+import { namedPrefixes, type OutsideRegion, outsideRegions, regionText } from "../outside_region.ts";
 
 /** A cluster before and after. */
 export interface Sides {

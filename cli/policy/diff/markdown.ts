@@ -1,7 +1,6 @@
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
-import type { ToldChange, ToldDiff, Words } from "./print.ts";
-import { changeLines } from "./print.ts";
+import { changeLines, type ToldChange, type ToldDiff, type Words } from "./print.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */

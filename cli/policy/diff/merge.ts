@@ -1,6 +1,5 @@
 import type { EndGroup } from "./end_class.ts";
-import type { ExamplePair, GroupChange } from "./diff.ts";
-import { changeKey, sizeFor } from "./diff.ts";
+import { changeKey, type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
 import type { Cause, PairChange } from "./pair_change.ts";
 
 /** An equal change from each of some groups to each of others. */

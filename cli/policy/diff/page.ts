@@ -1,6 +1,5 @@
 import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
-import type { ToldChange, ToldDiff, Words } from "./print.ts";
-import { changeLines, diffGraph } from "./print.ts";
+import { changeLines, diffGraph, type ToldChange, type ToldDiff, type Words } from "./print.ts";
 
 /** The texts of a page besides its changes. */
 export interface ChangePage {

@@ -2,8 +2,7 @@ import type { Family } from "../../../kernel/ip/address.ts";
 import type { FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
 import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
 import { ConnectionAlgebra } from "../connections/algebra.ts";
-import type { ConnectionSet } from "../connections/connection_set.ts";
-import { connectionText, isEmpty, NOTHING } from "../connections/connection_set.ts";
+import { type ConnectionSet, connectionText, isEmpty, NOTHING } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
 import type { End, Sides } from "./end_class.ts";
 

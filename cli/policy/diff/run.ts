@@ -19,8 +19,7 @@ import { DIFF_FORMATS } from "./command.ts";
 import { diffPolicies } from "./diff.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
-import type { ToldDiff } from "./print.ts";
-import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide } from "./print.ts";
+import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide, type ToldDiff } from "./print.ts";
 import { tellDiff } from "./diff_report.ts";
 import { locator } from "./witness.ts";
 

@@ -8,8 +8,7 @@ import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/sema
 import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
-import type { ConnectionSet } from "../connections/connection_set.ts";
-import { FIRST_PORT, includes, PORT_PROTOCOLS } from "../connections/connection_set.ts";
+import { type ConnectionSet, FIRST_PORT, includes, PORT_PROTOCOLS } from "../connections/connection_set.ts";
 import type { Sides } from "./end_class.ts";
 import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";

@@ -3,8 +3,7 @@ import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts
 import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
-import { NO_SIZES } from "../diff/end_class.ts";
-import type { EndGroup, Sides } from "../diff/end_class.ts";
+import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
 import { namesOf } from "../diff/merge.ts";
 import type { ObjectChange } from "./apply.ts";
 

@@ -16,10 +16,8 @@ import { formatPage } from "../../output/page/page.ts";
 import { formatSvg } from "../../output/svg.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
-import type { TablePlaces } from "../live/read_tables.ts";
-import { readTables } from "../live/read_tables.ts";
-import type { LiveReport } from "../live/report.ts";
-import { liveReport } from "../live/report.ts";
+import { readTables, type TablePlaces } from "../live/read_tables.ts";
+import { type LiveReport, liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
@@ -27,13 +25,11 @@ import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { tellDiff } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
-import type { Applied } from "./apply.ts";
-import { applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
+import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
 import { DRY_RUN_FORMATS } from "./command.ts";
 import { isolationEffects, policyEffects } from "./effect.ts";
 import { objectName } from "./object_name.ts";
-import type { DryRun } from "./print.ts";
-import { DRY_RUN_WORDS, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
+import { DRY_RUN_WORDS, type DryRun, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
 import { warningsOf } from "./warnings.ts";
 
 const optionsSchema = v.object({

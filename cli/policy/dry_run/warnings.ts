@@ -13,8 +13,7 @@ import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { namesOf } from "../diff/merge.ts";
 import { oversizes } from "../size.ts";
 import type { Applied } from "./apply.ts";
-import type { AnyPolicy } from "./effect.ts";
-import { selectionOf } from "./effect.ts";
+import { type AnyPolicy, selectionOf } from "./effect.ts";
 
 /** A part of a change that is probably a mistake. */
 export interface Warning {

@@ -10,8 +10,7 @@ import type { ExplainContext } from "./context.ts";
 import { policyReport } from "./end_report.ts";
 import type { Outcome } from "./merge.ts";
 import type { ExplainQuestion } from "./question.ts";
-import type { UnknownAddress } from "./unknown_address.ts";
-import { unknownAddresses } from "./unknown_address.ts";
+import { type UnknownAddress, unknownAddresses } from "./unknown_address.ts";
 
 const MOST_NAMED = 5;
 

@@ -2,9 +2,8 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
-import type { AskedPort } from "../../input/port_text.ts";
+import { type AskedPort, askedPort } from "../../input/port_text.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
-import { askedPort } from "../../input/port_text.ts";
 
 export const EXPLAIN_FORMATS = ["table", "json"] as const;
 

@@ -1,18 +1,13 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Pod } from "../../../policyd/objects/model.ts";
 import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
-import type { Cluster } from "../../cluster/cluster.ts";
-import { nodeAddress, podAddress } from "../../cluster/cluster.ts";
-import type { Host } from "../../cluster/find_end.ts";
-import { hostName, nodeOf } from "../../cluster/find_end.ts";
+import { type Cluster, nodeAddress, podAddress } from "../../cluster/cluster.ts";
+import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
-import type { ServiceSettings } from "../../cluster/service_world.ts";
-import { ServiceWorlds } from "../../cluster/service_world.ts";
+import { type ServiceSettings, ServiceWorlds } from "../../cluster/service_world.ts";
 import type { GivenController } from "../../ways_in/controller_option.ts";
 import type { PlacedWayObject } from "../../ways_in/way_object.ts";
-import type { WaysIn } from "../../ways_in/ways_in.ts";
-import { waysInto } from "../../ways_in/ways_in.ts";
+import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 
 /** The most hosts that are all evaluated; of more, only those that policies distinguish. */
 const MOST_HOSTS = 16;

@@ -1,26 +1,21 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../../policyd/objects/model.ts";
 import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import type { Host, HostsEnd, ServiceEnd } from "../../cluster/find_end.ts";
-import { flowEndOf, hostName } from "../../cluster/find_end.ts";
-import { serviceReport } from "../../service/report.ts";
-import type { ServiceReport } from "../../service/report.ts";
+import { flowEndOf, type Host, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
+import { type ServiceReport, serviceReport } from "../../service/report.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { hasAddress } from "./entry_nodes.ts";
 import { changingPorts } from "./changing_ports.ts";
 import type { ExplainContext } from "./context.ts";
 import type { Case, EndpointReport, Explanation } from "./explanation.ts";
 import { judgeWay, withoutNearest } from "./judge.ts";
-import type { Outcome } from "./merge.ts";
-import { mergeOutcomes } from "./merge.ts";
+import { mergeOutcomes, type Outcome } from "./merge.ts";
 import { nodesThatMatterTo } from "./nodes_that_matter.ts";
 import type { ExplainQuestion } from "./question.ts";
 import { remarksOn } from "./assumptions.ts";
 import { connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./targets.ts";
-import type { Way } from "./connection_path.ts";
-import { directWay, missingPod, stoppedWay } from "./connection_path.ts";
+import { directWay, missingPod, stoppedWay, type Way } from "./connection_path.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,

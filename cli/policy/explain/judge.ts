@@ -1,10 +1,8 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
 import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/semantics/policies/verdict.ts";
-import type { Cluster } from "../../cluster/cluster.ts";
-import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import type { SourceReport } from "../../service/report.ts";
-import { sourceReport } from "../../service/report.ts";
+import { type Cluster, UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import { type SourceReport, sourceReport } from "../../service/report.ts";
 import { hostName } from "../../cluster/find_end.ts";
 import { endReport } from "./end_report.ts";
 import type { EndReport } from "./explanation.ts";

@@ -1,6 +1,5 @@
 import type { Service } from "../../../policyd/objects/model.ts";
-import type { End, Host } from "../../cluster/find_end.ts";
-import { hostAt, nodeOf } from "../../cluster/find_end.ts";
+import { type End, type Host, hostAt, nodeOf } from "../../cluster/find_end.ts";
 import type { ExplainContext, NodesThatMatter } from "./context.ts";
 
 /**

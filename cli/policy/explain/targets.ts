@@ -3,12 +3,10 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Protocol, Service } from "../../../policyd/objects/model.ts";
 import type { FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
-import type { HostsEnd, Host, ServiceEnd } from "../../cluster/find_end.ts";
-import { flowEndOf, hostAt, hostName } from "../../cluster/find_end.ts";
+import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
 import type { ExplainContext } from "./context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";
-import type { Way } from "./connection_path.ts";
-import { directWay, stoppedWay, waysToAddress } from "./connection_path.ts";
+import { directWay, stoppedWay, type Way, waysToAddress } from "./connection_path.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 

@@ -23,15 +23,13 @@ import type {
   IndexedRule,
 } from "../../../policyd/semantics/policies/indexed_policy.ts";
 import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import { givenControllers, runningPods } from "../../ways_in/controller_option.ts";
-import type { WaysIn } from "../../ways_in/ways_in.ts";
-import { NO_WAYS_IN, waysInto } from "../../ways_in/ways_in.ts";
+import { NO_WAYS_IN, type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
 import { labelDomainsOf } from "./operator_pods.ts";

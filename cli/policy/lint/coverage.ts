@@ -1,5 +1,4 @@
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import type {
   ClusterPolicyPeer,
   ClusterPolicyRule,

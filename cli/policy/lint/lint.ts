@@ -1,8 +1,6 @@
 import type { Manifests } from "../../input/manifests.ts";
-import type { LintContext, LintSettings } from "./context.ts";
-import { lintContext } from "./context.ts";
-import type { Finding, LintRule } from "./finding.ts";
-import { SEVERITIES } from "./finding.ts";
+import { type LintContext, lintContext, type LintSettings } from "./context.ts";
+import { type Finding, type LintRule, SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 import { withoutSilenced } from "./silence.ts";
 

@@ -11,8 +11,7 @@ import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
 import type { ResolvedEnd } from "../../../policyd/semantics/policies/party.ts";
 import { selects } from "../../../policyd/semantics/policies/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
-import type { Suggestion } from "./nearest_label.ts";
-import { nearestLabel } from "./nearest_label.ts";
+import { nearestLabel, type Suggestion } from "./nearest_label.ts";
 
 /** The state of a peer among the objects that were read. */
 export type PeerState =

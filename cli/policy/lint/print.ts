@@ -2,8 +2,7 @@ import { printable } from "../../../policyd/log/line.ts";
 import { locationText } from "../../input/place.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
-import type { Finding, LintRule, Place, Severity } from "./finding.ts";
-import { documentationOf, SEVERITIES } from "./finding.ts";
+import { documentationOf, type Finding, type LintRule, type Place, SEVERITIES, type Severity } from "./finding.ts";
 
 /** Yields the findings for people, by file and each with its fix, and at the end the objects that replace others. */
 export function* lintTable(findings: readonly Finding[], columns: number, style: Style): Generator<string> {

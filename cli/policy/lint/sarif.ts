@@ -1,8 +1,7 @@
 import { pathToFileURL } from "node:url";
 import { VERSION } from "../../../policyd/version.ts";
 import { EXPLANATIONS } from "./explanations.ts";
-import type { Finding, LintRule, Severity } from "./finding.ts";
-import { documentationOf } from "./finding.ts";
+import { documentationOf, type Finding, type LintRule, type Severity } from "./finding.ts";
 
 const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
   Record<Severity, string>

@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { familyOf, tryParseAddress } from "../../../kernel/ip/address.ts";
-import type { Connection } from "./connection.ts";
-import { connectionKey } from "./connection.ts";
+import { type Connection, connectionKey } from "./connection.ts";
 
 /** The connections of some tables, each once, and the number of entries that policies do not apply to. */
 export interface ReadConnections {

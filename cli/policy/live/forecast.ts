@@ -1,13 +1,11 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy, isAllowed } from "../../../policyd/semantics/policies/evaluate.ts";
 import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { EndVerdict } from "../../../policyd/semantics/policies/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Sides } from "../diff/end_class.ts";
-import type { Connection } from "./connection.ts";
-import { flowOf, remembered } from "./connection.ts";
+import { type Connection, flowOf, remembered } from "./connection.ts";
 import { entryAt } from "./peer.ts";
 
 /** The connections of one workload to another by one protocol and port that a change would cut. */

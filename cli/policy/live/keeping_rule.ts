@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Cut, Denial } from "./forecast.ts";

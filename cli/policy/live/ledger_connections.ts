@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { workloadText } from "../../../policyd/objects/workload_name.ts";
 import type { FlowEnd, FlowRow } from "../../../policyd/flows/row.ts";

@@ -1,9 +1,7 @@
 import { Buffer } from "node:buffer";
-import type { KubectlAccess } from "../../input/programs/daemons.ts";
-import { askDaemons } from "../../input/programs/daemons.ts";
+import { askDaemons, type KubectlAccess } from "../../input/programs/daemons.ts";
 import type { Programs } from "../../input/programs/programs.ts";
-import type { ReadConnections } from "./conntrack_text.ts";
-import { readConntrack } from "./conntrack_text.ts";
+import { type ReadConnections, readConntrack } from "./conntrack_text.ts";
 
 const QUESTION = {
   option: "--live",

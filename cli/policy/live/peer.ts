@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { Labels, Pod } from "../../../policyd/objects/model.ts";
 import { NAMESPACE_NAME } from "../../../policyd/objects/name.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";

@@ -5,10 +5,8 @@ import { mergedRows } from "../../flows/merge.ts";
 import { readFlowFile } from "../../flows/read_file.ts";
 import type { KubectlAccess } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
-import type { Connection } from "./connection.ts";
-import { connectionKey } from "./connection.ts";
-import type { ReadConnections } from "./conntrack_text.ts";
-import { readConntrack } from "./conntrack_text.ts";
+import { type Connection, connectionKey } from "./connection.ts";
+import { type ReadConnections, readConntrack } from "./conntrack_text.ts";
 import { ledgerConnections } from "./ledger_connections.ts";
 import { liveTables } from "./live_tables.ts";
 

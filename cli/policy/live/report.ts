@@ -1,11 +1,8 @@
 import type { Sides } from "../diff/end_class.ts";
-import type { Locate, Place } from "../diff/witness.ts";
-import { reasonOf } from "../diff/witness.ts";
+import { type Locate, type Place, reasonOf } from "../diff/witness.ts";
 import type { SeenConnections } from "./read_tables.ts";
-import type { Cut, Forecast } from "./forecast.ts";
-import { forecast } from "./forecast.ts";
-import type { KeepingRule, Unkeepable } from "./keeping_rule.ts";
-import { keepingRules } from "./keeping_rule.ts";
+import { type Cut, type Forecast, forecast } from "./forecast.ts";
+import { type KeepingRule, keepingRules, type Unkeepable } from "./keeping_rule.ts";
 
 /** A cut with its reasons and the rules that would prevent it. */
 export interface ReportedCut {

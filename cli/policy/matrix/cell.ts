@@ -1,8 +1,7 @@
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import type { MatrixEnd } from "./end.ts";
-import type { Matrix, PortQuestion } from "./matrix.ts";
-import { answerFor } from "./matrix.ts";
+import { answerFor, type Matrix, type PortQuestion } from "./matrix.ts";
 
 /** The connections from one end to another. */
 export interface Cell {

@@ -1,7 +1,6 @@
 import type { Pod } from "../../../policyd/objects/model.ts";
 import { groupName } from "../../cluster/group.ts";
-import { regionText } from "../outside_region.ts";
-import type { OutsideRegion } from "../outside_region.ts";
+import { type OutsideRegion, regionText } from "../outside_region.ts";
 import type { WayInGroup } from "./way_in_end.ts";
 
 /** A row or a column of a matrix. */

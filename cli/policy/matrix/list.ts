@@ -1,8 +1,7 @@
 import { foldLine } from "../../output/fold.ts";
 import { formatTable, GAP, widthsOf } from "../../output/table.ts";
 import type { CellText } from "./cell.ts";
-import type { MatrixEnd } from "./end.ts";
-import { EndNames } from "./end.ts";
+import { EndNames, type MatrixEnd } from "./end.ts";
 import type { Block, Matrix } from "./matrix.ts";
 
 /** The form of a list. */

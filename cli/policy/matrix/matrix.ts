@@ -1,16 +1,12 @@
 import type { Protocol } from "../../../policyd/objects/model.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { Grouping } from "../../cluster/group.ts";
-import { groupsOf } from "../../cluster/group.ts";
+import { type Grouping, groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";
-import type { Connections } from "../connections/pod_connections.ts";
+import { type Connections, PodConnections } from "../connections/pod_connections.ts";
 import { isOwn } from "../connections/pair_table.ts";
-import { PodConnections } from "../connections/pod_connections.ts";
 import type { Chosen } from "../../cluster/chosen_pods.ts";
-import type { Cast } from "./representative_pods.ts";
-import { castOf, forEachPair, onlyPod } from "./representative_pods.ts";
-import type { MatrixEnd } from "./end.ts";
-import { outsideEnd } from "./end.ts";
+import { type Cast, castOf, forEachPair, onlyPod } from "./representative_pods.ts";
+import { type MatrixEnd, outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";
 import { connectionsIn } from "./way_in_end.ts";
 

@@ -2,8 +2,7 @@ import type { Pod } from "../../../policyd/objects/model.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
-import type { OutsideRegion } from "../outside_region.ts";
-import { outsideRegions } from "../outside_region.ts";
+import { type OutsideRegion, outsideRegions } from "../outside_region.ts";
 import type { Cast } from "./representative_pods.ts";
 
 /** Returns the parts of the outside that policies distinguish, in the families that some pods have or may get. */

@@ -8,8 +8,7 @@ import { inForce } from "../../../policyd/objects/shadow.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { styleOf } from "../../style.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { WaysAsked } from "../explain/context.ts";
-import { ExplainContext } from "../explain/context.ts";
+import { ExplainContext, type WaysAsked } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
 import { explanationText, wayInText } from "../explain/print.ts";
 import { explainWaysIn } from "../explain/ways_in.ts";
@@ -17,8 +16,7 @@ import type { WayInGroup } from "./way_in_end.ts";
 import { cellsOf, cellText, isPartly } from "./cell.ts";
 import type { MatrixEnd } from "./end.ts";
 import type { Matrix } from "./matrix.ts";
-import type { Asked } from "./print.ts";
-import { matrixGraph } from "./print.ts";
+import { type Asked, matrixGraph } from "./print.ts";
 
 /** The most rows or columns; a larger picture is not readable. */
 const MOST_NAMES = 200;

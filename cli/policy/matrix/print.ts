@@ -1,15 +1,11 @@
 import { csvLine } from "../../output/csv.ts";
 import type { Graph } from "../../output/graph.ts";
 import { formatRow, GAP, restOfRow, startOfRow, widthsOf } from "../../output/table.ts";
-import type { ConnectionSet } from "../connections/connection_set.ts";
-import { connectionText, isEmpty } from "../connections/connection_set.ts";
+import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
-import type { CellText } from "./cell.ts";
-import { areAsked, cellsOf, cellText, isPartly } from "./cell.ts";
-import type { MatrixEnd } from "./end.ts";
-import { graphName } from "./end.ts";
-import type { Matrix, PortQuestion } from "./matrix.ts";
-import { answerFor } from "./matrix.ts";
+import { areAsked, cellsOf, type CellText, cellText, isPartly } from "./cell.ts";
+import { graphName, type MatrixEnd } from "./end.ts";
+import { answerFor, type Matrix, type PortQuestion } from "./matrix.ts";
 
 /** The part of a matrix that is printed. */
 export interface Asked {

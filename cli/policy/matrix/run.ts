@@ -14,7 +14,7 @@ import type { Manifest } from "../../input/manifests.ts";
 import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
-import type { GivenController } from "../../ways_in/controller_option.ts";
+import { controllerEntries, type GivenController, givenControllers } from "../../ways_in/controller_option.ts";
 import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 import { waysInto } from "../../ways_in/ways_in.ts";
 import type { MatrixEnd } from "./end.ts";
@@ -25,22 +25,16 @@ import { formatPage } from "../../output/page/page.ts";
 import { formatSvg } from "../../output/svg.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
-import type { Matrix } from "./matrix.ts";
-import { matrixOf } from "./matrix.ts";
+import { type Matrix, matrixOf } from "./matrix.ts";
 import { cellText } from "./cell.ts";
-import type { Chosen } from "../../cluster/chosen_pods.ts";
-import { chosenPods } from "../../cluster/chosen_pods.ts";
-import type { ListForm } from "./list.ts";
-import { formatList } from "./list.ts";
+import { type Chosen, chosenPods } from "../../cluster/chosen_pods.ts";
+import { formatList, type ListForm } from "./list.ts";
 import { matrixMarkdown } from "./markdown.ts";
-import type { NewPods } from "./new_pods.ts";
-import { newPodsFor } from "./new_pods.ts";
+import { type NewPods, newPodsFor } from "./new_pods.ts";
 import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
-import type { Asked } from "./print.ts";
-import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
+import { type Asked, formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
 import { printable, shortList } from "../../../policyd/log/line.ts";
-import { controllerEntries, givenControllers } from "../../ways_in/controller_option.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,

@@ -1,16 +1,20 @@
 import type { Pod } from "../../../policyd/objects/model.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { ServiceObjects } from "../../cluster/service_objects.ts";
-import type { Doors } from "../../ways_in/doors.ts";
-import { doorsOf } from "../../ways_in/doors.ts";
+import { type Doors, doorsOf } from "../../ways_in/doors.ts";
 import type { WayIn } from "../../ways_in/ways_in.ts";
-import type { ConnectionSet } from "../connections/connection_set.ts";
-import { EVERYTHING, intersection, isEmpty, NOTHING, ofPorts } from "../connections/connection_set.ts";
+import {
+  type ConnectionSet,
+  EVERYTHING,
+  intersection,
+  isEmpty,
+  NOTHING,
+  ofPorts,
+} from "../connections/connection_set.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
 import type { OutsideRegion } from "../outside_region.ts";
 import { castOf } from "./representative_pods.ts";
-import type { MatrixEnd } from "./end.ts";
-import { OUTSIDE } from "./end.ts";
+import { type MatrixEnd, OUTSIDE } from "./end.ts";
 import type { OutsideConnections } from "./outside.ts";
 
 /** The outside as it comes in through the pods of one controller. */

@@ -12,12 +12,10 @@ import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { askDaemons } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
-import type { AnyPolicy } from "../dry_run/effect.ts";
-import { podNames, selectionOf } from "../dry_run/effect.ts";
+import { type AnyPolicy, podNames, selectionOf } from "../dry_run/effect.ts";
 import { STATUS_FORMATS } from "./command.ts";
 import { missingText, statusObject, statusTable } from "./print.ts";
-import type { NodeReport, PolicyStatus } from "./status.ts";
-import { policyId, policyStatus } from "./status.ts";
+import { type NodeReport, policyId, type PolicyStatus, policyStatus } from "./status.ts";
 
 const optionsSchema = v.object({
   ...accessEntries,

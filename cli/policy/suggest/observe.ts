@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Pod, Protocol } from "../../../policyd/objects/model.ts";
 import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
 import { exemptionFromIsolation } from "../../../policyd/semantics/policies/decide.ts";
@@ -10,8 +9,7 @@ import { resolveFlow } from "../../../policyd/semantics/policies/party.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { EndVerdict } from "../../../policyd/semantics/policies/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
-import type { Connection } from "../live/connection.ts";
-import { flowOf, remembered } from "../live/connection.ts";
+import { type Connection, flowOf, remembered } from "../live/connection.ts";
 import { entryAt, rangeAt } from "../live/peer.ts";
 
 /** The other end of a connection: a workload by its name, or addresses that no pod has. */

@@ -6,8 +6,7 @@ import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_ind
 import { selects } from "../../../policyd/semantics/policies/selector.ts";
 import type { Connection } from "../live/connection.ts";
 import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
-import type { Observation, Pair, Peer } from "./observe.ts";
-import { observe, peerKey } from "./observe.ts";
+import { type Observation, observe, type Pair, type Peer, peerKey } from "./observe.ts";
 
 /** Policies for a namespace, with remarks. */
 export interface Suggestion {

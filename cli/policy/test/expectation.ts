@@ -6,8 +6,7 @@ import { parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
 import { locationText } from "../../input/place.ts";
-import type { AskedPort } from "../../input/port_text.ts";
-import { askedPort } from "../../input/port_text.ts";
+import { type AskedPort, askedPort } from "../../input/port_text.ts";
 
 /** One connection, and whether it should be allowed. */
 export interface Expectation {

@@ -13,8 +13,7 @@ import { controllerEntries, givenControllers, runningPods } from "../../ways_in/
 import { ExplainContext } from "../explain/context.ts";
 import { TEST_FORMATS } from "./command.ts";
 import { readExpectations } from "./expectation.ts";
-import type { TestResult } from "./judge.ts";
-import { judgeAll } from "./judge.ts";
+import { judgeAll, type TestResult } from "./judge.ts";
 import { testJson, testJunit, testTap, testText } from "./print.ts";
 
 const MOST_NAMED = 5;

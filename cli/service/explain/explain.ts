@@ -1,17 +1,14 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Protocol, Service } from "../../../policyd/objects/model.ts";
 import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
 import type { Entry } from "../../../policyd/semantics/services/packet.ts";
-import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
-import { hostName, nodeOf } from "../../cluster/find_end.ts";
+import { type End, type Host, hostName, type HostsEnd, nodeOf } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { hasAddress } from "../../policy/explain/entry_nodes.ts";
 import type { ExplainContext } from "../../policy/explain/context.ts";
 import { derivedRemarks } from "../../policy/explain/assumptions.ts";
-import type { ServiceReport } from "../report.ts";
-import { serviceReport } from "../report.ts";
+import { type ServiceReport, serviceReport } from "../report.ts";
 
 /** Where a node sends the packets of a sender, as data; docs/cli.md describes every field. */
 export interface ServiceExplanation {

@@ -1,7 +1,6 @@
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
-import type { EndName } from "../../cluster/end_name.ts";
-import { parseEndName } from "../../cluster/end_name.ts";
+import { type EndName, parseEndName } from "../../cluster/end_name.ts";
 
 const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 

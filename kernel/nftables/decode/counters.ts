@@ -1,12 +1,15 @@
 import { NETLINK_NETFILTER } from "../../netlink/netfilter_message.ts";
-import type { AttributeTable, AttributeType } from "../../netlink/attribute.ts";
-import { decodeAttributes, eachAttribute, nested } from "../../netlink/attribute.ts";
-import type { ReceivedMessage, Request } from "../../netlink/message.ts";
-import { decodeBody } from "../../netlink/message.ts";
+import {
+  type AttributeTable,
+  type AttributeType,
+  decodeAttributes,
+  eachAttribute,
+  nested,
+} from "../../netlink/attribute.ts";
+import { decodeBody, type ReceivedMessage, type Request } from "../../netlink/message.ts";
 import { NetlinkSocket } from "../../netlink/socket.ts";
 import type { Syscalls } from "../../syscall/syscalls.ts";
-import type { ElementCode } from "../encode/element.ts";
-import { elementCode } from "../encode/element.ts";
+import { type ElementCode, elementCode } from "../encode/element.ts";
 import { compareBytes } from "../encode/element_bytes.ts";
 import { instructions } from "../encode/instruction.ts";
 import { elementAttributes, elementLayout, Message, nftablesRequest, ruleLayout } from "../encode/message.ts";

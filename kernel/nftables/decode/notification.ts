@@ -1,8 +1,6 @@
 import { netfilterHeader, Subsystem } from "../../netlink/netfilter_message.ts";
-import type { AttributeTable } from "../../netlink/attribute.ts";
-import { string } from "../../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage } from "../../netlink/message.ts";
-import { decodeBody } from "../../netlink/message.ts";
+import { type AttributeTable, string } from "../../netlink/attribute.ts";
+import { type BodyLayout, decodeBody, type ReceivedMessage } from "../../netlink/message.ts";
 import { familyNumbers, generationLayout, Message } from "../encode/message.ts";
 import type { TableFamily, TableReference } from "../model/object.ts";
 

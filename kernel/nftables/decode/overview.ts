@@ -3,8 +3,7 @@ import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { littleEndian } from "../../netlink/writer.ts";
 import { TableFlag } from "../encode/change.ts";
-import type { Instruction } from "../encode/instruction.ts";
-import { instructions } from "../encode/instruction.ts";
+import { type Instruction, instructions } from "../encode/instruction.ts";
 import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "../encode/message.ts";
 import { commentOf } from "../encode/userdata.ts";
 

@@ -1,5 +1,4 @@
-import { MessageFlag } from "../../netlink/message.ts";
-import type { Request } from "../../netlink/message.ts";
+import { MessageFlag, type Request } from "../../netlink/message.ts";
 import { elementRequests } from "./element_request.ts";
 import { checkInteger, checkName, checkPresentName } from "../model/identifier.ts";
 import { chainLayout, elementLayout, Message, nftablesRequest, ruleLayout, setLayout, tableLayout } from "./message.ts";

@@ -1,9 +1,7 @@
 import { beginAttribute, endAttribute } from "../../netlink/attribute.ts";
-import { MessageFlag } from "../../netlink/message.ts";
-import type { Request } from "../../netlink/message.ts";
+import { MessageFlag, type Request } from "../../netlink/message.ts";
 import { Writer } from "../../netlink/writer.ts";
-import type { ElementCode } from "./element.ts";
-import { elementCode, presentCode, writeElement } from "./element.ts";
+import { type ElementCode, elementCode, presentCode, writeElement } from "./element.ts";
 import { formatElement } from "../text/element_text.ts";
 import { checkName } from "../model/identifier.ts";
 import { elementLayout, elementListAttributes, Message, nftablesRequest } from "./message.ts";

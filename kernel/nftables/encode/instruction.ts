@@ -1,5 +1,7 @@
-import type { AttributeTable, AttributeType, AttributeValues } from "../../netlink/attribute.ts";
 import {
+  type AttributeTable,
+  type AttributeType,
+  type AttributeValues,
   be16,
   be32,
   be64,

@@ -1,12 +1,9 @@
 import { DrawbridgeError } from "../../error.ts";
 import type { DataType } from "../model/data_type.ts";
-import type { Expression } from "../model/expression.ts";
-import { isPayload, payloadFields, selectorType } from "../model/expression.ts";
+import { type Expression, isPayload, payloadFields, selectorType } from "../model/expression.ts";
 import { checkInteger, checkLogPrefix, checkName, checkTimeout } from "../model/identifier.ts";
-import type { Instruction } from "./instruction.ts";
-import { instruction } from "./instruction.ts";
-import type { AnonymousSet } from "./rule_code.ts";
-import { RuleCode } from "./rule_code.ts";
+import { type Instruction, instruction } from "./instruction.ts";
+import { type AnonymousSet, RuleCode } from "./rule_code.ts";
 import { register, valueBytes, VERDICT_REGISTER } from "./register.ts";
 import { lowerMatch, simplified } from "./match_code.ts";
 import type { TableFamily } from "../model/object.ts";

@@ -6,8 +6,7 @@ import { compareBytes, isOrderedByBytes } from "./element_bytes.ts";
 import { expressionTypes } from "../model/expression.ts";
 import { checkInteger, checkName, isInterfaceNameText } from "../model/identifier.ts";
 import { instruction } from "./instruction.ts";
-import type { RuleCode } from "./rule_code.ts";
-import { CompareOperator } from "./rule_code.ts";
+import { CompareOperator, type RuleCode } from "./rule_code.ts";
 import { register, valueBytes } from "./register.ts";
 import type { Match, Operand } from "../model/statement.ts";
 

@@ -1,8 +1,16 @@
 import { messageType, netfilterHeader, Subsystem } from "../../netlink/netfilter_message.ts";
-import type { AttributeTable, AttributeType, AttributeValues } from "../../netlink/attribute.ts";
-import { be32, be64, bytes, list, nested, string } from "../../netlink/attribute.ts";
-import type { BodyLayout, Request } from "../../netlink/message.ts";
-import { request } from "../../netlink/message.ts";
+import {
+  type AttributeTable,
+  type AttributeType,
+  type AttributeValues,
+  be32,
+  be64,
+  bytes,
+  list,
+  nested,
+  string,
+} from "../../netlink/attribute.ts";
+import { type BodyLayout, type Request, request } from "../../netlink/message.ts";
 import { dataAttributes, instructionType } from "./instruction.ts";
 import type { TableFamily } from "../model/object.ts";
 

@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../error.ts";
 import { Writer } from "../../netlink/writer.ts";
-import type { DataType, Scalar } from "../model/data_type.ts";
-import { paddedSize } from "../model/data_type.ts";
+import { type DataType, paddedSize, type Scalar } from "../model/data_type.ts";
 import type { KeyField } from "../model/expression.ts";
 
 /** NFT_REG_VERDICT, the register for verdicts. */

@@ -1,11 +1,9 @@
 import { DrawbridgeError } from "../../error.ts";
 import { familyOf } from "../../ip/address.ts";
 import { dataTypes } from "../model/data_type.ts";
-import type { MapLookup } from "../model/expression.ts";
-import { payloadFields, selectorType } from "../model/expression.ts";
+import { type MapLookup, payloadFields, selectorType } from "../model/expression.ts";
 import { checkInteger, checkName } from "../model/identifier.ts";
-import type { Instruction } from "./instruction.ts";
-import { instruction } from "./instruction.ts";
+import { type Instruction, instruction } from "./instruction.ts";
 import type { RuleCode } from "./rule_code.ts";
 import { register, registersOf, valueBytes } from "./register.ts";
 import type { NatTarget, Statement } from "../model/statement.ts";

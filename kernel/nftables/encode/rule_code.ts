@@ -1,8 +1,9 @@
 import { DrawbridgeError } from "../../error.ts";
 import type { DataType, Scalar } from "../model/data_type.ts";
-import type { ConnectionName, Expression, KeyField, MapLookup, PayloadName, Presence, Selector } from "../model/expression.ts";
 import {
   connectionKeys,
+  type ConnectionName,
+  type Expression,
   expressionTypes,
   extensionKeys,
   fibKeys,
@@ -10,12 +11,16 @@ import {
   isExtension,
   isMeta,
   isPayload,
+  type KeyField,
+  type MapLookup,
   metaKeys,
   payloadFields,
+  type PayloadName,
+  type Presence,
+  type Selector,
 } from "../model/expression.ts";
 import { checkInteger } from "../model/identifier.ts";
-import type { Instruction } from "./instruction.ts";
-import { instruction } from "./instruction.ts";
+import { type Instruction, instruction } from "./instruction.ts";
 import type { TableFamily } from "../model/object.ts";
 import { register, REGISTERS, registersOf, valueBytes } from "./register.ts";
 

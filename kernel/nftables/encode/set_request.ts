@@ -1,14 +1,11 @@
 import { DrawbridgeError } from "../../error.ts";
-import { MessageFlag } from "../../netlink/message.ts";
-import type { Request } from "../../netlink/message.ts";
-import type { DataType } from "../model/data_type.ts";
-import { paddedSize, typeNumber } from "../model/data_type.ts";
+import { MessageFlag, type Request } from "../../netlink/message.ts";
+import { type DataType, paddedSize, typeNumber } from "../model/data_type.ts";
 import { anonymousCode, elementCode, keyTypes, valueTypes } from "./element.ts";
 import { elementMessages } from "./element_request.ts";
 import { checkInteger, checkName, checkTimeout } from "../model/identifier.ts";
 import { instruction } from "./instruction.ts";
-import type { AnonymousSet } from "./rule_code.ts";
-import { checkModulus } from "./rule_code.ts";
+import { type AnonymousSet, checkModulus } from "./rule_code.ts";
 import { ANONYMOUS_NAME } from "./match_code.ts";
 import { Message, nftablesRequest, setLayout } from "./message.ts";
 import type { SetDefinition, TableReference } from "../model/object.ts";

@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../error.ts";
 import { Writer } from "../../netlink/writer.ts";
-import type { DataType, DataTypeName } from "../model/data_type.ts";
-import { dataTypes } from "../model/data_type.ts";
+import { type DataType, type DataTypeName, dataTypes } from "../model/data_type.ts";
 import type { NumberGenerator, Selector } from "../model/expression.ts";
 import { checkComment } from "../model/identifier.ts";
 import type { KeyPart, SetDefinition } from "../model/object.ts";

@@ -1,10 +1,15 @@
 import { addressToBytes } from "../../ip/address.ts";
-import type { ExtensionTest, PortRange } from "./extension.ts";
-import { UNTRACKED } from "./extension.ts";
-import type { PacketState, SamplePacket } from "./sample_packet.ts";
-import { AddressType, connectionStateOf, ConnectionState, tcpFlags, wordBytes } from "./sample_packet.ts";
-import type { Ternary } from "./ternary.ts";
-import { both, either, equals, isBetween, masked, opposite, ternary } from "./ternary.ts";
+import { type ExtensionTest, type PortRange, UNTRACKED } from "./extension.ts";
+import {
+  AddressType,
+  ConnectionState,
+  connectionStateOf,
+  type PacketState,
+  type SamplePacket,
+  tcpFlags,
+  wordBytes,
+} from "./sample_packet.ts";
+import { both, either, equals, isBetween, masked, opposite, type Ternary, ternary } from "./ternary.ts";
 
 /** XT_CONNTRACK_STATE_BIT of each state. */
 const STATE_BITS: Readonly<Record<number, number | undefined>> = {

@@ -1,8 +1,14 @@
 import { messageType, netfilterHeader, Subsystem } from "../../netlink/netfilter_message.ts";
-import type { AttributeTable, AttributeValues } from "../../netlink/attribute.ts";
-import { be32, bytes, list, nested, string } from "../../netlink/attribute.ts";
-import type { BodyLayout, Request } from "../../netlink/message.ts";
-import { decodeBody, request } from "../../netlink/message.ts";
+import {
+  type AttributeTable,
+  type AttributeValues,
+  be32,
+  bytes,
+  list,
+  nested,
+  string,
+} from "../../netlink/attribute.ts";
+import { type BodyLayout, decodeBody, type Request, request } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import {
   chainAttributes,
@@ -14,8 +20,7 @@ import {
   setLayout,
   tableLayout,
 } from "../encode/message.ts";
-import type { ForeignSet } from "./foreign_set.ts";
-import { foreignSet, MOST_ELEMENTS } from "./foreign_set.ts";
+import { type ForeignSet, foreignSet, MOST_ELEMENTS } from "./foreign_set.ts";
 import type { Step } from "./step.ts";
 import { decodeSteps } from "./step_decoder.ts";
 

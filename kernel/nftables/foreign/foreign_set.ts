@@ -3,8 +3,7 @@ import type { setAttributes } from "../encode/message.ts";
 import { verdictOf } from "../encode/lowering.ts";
 import type { Verdict } from "../model/statement.ts";
 import type { ForeignElement } from "./foreign_ruleset.ts";
-import type { KnownBytes, Ternary } from "./ternary.ts";
-import { both, equals, isAtLeast, isBetween, opposite } from "./ternary.ts";
+import { both, equals, isAtLeast, isBetween, type KnownBytes, opposite, type Ternary } from "./ternary.ts";
 
 /** The largest set that is evaluated. */
 export const MOST_ELEMENTS = 20_000;

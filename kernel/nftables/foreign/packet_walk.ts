@@ -1,8 +1,6 @@
-import type { ChainEnd, Doubt } from "./chain_walk.ts";
-import { eitherState, walkBaseChain } from "./chain_walk.ts";
+import { type ChainEnd, type Doubt, eitherState, walkBaseChain } from "./chain_walk.ts";
 import type { ForeignChain, ForeignHook, ForeignTable } from "./foreign_ruleset.ts";
-import type { FrameSide, PacketState, SamplePacket } from "./sample_packet.ts";
-import { initialState, packetFamily } from "./sample_packet.ts";
+import { type FrameSide, initialState, packetFamily, type PacketState, type SamplePacket } from "./sample_packet.ts";
 
 /**
  * The hooks of the bridge family that a frame passes. Pods are routed, so a pod's frame ends or begins at the bridge;

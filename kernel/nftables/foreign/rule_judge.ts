@@ -1,11 +1,21 @@
 import type { ForeignHook, ForeignTable } from "./foreign_ruleset.ts";
 import { lookUp } from "./foreign_set.ts";
 import { judgeTest } from "./extension_judge.ts";
-import type { PacketState, SamplePacket } from "./sample_packet.ts";
-import { readField, wordBytes } from "./sample_packet.ts";
+import { type PacketState, readField, type SamplePacket, wordBytes } from "./sample_packet.ts";
 import type { ForeignEnd, ForeignField, Step } from "./step.ts";
-import type { KnownBytes, Ternary } from "./ternary.ts";
-import { both, eitherBytes, equals, isAbove, isAtLeast, isBetween, masked, opposite, unknownBytes } from "./ternary.ts";
+import {
+  both,
+  eitherBytes,
+  equals,
+  isAbove,
+  isAtLeast,
+  isBetween,
+  type KnownBytes,
+  masked,
+  opposite,
+  type Ternary,
+  unknownBytes,
+} from "./ternary.ts";
 
 const REGISTER_BYTES = 64;
 /** NFT_CMP_* */

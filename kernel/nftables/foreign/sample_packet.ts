@@ -1,10 +1,8 @@
-import type { Address, Family } from "../../ip/address.ts";
-import { addressToBytes, familyOf } from "../../ip/address.ts";
+import { type Address, addressToBytes, type Family, familyOf } from "../../ip/address.ts";
 import { littleEndian } from "../../netlink/writer.ts";
 import type { ForeignHook } from "./foreign_ruleset.ts";
 import type { ForeignField } from "./step.ts";
-import type { KnownBytes } from "./ternary.ts";
-import { unknownBytes } from "./ternary.ts";
+import { type KnownBytes, unknownBytes } from "./ternary.ts";
 
 /** A link by which a packet arrives or leaves. */
 export interface SampleLink {

@@ -1,6 +1,5 @@
 import { be32, bytes, decodeAttributes, string, u8 } from "../../netlink/attribute.ts";
-import type { Instruction } from "../encode/instruction.ts";
-import { instructions } from "../encode/instruction.ts";
+import { type Instruction, instructions } from "../encode/instruction.ts";
 import { VERDICT_REGISTER } from "../encode/register.ts";
 import { verdictOf } from "../encode/lowering.ts";
 import { extensionTest } from "./extension.ts";

@@ -1,5 +1,4 @@
-import type { DataType, Scalar } from "./data_type.ts";
-import { dataTypes } from "./data_type.ts";
+import { type DataType, dataTypes, type Scalar } from "./data_type.ts";
 
 /** The header from whose start a field is read (enum nft_payload_bases). */
 export type PayloadBase = "link" | "network" | "transport";

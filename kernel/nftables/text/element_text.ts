@@ -1,6 +1,5 @@
 import type { DataType, Scalar } from "../model/data_type.ts";
-import type { ElementCode } from "../encode/element.ts";
-import { isCatchAll } from "../encode/element.ts";
+import { type ElementCode, isCatchAll } from "../encode/element.ts";
 import type { Interval, KeyField } from "../model/expression.ts";
 import { checkComment, checkName } from "../model/identifier.ts";
 import type { Element } from "../model/object.ts";

@@ -1,10 +1,8 @@
 import { bitsOf, familyOf, formatAddress } from "../../ip/address.ts";
 import { formatCidr, networkAddress } from "../../ip/cidr.ts";
-import type { DataType } from "../model/data_type.ts";
-import { dataTypes } from "../model/data_type.ts";
+import { type DataType, dataTypes } from "../model/data_type.ts";
 import { formatDuration, formatKey, formatVerdict } from "./element_text.ts";
-import type { Expression } from "../model/expression.ts";
-import { expressionTypes } from "../model/expression.ts";
+import { type Expression, expressionTypes } from "../model/expression.ts";
 import { checkComment, checkLogPrefix, checkName } from "../model/identifier.ts";
 import { RuleCode } from "../encode/rule_code.ts";
 import { simplified } from "../encode/match_code.ts";

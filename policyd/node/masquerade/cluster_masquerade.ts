@@ -1,16 +1,13 @@
 import { hiding } from "../../../cni/node_rules/masquerade.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { rangeOf } from "../../../kernel/ip/ranges.ts";
+import { type AddressRange, rangeOf } from "../../../kernel/ip/ranges.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { accept, drop, goTo, inSet, not, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import { masqueradeInShare } from "./share_rules.ts";
-import type { TablePart } from "../tables/table_part.ts";
-import { INET_TABLE } from "../tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../tables/table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 

@@ -1,9 +1,7 @@
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { rangeText } from "../../objects/nodes/joined_networks.ts";
-import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
-import { openNodeJudge } from "../../objects/nodes/node_judge.ts";
+import { type NodeJudge, openNodeJudge, type VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { Dataplane } from "../../dataplane.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";

@@ -5,8 +5,17 @@ import type { Dataplane } from "../../dataplane.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import { INET_TABLE } from "../tables/table_part.ts";
-import type { NodePorts, PodPorts, PortRange } from "./port_ranges.ts";
-import { LEAST_PORTS, MOST_SHARES, podPorts, shareCount, sharesOf, sizeOf } from "./port_ranges.ts";
+import {
+  LEAST_PORTS,
+  MOST_SHARES,
+  type NodePorts,
+  type PodPorts,
+  podPorts,
+  type PortRange,
+  shareCount,
+  sharesOf,
+  sizeOf,
+} from "./port_ranges.ts";
 import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
 import type { NodePortsReader } from "./taken_ports.ts";
 

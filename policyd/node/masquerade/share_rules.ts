@@ -1,13 +1,10 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Statement } from "../../../kernel/nftables/model/statement.ts";
-import { anyFlag, hasBit, jumpTo, oneOf, rule } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, hasBit, jumpTo, oneOf, rule, type Statement } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
-import type { TablePart } from "../tables/table_part.ts";
-import { INET_TABLE } from "../tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../tables/table_part.ts";
 import type { PortRange } from "./port_ranges.ts";
 
 const FAMILIES = [4, 6] as const;

@@ -1,8 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { FileReadCalls } from "../../../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
+import { type FileReadCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { NodePorts, PortRange } from "./port_ranges.ts";
 

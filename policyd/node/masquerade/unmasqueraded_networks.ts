@@ -1,8 +1,6 @@
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrFamily, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
-import type { RangeDifference } from "../../objects/nodes/joined_networks.ts";
-import { JoinedNetworks } from "../../objects/nodes/joined_networks.ts";
+import { JoinedNetworks, type RangeDifference } from "../../objects/nodes/joined_networks.ts";
 import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 
 const EVERYTHING = { 4: parseCidr("0.0.0.0/0"), 6: parseCidr("::/0") } as const;

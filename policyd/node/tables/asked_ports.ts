@@ -1,7 +1,13 @@
-import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import type { RateLimit } from "../../../kernel/nftables/model/statement.ts";
-import { dropping, equals, jumpTo, not, oneOf, rule } from "../../../kernel/nftables/model/statement.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  dropping,
+  equals,
+  jumpTo,
+  not,
+  oneOf,
+  type RateLimit,
+  rule,
+} from "../../../kernel/nftables/model/statement.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";

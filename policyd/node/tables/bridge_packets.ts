@@ -1,6 +1,5 @@
 import { anyFlag, dropping, equals, goTo, not, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
-import type { NodeConfiguration } from "./configuration.ts";
-import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
+import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";
 

@@ -1,7 +1,18 @@
 import type { Selector } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { RateLimit, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
-import { accept, dropping, equals, goTo, hasBits, inRange, not, rule } from "../../../kernel/nftables/model/statement.ts";
+import {
+  accept,
+  dropping,
+  equals,
+  goTo,
+  hasBits,
+  inRange,
+  not,
+  type RateLimit,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";
 

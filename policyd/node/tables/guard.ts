@@ -12,8 +12,7 @@ import {
   rule,
   startsWith,
 } from "../../../kernel/nftables/model/statement.ts";
-import type { NodeConfiguration } from "./configuration.ts";
-import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
+import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "./table_part.ts";
 
 /** The guard's sets, which bind a source to a port. Attachments fill them. */

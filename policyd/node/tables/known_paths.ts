@@ -1,9 +1,7 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
-import { anyFlag, dropping, equals, inSet } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, dropping, equals, inSet, type Match, type Rule } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "./table_part.ts";

@@ -1,9 +1,7 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
 import {
   anyFlag,
   dropping,
@@ -11,13 +9,14 @@ import {
   goTo,
   inSet,
   jumpTo,
+  type Match,
   not,
   oneOf,
+  type Rule,
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
-import type { TablePart } from "./table_part.ts";
-import { INET_TABLE } from "./table_part.ts";
+import { INET_TABLE, type TablePart } from "./table_part.ts";
 import { knownPathRules, knownPathSets, TOO_BIG } from "./known_paths.ts";
 
 const FAMILIES = [4, 6] as const;

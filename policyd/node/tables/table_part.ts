@@ -1,6 +1,5 @@
 import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
-import type { Rule } from "../../../kernel/nftables/model/statement.ts";
-import { accept, anyFlag, rule } from "../../../kernel/nftables/model/statement.ts";
+import { accept, anyFlag, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
 
 /** The table that sees the frames of the node's bridge. */
 export const BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", name: "drawbridge" });

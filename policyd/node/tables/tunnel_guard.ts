@@ -1,14 +1,21 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
-import type { Match, Rule } from "../../../kernel/nftables/model/statement.ts";
-import { anyFlag, dropping, equals, inSet, jumpTo, not, rule } from "../../../kernel/nftables/model/statement.ts";
+import {
+  anyFlag,
+  dropping,
+  equals,
+  inSet,
+  jumpTo,
+  type Match,
+  not,
+  type Rule,
+  rule,
+} from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import { TUNNEL } from "../../routes/names.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
-import type { TablePart } from "./table_part.ts";
-import { INET_TABLE } from "./table_part.ts";
+import { INET_TABLE, type TablePart } from "./table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 

@@ -4,12 +4,9 @@ import { Collection } from "./collection.ts";
 import { KindDefinition } from "./definition.ts";
 import { Interner } from "./interner.ts";
 import { Recovery } from "./recovery.ts";
-import type { ReflectorParts } from "./reflector.ts";
-import { Reflector } from "./reflector.ts";
-import type { Resource } from "./resources.ts";
-import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "./resources.ts";
-import type { Serving } from "./serving.ts";
-import { REQUIRED } from "./serving.ts";
+import { Reflector, type ReflectorParts } from "./reflector.ts";
+import { CLUSTER_POLICY_DEFINITION, type Resource, RESOURCES, versionsOf } from "./resources.ts";
+import { REQUIRED, type Serving } from "./serving.ts";
 
 /** A kind that is followed, and its objects in force. */
 interface FollowedKind {

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ObjectId, Verdict } from "../gate/gate.ts";
-import { judge } from "../gate/gate.ts";
+import { judge, type ObjectId, type Verdict } from "../gate/gate.ts";
 import type { ClusterObject } from "../model.ts";
 import type { ObjectChange } from "../object_source.ts";
 import type { Interner } from "./interner.ts";

@@ -1,8 +1,7 @@
 import type { Failure } from "./failure.ts";
 import { member } from "./member.ts";
 import type { ReflectedObjects } from "./reflector.ts";
-import type { Listed, Resource } from "./resources.ts";
-import { versionsOf } from "./resources.ts";
+import { type Listed, type Resource, versionsOf } from "./resources.ts";
 import type { Serving } from "./serving.ts";
 
 /** The largest number of versions and of conditions read: real definitions have far fewer. */

@@ -1,5 +1,4 @@
-import type { ClientRequest } from "node:http";
-import http from "node:http";
+import http, { type ClientRequest } from "node:http";
 import https from "node:https";
 import { VERSION } from "../../version.ts";
 import type { Credentials } from "./kubeconfig.ts";

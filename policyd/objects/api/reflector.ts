@@ -1,14 +1,11 @@
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { AnswerHandler, ApiConnection } from "./connection.ts";
-import type { Failure } from "./failure.ts";
-import { attempt, broken, failureText } from "./failure.ts";
+import { attempt, broken, type Failure, failureText } from "./failure.ts";
 import { PageReader } from "./page.ts";
-import type { Reading } from "./reading.ts";
-import { newReading, OK, refusalOf } from "./reading.ts";
+import { newReading, OK, type Reading, refusalOf } from "./reading.ts";
 import type { Listed } from "./resources.ts";
 import type { Serving } from "./serving.ts";
-import type { ReflectorAction, ReflectorEvent, ReflectorState } from "./state.ts";
-import { advance, INITIAL } from "./state.ts";
+import { advance, INITIAL, type ReflectorAction, type ReflectorEvent, type ReflectorState } from "./state.ts";
 import type { WatchEvent, WatchLines } from "./watch_lines.ts";
 
 /** A healthy server begins to answer at once, also to a watch, and sends a list without long pauses. */

@@ -1,6 +1,5 @@
 import type { Failure } from "./failure.ts";
-import type { Serving } from "./serving.ts";
-import { newestOf } from "./serving.ts";
+import { newestOf, type Serving } from "./serving.ts";
 
 /** The state of following one kind of objects. */
 export interface ReflectorState {

@@ -1,7 +1,6 @@
 import { setImmediate as untilEventsAreTold } from "node:timers/promises";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Verdict } from "../gate/gate.ts";
-import { judge } from "../gate/gate.ts";
+import { judge, type Verdict } from "../gate/gate.ts";
 import type { ClusterObject, Kind } from "../model.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import { readObjects } from "./documents.ts";

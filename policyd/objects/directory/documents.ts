@@ -1,14 +1,10 @@
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { JsonPiece } from "../yaml/json_scanner.ts";
-import { parseJson, scanJson, unreadable } from "../yaml/json_scanner.ts";
-import type { YamlDocument } from "../yaml/yaml_documents.ts";
-import { yamlDocuments } from "../yaml/yaml_documents.ts";
-import type { CutList, ObjectHeader } from "../yaml/yaml_list.ts";
-import { cutList, headerOf } from "../yaml/yaml_list.ts";
+import { type JsonPiece, parseJson, scanJson, unreadable } from "../yaml/json_scanner.ts";
+import { type YamlDocument, yamlDocuments } from "../yaml/yaml_documents.ts";
+import { type CutList, cutList, headerOf, type ObjectHeader } from "../yaml/yaml_list.ts";
 import { readSimple } from "../yaml/yaml_simple.ts";
-import type { FieldPath, LocatedObject } from "../yaml/yaml_tree.ts";
-import { readTree } from "../yaml/yaml_tree.ts";
+import { type FieldPath, type LocatedObject, readTree } from "../yaml/yaml_tree.ts";
 
 export type { FieldPath, LocatedObject } from "../yaml/yaml_tree.ts";
 

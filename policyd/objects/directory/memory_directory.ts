@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { DirectoryEvent, FileState, WatchedDirectory } from "./watched_directory.ts";
-import { isObjectFile } from "./watched_directory.ts";
+import { type DirectoryEvent, type FileState, isObjectFile, type WatchedDirectory } from "./watched_directory.ts";
 
 interface MemoryFile {
   readonly text: string;

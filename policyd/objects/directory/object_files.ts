@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ObjectId, Verdict } from "../gate/gate.ts";
-import { nameOf } from "../gate/gate.ts";
+import { nameOf, type ObjectId, type Verdict } from "../gate/gate.ts";
 import type { ClusterObject, Kind } from "../model.ts";
 import type { ObjectChange } from "../object_source.ts";
 

@@ -1,5 +1,15 @@
-import type { BigIntStats, FSWatcher } from "node:fs";
-import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, statSync, watch } from "node:fs";
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  type FSWatcher,
+  openSync,
+  readdirSync,
+  readSync,
+  statSync,
+  watch,
+} from "node:fs";
 import path from "node:path";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 

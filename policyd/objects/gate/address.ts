@@ -1,7 +1,5 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, IPV4_MAPPED, networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, IPV4_MAPPED, networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { expectString, invalid } from "./reader.ts";
 
 /** Returns an IP address. @throws DrawbridgeError ERR_OBJECT for another type, ERR_ADDRESS for another text */

@@ -1,9 +1,7 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../model.ts";
 import { expectLabelName, expectLabelValue, expectName, expectPort } from "../name.ts";
-import type { Reader } from "./reader.ts";
-import { expectString, invalid } from "./reader.ts";
+import { expectString, invalid, type Reader } from "./reader.ts";
 import { expectAddress } from "./address.ts";
 import { readNamespacedMetadata } from "./metadata.ts";
 import { PROTOCOLS } from "./protocol.ts";

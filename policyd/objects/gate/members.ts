@@ -1,5 +1,4 @@
-import type { Reader } from "./reader.ts";
-import { invalid } from "./reader.ts";
+import { invalid, type Reader } from "./reader.ts";
 
 /**
  * Returns the name of an object's only member, which must be one of the given names. A second member is of a later API,

@@ -1,6 +1,5 @@
 import type { ServiceCidr } from "../model.ts";
-import type { Reader } from "./reader.ts";
-import { expectString } from "./reader.ts";
+import { expectString, type Reader } from "./reader.ts";
 import { expectNetwork } from "./address.ts";
 import { readMetadata } from "./metadata.ts";
 

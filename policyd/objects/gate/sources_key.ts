@@ -1,5 +1,4 @@
-import type { Reader } from "./reader.ts";
-import { invalid } from "./reader.ts";
+import { invalid, type Reader } from "./reader.ts";
 
 /**
  * Returns the key of an ingress rule's peers: `from`, or `_from`, its name in client-node's typed objects. An

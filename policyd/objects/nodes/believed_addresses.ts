@@ -1,12 +1,9 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { addressKey } from "../../../kernel/ip/address_key.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Node } from "../model.ts";
 import { internalAddresses, isReserved, usableOf } from "./node_claims.ts";
-import type { ByNode, JudgeOptions, Problems } from "./node_verdict.ts";
-import { tell } from "./node_verdict.ts";
+import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
 import { PrefixIndex } from "./prefix_index.ts";
 
 /** Returns the InternalIPs that are believed of each node (judgeNodes). @param podCidrs the believed pod CIDRs */

@@ -1,12 +1,9 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Address, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 import type { Node } from "../model.ts";
 import { doOverlap, internalAddresses, isSameCidr, unfitForPods } from "./node_claims.ts";
-import type { ByNode, JudgeOptions, Problems } from "./node_verdict.ts";
-import { tell } from "./node_verdict.ts";
+import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
 
 /** The rank of a claim: it is not refused because of a claim with a lower rank. */
 const RANK = { new: 0, earlier: 1, own: 2 } as const;

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { compareAddresses } from "../../../kernel/ip/address.ts";
+import { type Address, compareAddresses } from "../../../kernel/ip/address.ts";
 
 /** A list of values sorted by an address of each, IPv4 first; several may have the same address. */
 export class ByAddress<T extends object> {

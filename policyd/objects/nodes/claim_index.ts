@@ -1,7 +1,5 @@
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { networkAddress } from "../../../kernel/ip/cidr.ts";
-import type { Prefixed } from "./overlap_index.ts";
-import { OverlapIndex } from "./overlap_index.ts";
+import { type Cidr, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { OverlapIndex, type Prefixed } from "./overlap_index.ts";
 
 /** A prefix that a node claims; an address is a prefix of full length. */
 interface Claim extends Prefixed {

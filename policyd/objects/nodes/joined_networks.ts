@@ -1,12 +1,8 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressPlus, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { networkAddress } from "../../../kernel/ip/cidr.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
+import { type Address, addressPlus, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type AddressRange, rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
 import { ByAddress } from "./by_address.ts";
-import type { Prefixed } from "./overlap_index.ts";
-import { OverlapIndex } from "./overlap_index.ts";
+import { OverlapIndex, type Prefixed } from "./overlap_index.ts";
 
 /** Ranges that no longer exist, and new ones. */
 export interface RangeDifference {

@@ -1,7 +1,5 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressPlus, bitsOf } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrFamily, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Address, addressPlus, bitsOf } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, BROADCAST, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
 import type { Node } from "../model.ts";
 

@@ -1,7 +1,20 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, IPV4_MAPPED, networkAddress } from "../../../kernel/ip/cidr.ts";
-import { bothFamilies, LINK_LOCAL, LOOPBACK, MULTICAST, RESERVED_IPV4, UNSPECIFIED } from "../../../kernel/ip/special.ts";
+import {
+  type Cidr,
+  cidrContains,
+  cidrFamily,
+  formatCidr,
+  IPV4_MAPPED,
+  networkAddress,
+} from "../../../kernel/ip/cidr.ts";
+import {
+  bothFamilies,
+  LINK_LOCAL,
+  LOOPBACK,
+  MULTICAST,
+  RESERVED_IPV4,
+  UNSPECIFIED,
+} from "../../../kernel/ip/special.ts";
 import type { Node } from "../model.ts";
 
 /** Prefixes that no node and no pod can have, since the node itself needs their addresses. */

@@ -1,6 +1,5 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { ObjectChange } from "../object_source.ts";
 import { ClaimIndex } from "./claim_index.ts";

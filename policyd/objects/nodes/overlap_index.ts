@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrFamily, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 
 /** A value with a prefix. */

@@ -1,8 +1,6 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { addressKey } from "../../../kernel/ip/address_key.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrFamily, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, networkAddress } from "../../../kernel/ip/cidr.ts";
 
 /** An index of values by prefix. A search by an address takes one step for each prefix length. */
 export class PrefixIndex<T> {

@@ -1,9 +1,7 @@
-import type { CST, Document } from "yaml";
-import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
+import { Composer, type CST, type Document, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
 import { unreadable } from "./json_scanner.ts";
 import type { YamlDocument } from "./yaml_documents.ts";
-import type { Unindented } from "./yaml_indentation.ts";
-import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
+import { IndentationWatch, type Unindented, withIndentation } from "./yaml_indentation.ts";
 import { yamlProblemText } from "./yaml_problem.ts";
 import { jsonValue } from "./yaml_value.ts";
 

@@ -1,5 +1,16 @@
-import type { Alias, Node, Pair, Scalar, YAMLMap } from "yaml";
-import { isAlias, isMap, isNode, isPair, isScalar, isSeq } from "yaml";
+import {
+  type Alias,
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  type Scalar,
+  type YAMLMap,
+} from "yaml";
 import { unreadable } from "./json_scanner.ts";
 import { keyText, scalarValue } from "./yaml_scalar.ts";
 

@@ -1,7 +1,5 @@
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
-import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { removalOf } from "../../../kernel/nftables/socket.ts";
+import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../node/tables/configuration.ts";

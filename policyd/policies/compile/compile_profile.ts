@@ -1,7 +1,11 @@
 import type { ClusterNetworkPolicy, ClusterPolicyTier, NetworkPolicy } from "../../objects/model.ts";
 import { isShadow } from "../../objects/shadow.ts";
-import { clusterPolicyRules, networkPolicyRules, networkPolicyRulesAhead } from "./compile_rules.ts";
-import type { CompiledRules } from "./compile_rules.ts";
+import {
+  clusterPolicyRules,
+  type CompiledRules,
+  networkPolicyRules,
+  networkPolicyRulesAhead,
+} from "./compile_rules.ts";
 import type { Slices } from "../../lib/slices.ts";
 import { digest } from "./digest.ts";
 import type { Direction, Isolation, Profile } from "./profile.ts";

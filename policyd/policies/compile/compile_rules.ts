@@ -9,8 +9,7 @@ import type {
   PolicyRule,
 } from "../../objects/model.ts";
 import { LINK_DESTINATIONS } from "../../objects/nodes/node_addresses.ts";
-import type { Slices } from "../../lib/slices.ts";
-import { atOnce } from "../../lib/slices.ts";
+import { atOnce, type Slices } from "../../lib/slices.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";
 import { nodeGroup, podGroup, rangeGroup } from "./groups.ts";

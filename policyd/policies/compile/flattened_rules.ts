@@ -1,18 +1,19 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { unitedRanges } from "../../../kernel/ip/ranges.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
-import { counter, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Slices } from "../../lib/slices.ts";
-import { each } from "../../lib/slices.ts";
+import { type Family, familyOf } from "../../../kernel/ip/address.ts";
+import { type AddressRange, unitedRanges } from "../../../kernel/ip/ranges.ts";
+import {
+  counter,
+  inSet,
+  type Match,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
+import { each, type Slices } from "../../lib/slices.ts";
 import type { MemberSource } from "./member_set.ts";
-import type { NumberedPorts, PortNumber, PortRange } from "./numbered_ports.ts";
-import { numberedPorts } from "./numbered_ports.ts";
+import { type NumberedPorts, numberedPorts, type PortNumber, type PortRange } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PodGroup, PortGroup, ProfileRule } from "./profile.ts";
 import { namedPortMatch, peerAndPort, portMatches, rangesMatch } from "./rule_parts.ts";
-import type { PlacedRange, SetCollector } from "./set_collector.ts";
-import { namedSource } from "./set_collector.ts";
+import { namedSource, type PlacedRange, type SetCollector } from "./set_collector.ts";
 import { FAMILIES, peerField } from "./port_fields.ts";
 
 /** The number of pairs per slice, which takes a millisecond or less. */

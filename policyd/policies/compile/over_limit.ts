@@ -1,8 +1,19 @@
 import type { Selector } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
-import { accept, anyFlag, dropping, equals, goTo, inSet, not, rule } from "../../../kernel/nftables/model/statement.ts";
+import {
+  accept,
+  anyFlag,
+  dropping,
+  equals,
+  goTo,
+  inSet,
+  type Match,
+  not,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
 import { FAMILIES } from "./port_fields.ts";
 
 /** The names of the sets, each followed by the family's digit. */

@@ -1,12 +1,17 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
-import { counter, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
+import {
+  counter,
+  inSet,
+  type Match,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
 import { numberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup, ProfileRule, RuleOrigin } from "./profile.ts";
 import { namedPortMatch, peerAndPort, peerMatch, portMatches } from "./rule_parts.ts";
-import type { SetCollector } from "./set_collector.ts";
-import { namedSource } from "./set_collector.ts";
+import { namedSource, type SetCollector } from "./set_collector.ts";
 import { FAMILIES } from "./port_fields.ts";
 
 /** A rule for nft, and the family of its packets; undefined for both families. */

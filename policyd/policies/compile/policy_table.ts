@@ -1,6 +1,5 @@
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -13,7 +12,9 @@ import {
   jumpTo,
   not,
   oneOf,
+  type Rule,
   rule,
+  type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import { brakeHooks, crowdingChains, CrowdingReason, crowdingSets, limitHooks } from "./over_limit.ts";

@@ -2,19 +2,25 @@ import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
-import { counter, drop, equals, goTo, inSet, oneOf, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Slices } from "../../lib/slices.ts";
-import { atOnce } from "../../lib/slices.ts";
+import {
+  counter,
+  drop,
+  equals,
+  goTo,
+  inSet,
+  oneOf,
+  returnToCaller,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
+import { atOnce, type Slices } from "../../lib/slices.ts";
 import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
-import { logPrefix } from "./log_prefix.ts";
-import type { LogOrigin } from "./log_prefix.ts";
+import { type LogOrigin, logPrefix } from "./log_prefix.ts";
 import type { ProfileObjects } from "./member_set.ts";
-import type { PolicyOptions } from "./options.ts";
-import { DEFAULT_POLICY_OPTIONS, DNS_PORT } from "./options.ts";
-import type { PlainRule } from "./plain_rules.ts";
-import { plainRules } from "./plain_rules.ts";
+import { DEFAULT_POLICY_OPTIONS, DNS_PORT, type PolicyOptions } from "./options.ts";
+import { type PlainRule, plainRules } from "./plain_rules.ts";
 import { selfMatch } from "./policy_table.ts";
 import type { Direction, Isolation, Profile, ProfileRule } from "./profile.ts";
 import { SetCollector } from "./set_collector.ts";

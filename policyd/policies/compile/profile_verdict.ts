@@ -1,8 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isInRanges } from "../../../kernel/ip/ranges.ts";
 import type { Protocol } from "../../objects/model.ts";
-import type { PolicyOptions } from "./options.ts";
-import { DNS_PORT } from "./options.ts";
+import { DNS_PORT, type PolicyOptions } from "./options.ts";
 import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 /** A flow as policies see it: to the endpoint of a Service, from the source before masquerading. */

@@ -1,17 +1,11 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { bitsOf, familyOf } from "../../../kernel/ip/address.ts";
+import { bitsOf, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { unitedRanges } from "../../../kernel/ip/ranges.ts";
-import type { Concatenation } from "../../../kernel/nftables/model/expression.ts";
-import { concatenation } from "../../../kernel/nftables/model/expression.ts";
-import type { Match } from "../../../kernel/nftables/model/statement.ts";
-import { equals, inPrefix, inSet } from "../../../kernel/nftables/model/statement.ts";
-import type { NumberedPorts } from "./numbered_ports.ts";
-import { isWholeProtocol } from "./numbered_ports.ts";
+import { type AddressRange, unitedRanges } from "../../../kernel/ip/ranges.ts";
+import { type Concatenation, concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { equals, inPrefix, inSet, type Match } from "../../../kernel/nftables/model/statement.ts";
+import { isWholeProtocol, type NumberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup } from "./profile.ts";
-import type { SetCollector } from "./set_collector.ts";
-import { namedSource } from "./set_collector.ts";
+import { namedSource, type SetCollector } from "./set_collector.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { peerField, portField, protocolWord } from "./port_fields.ts";
 

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import { CROWDING_SETS } from "./over_limit.ts";

@@ -1,7 +1,6 @@
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
@@ -9,10 +8,8 @@ import type { NoticeSink } from "../../events/notice.ts";
 import type { Logger } from "../../log/logger.ts";
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../compile/policy_table.ts";
 import { crowdedElement } from "../compile/table_elements.ts";
-import type { CountedPod } from "./fair_share.ts";
-import { fairShare } from "./fair_share.ts";
-import type { OwnAddresses } from "./share.ts";
-import { isBeyond, ownerOf } from "./share.ts";
+import { type CountedPod, fairShare } from "./fair_share.ts";
+import { isBeyond, type OwnAddresses, ownerOf } from "./share.ts";
 
 /** The node's table of connections, as far as limits need it. A failure throws DrawbridgeError. */
 export interface ConnectionTable {

@@ -1,14 +1,12 @@
 import { localAddresses } from "../../../cni/node_rules/stale_flows.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
-import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
-import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets, type FlowCalls } from "../../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { AttachmentRegistry } from "../../attachments/registry.ts";
 import type { PolicyDataplane } from "../policy_dataplane.ts";
-import type { ConnectionLimitParts, ConnectionTable } from "./connection_limit.ts";
-import { ConnectionLimit } from "./connection_limit.ts";
+import { ConnectionLimit, type ConnectionLimitParts, type ConnectionTable } from "./connection_limit.ts";
 import { podsOf } from "./fair_share.ts";
 
 const SYSCTLS = "/proc/sys/net/netfilter";

@@ -1,5 +1,4 @@
-import type { ConntrackLabels } from "../../../kernel/conntrack/labels.ts";
-import { hasLabel, labelBit } from "../../../kernel/conntrack/labels.ts";
+import { type ConntrackLabels, hasLabel, labelBit } from "../../../kernel/conntrack/labels.ts";
 import type { Masked } from "../../../kernel/conntrack/filter.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 import type { FlowVerdict } from "../live/flow_judge.ts";

@@ -1,14 +1,11 @@
 import { localAddresses } from "../../../cni/node_rules/stale_flows.ts";
 import { relabelFlows } from "../../../kernel/conntrack/relabelling.ts";
-import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
-import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets, type FlowCalls } from "../../../kernel/conntrack/sockets.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { PolicyOptions } from "../compile/options.ts";
-import type { CutsParts, PolicyFlows } from "./cuts.ts";
-import { Cuts } from "./cuts.ts";
-import type { KernelOpeningParts } from "./startup_rules.ts";
-import { kernelOpening } from "./startup_rules.ts";
+import { Cuts, type CutsParts, type PolicyFlows } from "./cuts.ts";
+import { kernelOpening, type KernelOpeningParts } from "./startup_rules.ts";
 
 /** The parts that cuts need besides the policies. */
 export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "clock" | "logger"> {

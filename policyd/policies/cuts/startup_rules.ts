@@ -1,10 +1,7 @@
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
-import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { removalOf } from "../../../kernel/nftables/socket.ts";
+import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
-import type { Rule } from "../../../kernel/nftables/model/statement.ts";
-import { equals, rule } from "../../../kernel/nftables/model/statement.ts";
+import { equals, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
 import { isOurs, ownComment } from "../../ruleset/own_comment.ts";
 import { openingChanges } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";

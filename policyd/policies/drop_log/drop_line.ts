@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Fields } from "../../log/logger.ts";
 import { evaluatePolicy } from "../../semantics/policies/evaluate.ts";
 import type { Direction } from "../../semantics/policies/flow.ts";
@@ -8,8 +7,7 @@ import { buildPolicyIndex } from "../../semantics/policies/policy_index.ts";
 import { clusterRuleText, nearMissText } from "../../semantics/policies/print.ts";
 import type { EndVerdict } from "../../semantics/policies/verdict.ts";
 import type { AddressHolder } from "../live/index/member_index.ts";
-import type { ClusterView } from "./cluster_view.ts";
-import { reducedCluster } from "./cluster_view.ts";
+import { type ClusterView, reducedCluster } from "./cluster_view.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
 import { shortList } from "../../log/line.ts";
 

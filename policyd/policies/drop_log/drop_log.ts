@@ -11,10 +11,8 @@ import type { PolicyOptions } from "../../semantics/policies/objects.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import type { ClusterView } from "./cluster_view.ts";
 import { dropFields, reasonIn } from "./drop_line.ts";
-import type { LoggedFlow } from "./logged_flow.ts";
-import { loggedFlow } from "./logged_flow.ts";
-import type { Paced } from "./flow_limiter.ts";
-import { DROP_LOG_LIMITS, Pace } from "./flow_limiter.ts";
+import { type LoggedFlow, loggedFlow } from "./logged_flow.ts";
+import { DROP_LOG_LIMITS, Pace, type Paced } from "./flow_limiter.ts";
 
 export interface DropLogParts {
   /** The nflog group of the rules' log statements. */

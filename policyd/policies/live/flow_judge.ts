@@ -1,8 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
 import { groupHasNode, groupHasPod } from "../compile/groups.ts";
-import type { FlowView, JudgedFlow } from "../compile/profile_verdict.ts";
-import { judgeProfile } from "../compile/profile_verdict.ts";
+import { type FlowView, type JudgedFlow, judgeProfile } from "../compile/profile_verdict.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Direction, NodeGroup, PodGroup } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";

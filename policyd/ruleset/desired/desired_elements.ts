@@ -1,9 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, TableReference } from "../../../kernel/nftables/model/object.ts";
-import type { Claim, TableKey } from "./desired_element.ts";
-import { tableKey } from "./desired_element.ts";
-import type { KeptElement } from "./packed_element.ts";
-import { isSameKept, kept } from "./packed_element.ts";
+import { type Claim, type TableKey, tableKey } from "./desired_element.ts";
+import { isSameKept, kept, type KeptElement } from "./packed_element.ts";
 
 /** Where an element belongs: its set and the text of its key. */
 export interface ElementPlace {

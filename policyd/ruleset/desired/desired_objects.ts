@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
-import type { TableKey } from "./desired_element.ts";
-import { tableKey } from "./desired_element.ts";
+import { type TableKey, tableKey } from "./desired_element.ts";
 
 /**
  * Sets and chains that somebody wants in one of our tables, in addition to those of the schema.

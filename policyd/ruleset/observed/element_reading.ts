@@ -1,8 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../desired/desired_element.ts";
-import type { KeptElement } from "../desired/packed_element.ts";
-import { isKept, kept } from "../desired/packed_element.ts";
+import { isKept, kept, type KeptElement } from "../desired/packed_element.ts";
 import type { MirroredSet, MirroredTable } from "./mirror.ts";
 import { markElements } from "./table_objects.ts";
 import type { ReadingSources } from "./table_reading.ts";

@@ -1,7 +1,6 @@
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { Reading, TableWriter } from "../table_writer.ts";
-import { READ_WORK, readOn } from "../table_writer.ts";
+import { READ_WORK, type Reading, readOn, type TableWriter } from "../table_writer.ts";
 import type { TableFindings } from "./table_reading.ts";
 
 export interface ForeignSearchParts {

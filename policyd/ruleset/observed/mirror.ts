@@ -1,8 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { TableBatch } from "../batch.ts";
-import type { ElementsByKey, TableKey } from "../desired/desired_element.ts";
-import { tableKey } from "../desired/desired_element.ts";
+import { type ElementsByKey, type TableKey, tableKey } from "../desired/desired_element.ts";
 import type { SetDifference } from "../difference.ts";
 import type { KeptElement } from "../desired/packed_element.ts";
 

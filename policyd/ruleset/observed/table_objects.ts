@@ -1,8 +1,7 @@
 import type { SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import type { ChainState, SetState } from "../../../kernel/nftables/decode/state.ts";
 import { tableKey } from "../desired/desired_element.ts";
-import type { MirroredTable } from "./mirror.ts";
-import { emptyTable } from "./mirror.ts";
+import { emptyTable, type MirroredTable } from "./mirror.ts";
 import type { TablePending } from "../pending.ts";
 import { isWrittenByRules } from "../schema.ts";
 import type { ReadingSources } from "./table_reading.ts";

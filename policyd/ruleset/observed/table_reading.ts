@@ -4,14 +4,11 @@ import { tableKey } from "../desired/desired_element.ts";
 import type { DesiredElements } from "../desired/desired_elements.ts";
 import type { DesiredObjects } from "../desired/desired_objects.ts";
 import { readElements } from "./element_reading.ts";
-import type { KnownRules } from "./known_rules.ts";
-import { rulesDigest } from "./known_rules.ts";
-import type { Mirror, MirroredTable } from "./mirror.ts";
-import { emptyTable } from "./mirror.ts";
+import { type KnownRules, rulesDigest } from "./known_rules.ts";
+import { emptyTable, type Mirror, type MirroredTable } from "./mirror.ts";
 import type { Pending, TablePending } from "../pending.ts";
 import { isWrittenByRules } from "../schema.ts";
-import type { ChainAttributes } from "./table_objects.ts";
-import { mark, markElements, takeChains, takeSets, takeTable } from "./table_objects.ts";
+import { type ChainAttributes, mark, markElements, takeChains, takeSets, takeTable } from "./table_objects.ts";
 import { chainDifferences, headDifferences, setDifferences } from "./static_difference.ts";
 
 export interface ReadingSources {

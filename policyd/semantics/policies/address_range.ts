@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 
 /** The addresses of a prefix, in a form that many addresses can be compared with. */
 export interface AddressRange {

@@ -1,9 +1,7 @@
-import type { Question } from "./decide.ts";
-import { allows, decide, endOf, profileOf } from "./decide.ts";
+import { allows, decide, endOf, profileOf, type Question } from "./decide.ts";
 import type { Direction, Flow, Traffic } from "./flow.ts";
 import { nearestMiss } from "./near_miss.ts";
-import type { ResolvedFlow } from "./party.ts";
-import { resolveFlow } from "./party.ts";
+import { type ResolvedFlow, resolveFlow } from "./party.ts";
 import type { PolicyIndex } from "./policy_index.ts";
 import { askShadow } from "./shadow.ts";
 import type { EndVerdict, PolicyVerdict } from "./verdict.ts";

@@ -9,8 +9,7 @@ import type {
   PolicyRule,
 } from "../../objects/model.ts";
 import { LINK_DESTINATIONS } from "../../objects/nodes/node_addresses.ts";
-import type { AddressRange } from "./address_range.ts";
-import { rangeOf } from "./address_range.ts";
+import { type AddressRange, rangeOf } from "./address_range.ts";
 import type { Direction } from "./flow.ts";
 import type { Members, PeerSelection } from "./peer_selection.ts";
 

@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { AddressRange } from "./address_range.ts";
-import { isWithin } from "./address_range.ts";
+import { type AddressRange, isWithin } from "./address_range.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "./indexed_policy.ts";
 import type { ResolvedEnd, ResolvedFlow } from "./party.ts";

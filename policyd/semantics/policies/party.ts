@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../objects/model.ts";
 import { isFinished } from "./address_owner.ts";

@@ -1,7 +1,5 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, hostCidr, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { isFinished } from "./address_owner.ts";
 import type { IndexedRule } from "./indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "./policy_index.ts";

@@ -1,14 +1,16 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Node, Pod } from "../../objects/model.ts";
-import type { AddressOwner } from "./address_owner.ts";
-import { addressOwners, isFinished } from "./address_owner.ts";
+import { type AddressOwner, addressOwners, isFinished } from "./address_owner.ts";
 import { IdentityTable } from "./identity.ts";
-import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
-import { indexClusterPolicies, indexNetworkPolicies } from "./indexed_policy.ts";
+import {
+  indexClusterPolicies,
+  type IndexedClusterPolicy,
+  type IndexedNetworkPolicy,
+  indexNetworkPolicies,
+} from "./indexed_policy.ts";
 import type { PolicyObjects, PolicyOptions } from "./objects.ts";
 import { PeerSelection } from "./peer_selection.ts";
-import type { Subject } from "./profile.ts";
-import { subjectsOf } from "./profile.ts";
+import { type Subject, subjectsOf } from "./profile.ts";
 
 /** A snapshot of a cluster, prepared for evaluating many flows; build it again after a change. */
 export interface PolicyIndex {

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import { failureText } from "./failure_text.ts";
 import type {

@@ -1,5 +1,4 @@
-import type { Question } from "./decide.ts";
-import { askRules, endOf, exemptionFromIsolation, profileOf } from "./decide.ts";
+import { askRules, endOf, exemptionFromIsolation, profileOf, type Question } from "./decide.ts";
 import type { Direction } from "./flow.ts";
 import { nearestMiss } from "./near_miss.ts";
 import type { Decision, ShadowVerdict } from "./verdict.ts";

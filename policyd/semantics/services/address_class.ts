@@ -1,6 +1,5 @@
 import ipaddr from "ipaddr.js";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressToBytes } from "../../../kernel/ip/address.ts";
+import { type Address, addressToBytes } from "../../../kernel/ip/address.ts";
 
 /** Kinds of addresses that no single machine of the network has. */
 export type AddressClass = "loopback" | "link-local" | "multicast" | "unspecified" | "broadcast";

@@ -1,12 +1,10 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Service, ServicePort } from "../../objects/model.ts";
 import { specialClass } from "./address_class.ts";
 import { KUBERNETES_SERVICE } from "../../protection/refusal.ts";
 import { nodePortRefusal } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
-import type { Claimed } from "./refusal.ts";
-import { isNodeAddress, isProtectedAddress, refusalOf } from "./refusal.ts";
+import { type Claimed, isNodeAddress, isProtectedAddress, refusalOf } from "./refusal.ts";
 import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Packet, SocketAddress } from "./packet.ts";
 import { candidateText, hintText, missText, routeText } from "./reason_text.ts";
 import type { Drop, EndpointReport, Frontend, Reject, Translate, Verdict } from "./verdict.ts";

@@ -1,11 +1,16 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../objects/nodes/judged_nodes.ts";
 import type { EndpointSlice, Node, Protocol, Service } from "../../objects/model.ts";
 import type { ConfiguredSockets } from "../../protection/configured_sockets.ts";
-import type { ProtectedPort, Refusal } from "../../protection/refusal.ts";
-import { API_SERVER, CLUSTER_OWNERS, KUBERNETES_SERVICE, METADATA_ADDRESSES } from "../../protection/refusal.ts";
+import {
+  API_SERVER,
+  CLUSTER_OWNERS,
+  KUBERNETES_SERVICE,
+  METADATA_ADDRESSES,
+  type ProtectedPort,
+  type Refusal,
+} from "../../protection/refusal.ts";
 import { specialClass } from "./address_class.ts";
 import type { Frontend } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";

@@ -1,8 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../objects/model.ts";
 import type { Packet } from "./packet.ts";
-import type { Sender } from "./sender.ts";
-import { isOfPods, senderOf } from "./sender.ts";
+import { isOfPods, type Sender, senderOf } from "./sender.ts";
 import type { Frontend, Masquerade, Route } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 

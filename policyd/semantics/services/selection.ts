@@ -1,6 +1,5 @@
 import { hintUse, isHinted } from "./hints.ts";
-import type { PortEndpoint } from "./endpoint.ts";
-import { leaveOut } from "./endpoint.ts";
+import { leaveOut, type PortEndpoint } from "./endpoint.ts";
 import type { HintUse, LeftOut, Route, TakenReason } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 

@@ -1,6 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../objects/nodes/judged_nodes.ts";
 import type { Node } from "../../objects/model.ts";
 import type { Packet } from "./packet.ts";

@@ -1,7 +1,6 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
-import type { FoundFrontend } from "./frontend.ts";
-import { isVirtualAddress } from "./frontend.ts";
+import { type FoundFrontend, isVirtualAddress } from "./frontend.ts";
 import { primaryAddresses } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
 import type { ServiceWorld } from "./world.ts";

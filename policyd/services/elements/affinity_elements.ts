@@ -3,12 +3,10 @@ import type { Service } from "../../objects/model.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import { keptMap, knownMap } from "../rules/affinity_part.ts";
 import { claim } from "./frontend_element.ts";
-import type { FrontendKind, Scope } from "../rules/frontend_kind.ts";
-import { SCOPES } from "../rules/frontend_kind.ts";
+import { type FrontendKind, type Scope, SCOPES } from "../rules/frontend_kind.ts";
 import { place } from "./placement.ts";
 import { endpointNumber, IDENTITIES, rememberedNumber } from "../rules/priority_number.ts";
-import type { SocketAddress } from "./socket_address.ts";
-import { socketText } from "./socket_address.ts";
+import { type SocketAddress, socketText } from "./socket_address.ts";
 
 /**
  * Returns the elements by which a frontend's clients stay with their endpoints; none without session affinity.

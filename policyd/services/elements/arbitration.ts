@@ -2,11 +2,9 @@ import type { Protocol, Service } from "../../objects/model.ts";
 import { keyOf } from "./frontend_element.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import type { Frontend } from "./frontends.ts";
-import { familiesOf, frontendsOf } from "./frontends.ts";
+import { familiesOf, type Frontend, frontendsOf } from "./frontends.ts";
 import { servedPart } from "./service_size.ts";
-import type { OneOrMore } from "../../lib/one_or_more.ts";
-import { listOf, putList } from "../../lib/one_or_more.ts";
+import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
 
 /** A frontend as a key of maps, with the fields that its elements begin with: "4 167772161 tcp 80" or "4 tcp 30001". */
 export type FrontendId = string;

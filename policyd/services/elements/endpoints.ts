@@ -1,13 +1,10 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
 import type { Endpoint, EndpointSlice, Protocol, Service, ServicePort } from "../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import type { SocketAddress, SocketKey } from "./socket_address.ts";
-import { socketKey } from "./socket_address.ts";
+import { type SocketAddress, type SocketKey, socketKey } from "./socket_address.ts";
 
 /** An endpoint of a Service's port, merged from all its slices: each address and port once. */
 export interface PortEndpoint extends SocketAddress {

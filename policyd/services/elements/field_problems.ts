@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../objects/model.ts";
 import { isSpecial } from "./endpoints.ts";
 import { familiesOf } from "./frontends.ts";

@@ -1,11 +1,9 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Protocol, Service, ServicePort } from "../../objects/model.ts";
 import type { Refusal } from "../../protection/refusal.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { isSpecial } from "./endpoints.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
-import { FAMILIES } from "../rules/frontend_kind.ts";
+import { FAMILIES, type RuleFamily } from "../rules/frontend_kind.ts";
 
 /** An address and port, or a node port, by which clients reach a port of a Service. */
 export type Frontend =

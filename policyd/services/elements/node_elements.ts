@@ -1,15 +1,12 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Cidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import type { ProtectedSocket } from "../../protection/refusal.ts";
 import { claim, keyOf } from "./frontend_element.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
 import { ADDRESS_SETS, PROTECTED_SOCKETS } from "../rules/frontend_sets.ts";
 import { FAMILIES } from "../rules/frontend_kind.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
+import { type AddressRange, joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
 import { LOOPBACK } from "../../../kernel/ip/special.ts";
 
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));

@@ -1,6 +1,5 @@
 import { jenkinsHash } from "../rules/jenkins_hash.ts";
-import type { SocketAddress } from "./socket_address.ts";
-import { compareSockets, socketBytes } from "./socket_address.ts";
+import { compareSockets, type SocketAddress, socketBytes } from "./socket_address.ts";
 
 const SEED = 0x5e1ec7ed;
 

@@ -1,9 +1,7 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { ClusterObject, EndpointSlice, Node, Service } from "../../objects/model.ts";
 import type { ObjectChange } from "../../objects/object_source.ts";
-import type { OneOrMore } from "../../lib/one_or_more.ts";
-import { listOf, putList } from "../../lib/one_or_more.ts";
+import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 

@@ -1,11 +1,9 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
-import type { SlicePorts } from "./endpoints.ts";
-import { slicePorts } from "./endpoints.ts";
+import { type SlicePorts, slicePorts } from "./endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import type { Frontend } from "./frontends.ts";
-import { familiesOf, frontendsOf } from "./frontends.ts";
+import { familiesOf, type Frontend, frontendsOf } from "./frontends.ts";
 import { isRestricted } from "./source_ranges.ts";
 
 /**

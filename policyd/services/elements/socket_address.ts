@@ -1,5 +1,10 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressFromValue, addressToBytes, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  addressFromValue,
+  addressToBytes,
+  compareAddresses,
+  formatAddress,
+} from "../../../kernel/ip/address.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 
 /** The address and port where an endpoint listens. */

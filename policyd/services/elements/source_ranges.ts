@@ -1,13 +1,10 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { Service } from "../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import type { Frontend } from "./frontends.ts";
-import { virtualAddresses } from "./frontends.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { joinedRanges } from "../../../kernel/ip/ranges.ts";
+import { type Frontend, virtualAddresses } from "./frontends.ts";
+import { type AddressRange, joinedRanges } from "../../../kernel/ip/ranges.ts";
 
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 

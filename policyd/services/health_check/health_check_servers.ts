@@ -4,12 +4,10 @@ import type { Cancel, Clock } from "../../lib/clock.ts";
 import { namespaceOf } from "../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { CheckHolders } from "./check_holders.ts";
-import type { HealthAnswer } from "./health_answer.ts";
-import { healthAnswer } from "./health_answer.ts";
+import { type HealthAnswer, healthAnswer } from "./health_answer.ts";
 import type { HealthCheck } from "./health_check.ts";
 import type { HttpListener, Listening } from "./http_listener.ts";
-import type { Place } from "./listening_addresses.ts";
-import { placeDifference, placeId, placesOf } from "./listening_addresses.ts";
+import { type Place, placeDifference, placeId, placesOf } from "./listening_addresses.ts";
 
 export interface HealthCheckParts {
   readonly listener: HttpListener;

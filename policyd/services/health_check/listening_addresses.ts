@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { NodePortAddresses } from "../rules/context.ts";

@@ -1,21 +1,34 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
-import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/model/expression.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import {
+  type Concatenation,
+  concatenation,
+  type JenkinsHash,
+  lookup,
+  randomNumber,
+} from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
-import { goTo, hasBits, jumpTo, not, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
+import {
+  goTo,
+  hasBits,
+  jumpTo,
+  not,
+  returnToCaller,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
-import type { TablePart } from "../../node/tables/table_part.ts";
-import { INET_TABLE } from "../../node/tables/table_part.ts";
-import type { FrontendKind, RuleFamily, Scope } from "./frontend_kind.ts";
+import { INET_TABLE, type TablePart } from "../../node/tables/table_part.ts";
 import {
   FAMILIES,
   FRONTEND_KINDS,
   frontendKey,
+  type FrontendKind,
   frontendParts,
   nameOf,
+  type RuleFamily,
+  type Scope,
   SCOPES,
   TRANSPORTS,
   words,

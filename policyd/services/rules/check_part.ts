@@ -1,7 +1,6 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { LOOPBACK } from "../../../kernel/ip/special.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   anyFlag,
   dropping,
@@ -10,15 +9,25 @@ import {
   inPrefix,
   inSet,
   jumpTo,
+  type Match,
   not,
   returnToCaller,
+  type Rule,
   rule,
+  type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/tables/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
-import type { FrontendKind, RuleFamily } from "./frontend_kind.ts";
-import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_kind.ts";
+import {
+  FAMILIES,
+  FRONTEND_KINDS,
+  frontendKey,
+  type FrontendKind,
+  nameOf,
+  type RuleFamily,
+  words,
+} from "./frontend_kind.ts";
 import { atNoAddress, fromLocalPod, ofFamily, ofFrontend } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which administrators and metrics tell their counters apart. */

@@ -1,11 +1,20 @@
 import { lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { Rule } from "../../../kernel/nftables/model/statement.ts";
-import { equals, goTo, jumpTo, rule } from "../../../kernel/nftables/model/statement.ts";
+import { equals, goTo, jumpTo, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/tables/table_part.ts";
 import { affinityRule } from "./affinity_part.ts";
-import type { FrontendKind, Scope, Transport } from "./frontend_kind.ts";
-import { FRONTEND_KINDS, frontendKey, frontendParts, nameOf, SCOPES, TRANSPORTS, words } from "./frontend_kind.ts";
+import {
+  FRONTEND_KINDS,
+  frontendKey,
+  type FrontendKind,
+  frontendParts,
+  nameOf,
+  type Scope,
+  SCOPES,
+  type Transport,
+  TRANSPORTS,
+  words,
+} from "./frontend_kind.ts";
 import { DRAWS, drawnModuli, EXACT_MODULI } from "./endpoint_draw.ts";
 import { loadNumber, numberMap } from "./number_maps.ts";
 import { translation } from "./translation.ts";

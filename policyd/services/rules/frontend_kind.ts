@@ -1,5 +1,10 @@
-import type { Concatenation, JenkinsHash, NumberGenerator, Selector } from "../../../kernel/nftables/model/expression.ts";
-import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import {
+  type Concatenation,
+  concatenation,
+  type JenkinsHash,
+  type NumberGenerator,
+  type Selector,
+} from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { FieldType, KeyPart } from "../../../kernel/nftables/model/object.ts";
 

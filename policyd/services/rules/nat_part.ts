@@ -1,7 +1,6 @@
 import { hiding } from "../../../cni/node_rules/masquerade.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Match, Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   anyFlag,
   equals,
@@ -9,17 +8,28 @@ import {
   hasBit,
   inSet,
   jumpTo,
+  type Match,
   not,
+  type Rule,
   rule,
   setMarkBit,
+  type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../node/tables/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { drawRules, endpointChain } from "./endpoint_maps.ts";
-import type { FrontendSet } from "./frontend_sets.ts";
-import { ADDRESS_SETS, PROTECTED_SOCKETS } from "./frontend_sets.ts";
-import type { FrontendKind, RuleFamily } from "./frontend_kind.ts";
-import { byAddress, FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_kind.ts";
+import { ADDRESS_SETS, type FrontendSet, PROTECTED_SOCKETS } from "./frontend_sets.ts";
+import {
+  byAddress,
+  FAMILIES,
+  FRONTEND_KINDS,
+  frontendKey,
+  type FrontendKind,
+  nameOf,
+  type RuleFamily,
+  SPACES,
+  words,
+} from "./frontend_kind.ts";
 import { loadNumber, plainMap } from "./number_maps.ts";
 
 /** The chain that replaces the source address of clients of Services. */

@@ -1,8 +1,15 @@
 import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import type { TablePart } from "../../node/tables/table_part.ts";
-import type { FrontendKind, RuleFamily } from "./frontend_kind.ts";
-import { byAddress, FRONTEND_KINDS, frontendKey, frontendParts, nameOf } from "./frontend_kind.ts";
+import {
+  byAddress,
+  FRONTEND_KINDS,
+  frontendKey,
+  type FrontendKind,
+  frontendParts,
+  nameOf,
+  type RuleFamily,
+} from "./frontend_kind.ts";
 
 /** The map from a Service's own address without affinity to its port's number, all that most packets need. */
 export function plainMap(family: RuleFamily): string {

@@ -4,8 +4,7 @@ import type { JenkinsHash } from "../../../kernel/nftables/model/expression.ts";
 import type { ServicePort } from "../../objects/model.ts";
 import { MOST_TIMEOUTS } from "../affinity/kept_timeouts.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
-import type { SocketAddress } from "../elements/socket_address.ts";
-import { socketBytes } from "../elements/socket_address.ts";
+import { type SocketAddress, socketBytes } from "../elements/socket_address.ts";
 
 /**
  * The bits that mark a packet's priority as ours: other programs' traffic classes have small major numbers. Services

@@ -1,10 +1,8 @@
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { SetDifference } from "../../ruleset/difference.ts";
-import type { FrontendId } from "../elements/arbitration.ts";
-import { frontendId } from "../elements/arbitration.ts";
+import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { endpointMap, restMap } from "../rules/endpoint_maps.ts";
-import type { FrontendKind, RuleFamily } from "../rules/frontend_kind.ts";
-import { FRONTEND_KINDS, SCOPES } from "../rules/frontend_kind.ts";
+import { FRONTEND_KINDS, type FrontendKind, type RuleFamily, SCOPES } from "../rules/frontend_kind.ts";
 import type { Frontend } from "../elements/frontends.ts";
 import { drawnModuli, EXACT_MODULI } from "../rules/endpoint_draw.ts";
 import { socketOf, socketText } from "../elements/socket_address.ts";

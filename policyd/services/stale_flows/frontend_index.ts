@@ -1,7 +1,6 @@
 import type { FrontendId } from "../elements/arbitration.ts";
 import type { ServedFrontend } from "./served_frontends.ts";
-import type { OneOrMore } from "../../lib/one_or_more.ts";
-import { listOf, putList } from "../../lib/one_or_more.ts";
+import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
 
 /** The facts by which flows of a frontend are checked. */
 export interface Suspicion {

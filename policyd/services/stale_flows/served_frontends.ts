@@ -1,10 +1,8 @@
 import type { ServicePort } from "../../objects/model.ts";
-import type { FrontendId } from "../elements/arbitration.ts";
-import { frontendId } from "../elements/arbitration.ts";
+import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { portEndpoints } from "../elements/endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import type { Frontend } from "../elements/frontends.ts";
-import { familiesOf, frontendsOf } from "../elements/frontends.ts";
+import { familiesOf, type Frontend, frontendsOf } from "../elements/frontends.ts";
 import { servedWith } from "../elements/service_size.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";

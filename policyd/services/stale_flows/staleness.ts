@@ -1,8 +1,7 @@
 import type { ConntrackFilter, TupleFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { FrontendId } from "../elements/arbitration.ts";
-import { frontendId } from "../elements/arbitration.ts";
+import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { FrontendTargets } from "./former_frontends.ts";
 import type { Suspicion } from "./frontend_index.ts";

@@ -6,11 +6,9 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { Commit } from "../../ruleset/commit.ts";
 import type { Logger } from "../../log/logger.ts";
-import type { FrontendId } from "../elements/arbitration.ts";
-import { frontendId } from "../elements/arbitration.ts";
+import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
-import type { FrontendTargets } from "./former_frontends.ts";
-import { changedFrontends } from "./former_frontends.ts";
+import { changedFrontends, type FrontendTargets } from "./former_frontends.ts";
 import type { Flows } from "./stale_flows.ts";
 import { questionsFor } from "./staleness.ts";
 

@@ -20,8 +20,7 @@ import { INSTALL, manifestObjects, overlayRules } from "../../support/manifest_g
 import { RecordingSink, until } from "../../support/recording_sink.ts";
 import { patchRefusal, withStatus } from "../node_status.ts";
 import { sample } from "../objects.ts";
-import type { RawObject } from "../storage.ts";
-import { recordOf } from "../storage.ts";
+import { type RawObject, recordOf } from "../storage.ts";
 import { RealCluster, SERVER } from "./cluster.ts";
 
 const EXECUTABLE = process.env["KUBE_APISERVER"] ?? "kube-apiserver";

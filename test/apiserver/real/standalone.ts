@@ -1,8 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import type { Certificate } from "../../support/certificate.ts";
-import { makeCertificate } from "../../support/certificate.ts";
+import { type Certificate, makeCertificate } from "../../support/certificate.ts";
 
 /** The token of an administrator of an API server with {@link apiServerArguments}. */
 export const ADMINISTRATOR_TOKEN = "t0ken-of-the-admin";

@@ -8,7 +8,7 @@ const PODS_EACH = 20;
 const POLICIES = 1000;
 const NODES = 100;
 
-/** How large the cluster is that the command line is measured with. */
+/** The size of the cluster with which the command line is measured. */
 export const BIG = {
   pods: WORKLOADS * PODS_EACH,
   workloads: WORKLOADS,
@@ -17,7 +17,7 @@ export const BIG = {
   flows: 50_000,
 };
 
-/** Connections between its pods as `conntrack -L` prints them, each of another pair. */
+/** Returns connections between the cluster's pods as `conntrack -L` prints them, each of another pair. */
 export function bigConnections(): string {
   const lines = Array.from({ length: BIG.connections }, (_, number) => {
     const [from, to] = [addressOf(number % BIG.pods), addressOf((number * 7919 + 1) % BIG.pods)];
@@ -29,7 +29,10 @@ export function bigConnections(): string {
   return lines.join("");
 }
 
-/** Flows between its workloads, and with addresses outside, as `flows -o jsonl` prints them, each of another pair or port. */
+/**
+ * Returns flows between the cluster's workloads, and with addresses outside, as `flows -o jsonl` prints them, each of
+ * another pair or port.
+ */
 export function bigLedger(): string {
   const nameOf = (number: number): FlowEnd => ({
     type: "workload",
@@ -56,7 +59,7 @@ export function bigLedger(): string {
   return lines.join("");
 }
 
-/** Its namespaces and pods, as `kubectl get -o json` prints them: some 10 KB for each pod. */
+/** Returns the cluster's namespaces and pods, as `kubectl get -o json` prints them: some 10 KB for each pod. */
 export function bigPods(): readonly object[] {
   const namespaces = Array.from({ length: NAMESPACES }, (_, n) => ({
     apiVersion: "v1",
@@ -122,7 +125,7 @@ function podAt(number: number): object {
   };
 }
 
-/** What most of a pod's JSON is: who set which field. */
+/** Returns the fields that make up most of a pod's JSON: which client set which field. */
 function managedFields(): readonly object[] {
   const fields = Object.fromEntries(
     Array.from({ length: 6 }, (_, i) => [`f:field${i}`, { ".": {}, "f:name": {}, "f:value": {} }]),
@@ -137,7 +140,10 @@ function managedFields(): readonly object[] {
   }));
 }
 
-/** Its policies: default deny in each namespace, rules with two selectors, prefixes, names and ranges of ports in the others. */
+/**
+ * Returns the cluster's policies: default deny in each namespace, rules with two selectors, prefixes, names and ranges
+ * of ports in the others.
+ */
 export function bigPolicies(): readonly object[] {
   return Array.from({ length: POLICIES }, (_, number) => ({
     apiVersion: "networking.k8s.io/v1",

@@ -7,18 +7,21 @@ import { processIo } from "../../../cli/process_io.ts";
 import { runProgram } from "../../../cli/program.ts";
 import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 
-/** What one step took, in a process that does nothing else. */
+/** The costs of one step, in a process that does nothing else. */
 export interface Measurement {
   readonly milliseconds: number;
-  /** Of the processor, user and system, all threads. */
+  /** The processor's time, user and system, of all threads. */
   readonly cpuMilliseconds: number;
-  /** The most memory beyond that before the step, in MB. */
+  /** The largest memory in addition to that before the step, in MB. */
   readonly megabytes: number;
 }
 
 const MEGABYTE = 1024 * 1024;
 
-/** `read FILE`, `matrix FILE` (reading is not measured) or `run ARGUMENTS` of the program, whose output is dropped. */
+/**
+ * Runs `read FILE`, `matrix FILE` (without measuring the reading) or `run ARGUMENTS` of the program, whose output is
+ * discarded.
+ */
 async function measure([step = "", ...args]: readonly string[]): Promise<Measurement> {
   const { files, clusters } = processIo();
   switch (step) {

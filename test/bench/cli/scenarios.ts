@@ -11,13 +11,13 @@ import { BIG, bigConnections, bigLedger, bigPods, bigPolicies } from "./big_clus
 import type { Measurement } from "./measure_main.ts";
 import { configMapList, podsApart, podsWithoutOwners, YAML } from "./yaml_files.ts";
 
-/** What one scenario took: medians. */
+/** The result of one scenario: medians. */
 export interface CliRow {
   readonly title: string;
   readonly runs: number;
   readonly value: number;
   readonly unit: "ms" | "MB" | "×";
-  /** At most. */
+  /** The largest value that meets the goal. */
   readonly goal: number;
   readonly remark: string;
 }
@@ -32,9 +32,9 @@ export const CLI_SUBJECTS = ["cluster", "yaml", "help"] as const;
 type Measure = (title: string, args: readonly string[]) => readonly Measurement[];
 
 /**
- * Measures the command line on files it makes in a directory.
+ * Measures the command line on files that it makes in a directory.
  *
- * @param subjects all of them without it
+ * @param subjects all of them when absent
  */
 export function measureCli(
   directory: string,
@@ -119,8 +119,9 @@ function memoryRow(title: string, runs: readonly Measurement[], goal: number): C
 }
 
 /**
- * The clock tells of all else that runs here, and the processor's time of threads that collect garbage beside the work: what
- * takes less is still no less than a quiet machine takes.
+ * Returns a row with the smaller of two times. The clock includes everything else that runs on the machine, and the
+ * processor's time includes threads that collect garbage beside the work, so the smaller is never less than a quiet
+ * machine needs.
  */
 function rowOf(title: string, runs: readonly Measurement[], goal: number): CliRow {
   const [clock, processor] = [medianOf(runs, "milliseconds"), medianOf(runs, "cpuMilliseconds")];
@@ -132,7 +133,7 @@ function medianOf(runs: readonly Measurement[], key: keyof Measurement): number 
   return median(runs.map((run) => run[key]));
 }
 
-/** By the clock, in interleaved pairs: what both share cancels out. */
+/** Compares the times by the clock, in interleaved pairs, which cancels out what both have in common. */
 function helpRow(pairs: number, progress: (step: string) => void): CliRow {
   const started = (args: readonly string[]) => (): number => {
     const start = performance.now();

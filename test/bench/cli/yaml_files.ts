@@ -1,13 +1,16 @@
 const CONFIG_MAPS = 40_000;
 const PODS = 2000;
 const NAMESPACES = 20;
-/** Lines of text in each ConfigMap, by which the list is as large as one that people have sent. */
+/** The number of lines of text in each ConfigMap, which makes the list as large as one that a user has sent. */
 const LINES = 8;
 
-/** How large the files are. */
+/** The numbers of objects in the files. */
 export const YAML = { configMaps: CONFIG_MAPS, pods: PODS };
 
-/** A list of ConfigMaps as `kubectl get -o yaml` prints it, 52 MB: nothing of it matters, and all of it has to be read. */
+/**
+ * Returns a list of ConfigMaps as `kubectl get -o yaml` prints it, 52 MB, all of which must be read although none of it
+ * matters.
+ */
 export function* configMapList(): Generator<string> {
   yield "apiVersion: v1\nitems:\n";
   for (let number = 0; number < CONFIG_MAPS; number++) yield configMap(number);
@@ -42,7 +45,7 @@ ${lines.join("")}  kind: ConfigMap
 `;
 }
 
-/** Pods that nobody owns, so that each is a line and a column of the matrix, and a policy for each namespace. */
+/** Returns pods without owners, so that each is a line and a column of the matrix, and a policy for each namespace. */
 export function* podsWithoutOwners(): Generator<string> {
   for (let number = 0; number < PODS; number++) {
     yield `apiVersion: v1
@@ -72,7 +75,10 @@ spec:
   }
 }
 
-/** As many pods, each with a policy of its own that admits one other pod, so that policies tell all of them apart. */
+/**
+ * Returns the same number of pods, each with a policy of its own that admits one other pod, so that policies
+ * distinguish all of them.
+ */
 export function* podsApart(): Generator<string> {
   for (let number = 0; number < PODS; number++) {
     const namespace = `n${number % NAMESPACES}`;

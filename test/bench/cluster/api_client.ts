@@ -1,11 +1,10 @@
-import type { ChildProcess } from "node:child_process";
-import { fork } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
 const PROGRAM = fileURLToPath(new URL("api_client_main.ts", import.meta.url));
 
-/** How the client reaches the API server. */
+/** The address of the API server and the client's credentials. */
 export interface ClientSettings {
   readonly server: string;
   readonly token: string;
@@ -23,7 +22,7 @@ export interface ApiRequest {
 export interface Order {
   readonly id: number;
   readonly requests: readonly ApiRequest[];
-  /** How many requests are under way at most; with 1 they are made in this order. */
+  /** The largest number of requests at once; with 1 they are made in this order. */
   readonly atOnce: number;
 }
 
@@ -32,7 +31,7 @@ export interface Outcome {
   readonly id: number;
   /** When the last request was answered, in milliseconds of CLOCK_MONOTONIC. */
   readonly answered: number;
-  /** Each request that did not succeed, with what the server said. */
+  /** Each request that did not succeed, with the server's message. */
   readonly failures: readonly string[];
 }
 
@@ -56,7 +55,7 @@ export class ApiClient {
     });
   }
 
-  /** Makes requests, in order or many at once. */
+  /** Makes requests, in order or several at once. */
   send(requests: readonly ApiRequest[], atOnce = 1): Promise<Outcome> {
     const id = ++this.#ids;
     return new Promise((resolve, reject) => {
@@ -65,7 +64,7 @@ export class ApiClient {
     });
   }
 
-  /** As {@link send}. @throws Error with the first failures */
+  /** Does the same as {@link send}. @throws Error with the first failures */
   async must(requests: readonly ApiRequest[], atOnce = 1): Promise<Outcome> {
     const outcome = await this.send(requests, atOnce);
     if (outcome.failures.length === 0) return outcome;

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import type { ApiRequest, Order, Outcome } from "./api_client.ts";
 import { monotonicMilliseconds } from "./monotonic.ts";
 
-/** The process of an {@link ApiClient}: takes orders from its parent and reports outcomes. */
+/** Runs as the process of an {@link ApiClient}: takes orders from its parent and reports outcomes. */
 const LARGEST_FAILURE = 300;
 
 const settings = v.parse(

@@ -1,9 +1,7 @@
 import { fileURLToPath } from "node:url";
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
-import type { ServicesReport } from "../services/report.ts";
-import { publishServicesReport } from "../services/report.ts";
+import { publishServicesReport, type ServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { compareConnections } from "./connections.ts";
 import type { Plan } from "./plan.ts";

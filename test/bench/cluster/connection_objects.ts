@@ -1,18 +1,18 @@
-/** The port of every server and Service here. */
+/** The port of every server and Service in this benchmark. */
 export const CONNECTION_PORT = 8080;
 export const POD_CIDRS = ["10.244.1.0/24", "fd00:244:1::/64"] as const;
 export const CLUSTER_CIDR = "10.244.0.0/16,fd00:244::/32";
-/** A pod of another node. */
+/** The addresses of a pod on another node. */
 export const REMOTE = { 4: "10.244.2.5", 6: "fd00:244:2::5" } as const;
-/** The server pod of this node, and the client. host-local gives addresses in this order. */
+/** The addresses of the server pod on this node, and of the client. host-local gives addresses in this order. */
 export const SERVER = { 4: "10.244.1.2", 6: "fd00:244:1::2" } as const;
 export const CLIENT = { 4: "10.244.1.3", 6: "fd00:244:1::3" } as const;
-/** Of the Services with one endpoint here or there. */
+/** The cluster IPs of the Services with one endpoint on this node or another. */
 export const CLUSTER_IP = {
   server: { 4: "10.96.0.10", 6: "fd00:96::10" },
   remote: { 4: "10.96.0.11", 6: "fd00:96::11" },
 } as const;
-/** Of the nodes; the first is the one that is measured. */
+/** The nodes, beginning with the one that is measured. */
 export const NODES = [
   { name: "node1", addresses: ["192.0.2.10", "2001:db8:0:1::2"], podCIDRs: POD_CIDRS },
   { name: "node2", addresses: ["192.0.2.9", "2001:db8:0:1::1"], podCIDRs: ["10.244.2.0/24", "fd00:244:2::/64"] },
@@ -22,7 +22,7 @@ const NAMESPACE = "default";
 const FAMILIES = [4, 6] as const;
 const PROTOCOLS = ["TCP", "UDP"] as const;
 
-/** The objects that kube-proxy and policyd both read, by resource. */
+/** Returns the objects that kube-proxy and policyd both read, by resource. */
 export function connectionObjects(): Readonly<
   Record<"services" | "endpointslices" | "nodes" | "servicecidrs", readonly object[]>
 > {
@@ -69,7 +69,7 @@ export function connectionObjects(): Readonly<
   };
 }
 
-/** The objects that policies select by: the namespace and the two pods of the node. */
+/** Returns the objects that policies select by: the namespace and the two pods of the node. */
 export function podObjects(): readonly object[] {
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE, labels: { team: "bench" } } },
@@ -83,7 +83,7 @@ export function podObjects(): readonly object[] {
   ];
 }
 
-/** A policy that selects the server, or the client where it is for egress, and allows what is measured. */
+/** Returns a policy that selects the server, or for egress the client, and allows the measured traffic. */
 export function allowing(direction: "ingress" | "egress"): object {
   const isIngress = direction === "ingress";
   const peer = { podSelector: { matchLabels: { app: isIngress ? "client" : "server" } } };
@@ -100,7 +100,7 @@ export function allowing(direction: "ingress" | "egress"): object {
   };
 }
 
-/** A policy of the Admin tier for both pods that passes what is measured on to the next tier. */
+/** Returns a policy of the Admin tier for both pods that passes the measured traffic on to the next tier. */
 export function tierPolicy(): object {
   const namespaces = { matchLabels: { team: "bench" } };
   return {

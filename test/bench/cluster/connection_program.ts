@@ -7,16 +7,19 @@ const SOURCE = fileURLToPath(new URL("connection.c", import.meta.url));
 const LIMIT_MILLISECONDS = 20_000;
 const NANOSECONDS_PER_MICROSECOND = 1000;
 
-/** One measurement: a TCP connect, a first datagram with its answer, or one byte each way on what is established. */
+/**
+ * The kind of a measurement: a TCP connect, a first datagram with its answer, or one byte each way over an established
+ * flow.
+ */
 export type ConnectionKind = "tcp-connect" | "udp-connect" | "tcp-exchange" | "udp-exchange";
 
-/** Between which ends. */
+/** The ends of connections, and the addresses between them. */
 export interface Ends {
   readonly client: LabNamespace;
   readonly server: LabNamespace;
-  /** Where the server listens. */
+  /** The address at which the server listens. */
   readonly listen: string;
-  /** The client connects to this: the same, or a Service's address. */
+  /** The address to which the client connects: the same, or a Service's address. */
   readonly destination: string;
   readonly port: number;
 }
@@ -26,9 +29,9 @@ export class ConnectionProgram {
   readonly #executable: string;
 
   /**
-   * Builds it with the machine's C compiler.
+   * Builds the program with the machine's C compiler.
    *
-   * @throws Error with what the compiler printed, or when there is none
+   * @throws Error with the compiler's output, or when there is no compiler
    */
   constructor(directory: string) {
     this.#executable = path.join(directory, "connection");

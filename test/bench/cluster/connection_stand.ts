@@ -3,8 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { add, LAB_BRIDGE } from "../../lab/cni.ts";
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { BUNDLE, startDaemon } from "../../support/policyd.ts";
@@ -24,7 +23,7 @@ import {
 
 const API_PORT = 6443;
 const SYNC_MILLISECONDS = 20_000;
-/** So that entries of earlier connections do not pile up over the rounds. */
+/** A short timeout, so that entries of earlier connections do not accumulate over the rounds. */
 const UDP_SECONDS = "5";
 
 /** The keeper of the node's tables: nothing, policyd with further objects, or kube-proxy. */
@@ -42,7 +41,7 @@ export interface ConnectionCase {
   readonly by: "address" | "ClusterIP";
 }
 
-/** "node to a pod by ClusterIP, TCP, IPv6" */
+/** Returns a title such as "node to a pod by ClusterIP, TCP, IPv6". */
 export function caseTitle({ kind, family, from, to, by }: ConnectionCase): string {
   const what = kind.endsWith("exchange") ? "established" : kind.startsWith("tcp") ? "connect" : "first exchange";
   const where = to === "pod" ? "a pod here" : "a pod elsewhere";
@@ -56,7 +55,7 @@ interface StandEnds {
   readonly remote: LabNamespace;
 }
 
-/** A node with two pods that our plugin attached, a pod elsewhere, and what keeps its tables. */
+/** A node with two pods that our plugin attached, a pod elsewhere, and the keeper of the node's tables. */
 export class ConnectionStand implements AsyncDisposable {
   readonly name: string;
   readonly #lab: Lab;
@@ -169,7 +168,8 @@ async function keepByPolicyd(
 
 async function keepByKubeProxy(lab: Lab, node: LabNamespace, executable: string): Promise<Kept> {
   const objects = connectionObjects();
-  // The server here answers every request with all objects, and kube-proxy takes any Node it is sent for its own.
+  // The server of this benchmark answers every request with all objects, and kube-proxy takes any Node that it receives
+  // for its own.
   const configuration = writeKubeProxyFiles(path.join(lab.scratch, "kube-proxy"), {
     nodeName: NODES[0].name,
     clusterCidr: CLUSTER_CIDR,
@@ -200,7 +200,7 @@ function isServed(node: LabNamespace, services: number): boolean {
     const text = ["ip", "ip6"].map((family) => node.exec("nft", ["list", "map", family, "kube-proxy", "service-ips"]));
     return text.join("").split(" : goto ").length - 1 >= 2 * services;
   } catch {
-    // The tables are not there yet.
+    // The tables do not exist yet.
     return false;
   }
 }

@@ -1,17 +1,14 @@
 import process from "node:process";
 import { buildPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { compared } from "../services/row.ts";
-import type { Pair } from "../statistics.ts";
-import { estimateRatio, median } from "../statistics.ts";
+import { compared, type ServicesRow } from "../services/row.ts";
+import { estimateRatio, median, type Pair } from "../statistics.ts";
 import { allowing, tierPolicy } from "./connection_objects.ts";
 import { ConnectionProgram } from "./connection_program.ts";
-import type { ConnectionCase, Keeper } from "./connection_stand.ts";
-import { caseTitle, ConnectionStand } from "./connection_stand.ts";
+import { caseTitle, type ConnectionCase, ConnectionStand, type Keeper } from "./connection_stand.ts";
 import type { Plan } from "./plan.ts";
 
-/** Names the built daemon of another tree, which is measured beside this one's. */
+/** The environment variable that names the built daemon of another tree, which is measured beside this one's. */
 const OTHER_BUNDLE = "DRAWBRIDGE_OTHER_POLICYD";
 
 const MOST_MICROSECONDS_MORE = 1;
@@ -28,7 +25,7 @@ const FEATURES: readonly { readonly name: string; readonly title: string; readon
   },
   {
     name: "tiers",
-    title: "the same after a ClusterNetworkPolicy that passes",
+    title: "policies for ingress and egress after a ClusterNetworkPolicy that passes",
     objects: [tierPolicy(), allowing("ingress"), allowing("egress")],
   },
 ];
@@ -97,7 +94,7 @@ function cases(): readonly ConnectionCase[] {
   });
 }
 
-/** The times of each by round; every round begins with another one. */
+/** Returns the times of each by round; every round begins with another one. */
 function inTurn(
   { connectionRounds }: Plan,
   stands: readonly ConnectionStand[],
@@ -120,7 +117,7 @@ function pairsOf(
   return (times.get(one) ?? []).map((ours, round) => ({ ours, peer: others[round] ?? Number.NaN }));
 }
 
-/** A row beside kube-proxy: of an established connection by its ratio, of others by the difference. */
+/** Returns a row beside kube-proxy: for an established connection the ratio, for others the difference. */
 function judged(which: ConnectionCase, pairs: readonly Pair[]): ServicesRow {
   const title = caseTitle(which);
   if (which.kind.endsWith("exchange")) {

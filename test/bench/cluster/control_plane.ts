@@ -1,5 +1,4 @@
-import type { ChildProcess } from "node:child_process";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -14,7 +13,7 @@ const PORT = 6443;
 const READY_MILLISECONDS = 120_000;
 const SHOWN_OF_A_LOG = 4000;
 
-/** How a program reaches the API server. */
+/** The address of the API server and the credentials for it. */
 export interface Access {
   readonly server: string;
   /** A directory with the files of a service account: `token` and `ca.crt`. */
@@ -61,7 +60,7 @@ export class ControlPlane {
     };
     start("etcd", path.join(programs.etcd.directory, "etcd"), [
       `--data-dir=${file("etcd")}`,
-      // The time of this machine's disk is not measured.
+      // Waits for this machine's disk are not measured.
       "--unsafe-no-fsync",
       "--listen-client-urls=http://127.0.0.1:2379",
       "--advertise-client-urls=http://127.0.0.1:2379",
@@ -96,7 +95,7 @@ export class ControlPlane {
     return control;
   }
 
-  /** Adds a Node of the cluster. */
+  /** Creates a Node of the cluster. */
   async addNode(name: string, address: string, podCidr: string = POD_CIDR): Promise<void> {
     const object = {
       apiVersion: "v1",

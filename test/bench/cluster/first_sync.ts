@@ -3,8 +3,7 @@ import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { Access } from "./control_plane.ts";
 import { MemoryWatch } from "./process_tree.ts";
-import type { RunningProxy, ServiceProxy } from "./service_proxy.ts";
-import { frontendsInKernel } from "./service_proxy.ts";
+import { frontendsInKernel, type RunningProxy, type ServiceProxy } from "./service_proxy.ts";
 
 const POLL_MILLISECONDS = 5;
 /** Longer than the time between two batches of a first sync, for both programs. */
@@ -12,10 +11,10 @@ const QUIET_MILLISECONDS = 1500;
 const LIMIT_MILLISECONDS = 300_000;
 const SHOWN_OF_A_LOG = 2000;
 
-/** A program that has everything in the kernel. */
+/** A program whose desired state is completely in the kernel. */
 export interface Synced {
   readonly running: RunningProxy;
-  /** Of its memory since its start; the caller disposes of it. */
+  /** The watch of its memory since its start, which the caller disposes of. */
   readonly watch: MemoryWatch;
   /** Milliseconds from the start of its process until the last commit of its first sync. */
   readonly milliseconds: number;
@@ -24,10 +23,10 @@ export interface Synced {
 /**
  * Starts a program on a node without rules and waits until the kernel has every Service.
  *
- * The number of the ruleset's generation tells when something was committed. It is asked for every 5 ms, which costs the
- * program that is measured nothing, unlike a listener to what was committed.
+ * The number of the ruleset's generation shows each commit. It is read every 5 ms, which costs the measured program
+ * nothing, unlike a listener to the commits.
  *
- * @throws Error with the end of the program's log when it does not get there
+ * @throws Error with the end of the program's log when the kernel never has every Service
  */
 export async function firstSync(lab: Lab, proxy: ServiceProxy, access: Access, services: number): Promise<Synced> {
   const nftables = proxy.node.inside(() => new NftablesSocket(lab.calls));

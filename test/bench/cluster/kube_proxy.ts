@@ -9,8 +9,8 @@ import { POD_CIDR } from "../services/cluster.ts";
 import type { RunningProxy, ServiceProxy } from "./service_proxy.ts";
 
 /**
- * The real kube-proxy in nftables mode with the configuration that kubeadm writes, except for the limit of conntrack's
- * table, which a network namespace may not change.
+ * Returns the real kube-proxy in nftables mode with the configuration that kubeadm writes, except for the limit of
+ * conntrack's table, which a network namespace may not change.
  *
  * @param executable kube-proxy
  * @param nodeName its Node

@@ -5,7 +5,7 @@ export function monotonicMilliseconds(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** Returns what has to be added to a value of performance.now() of this process. */
+/** Returns the offset to add to a value of performance.now() of this process. */
 export function monotonicOffset(): number {
   return monotonicMilliseconds() - performance.now();
 }

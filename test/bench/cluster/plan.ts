@@ -1,13 +1,13 @@
-/** How large the cluster is, and how much is measured. */
+/** The size of the cluster, and the number of measurements. */
 export interface Plan {
   readonly services: number;
   readonly endpoints: number;
-  /** Rounds over the two programs that serve Services: a first sync and all changes in each. */
+  /** Rounds over the two programs that serve Services, each with a first sync and all changes. */
   readonly rounds: number;
   /** Changes of each kind that are made one at a time. */
   readonly singleChanges: number;
   readonly changesPerSecond: number;
-  /** Of changes at that rate. */
+  /** The duration of changes at that rate. */
   readonly seconds: number;
   /** Pods that containerd starts at once, and rounds over the plugins that attach them. */
   readonly pods: number;
@@ -30,7 +30,7 @@ export const DEFAULT_PLAN: Plan = {
   connectionRounds: 8,
 };
 
-/** For a check that the benchmark works: too few rounds for an interval, and a small cluster. */
+/** A plan to check that the benchmark works: too few rounds for an interval, and a small cluster. */
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
   services: 1000,

@@ -5,7 +5,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { MeasuredDaemon } from "../daemon/measured_daemon.ts";
 import type { RunningProxy, ServiceProxy } from "./service_proxy.ts";
 
-/** policyd with its default configuration, started as the image starts it. Its Node has the name `node1`. */
+/** Returns policyd with its default configuration, started as the image starts it. Its Node has the name `node1`. */
 export function policyd(lab: Lab, node: LabNamespace): ServiceProxy {
   return {
     name: "policyd",

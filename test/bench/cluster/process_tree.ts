@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** USER_HZ, in which proc(5) counts. */
+/** USER_HZ, the unit in which proc(5) counts. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MILLISECONDS = 25;
 
@@ -19,11 +19,11 @@ export function processorSeconds(pid: number): number {
 /** Megabytes of resident memory. */
 export interface Memory {
   readonly now: number;
-  /** The most that the process itself has had. */
+  /** The largest memory that the process itself has had. */
   readonly peak: number;
-  /** The most that it and its children had at one time, by samples. */
+  /** The largest memory that it and its children had at one time, by samples. */
   readonly peakWithChildren: number;
-  /** The most that a child had. */
+  /** The largest memory that a child had. */
   readonly peakOfChild: number;
 }
 

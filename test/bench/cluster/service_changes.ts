@@ -1,12 +1,18 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { BenchService } from "../services/cluster.ts";
-import { benchService, NAMESPACE, serviceManifest, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
+import {
+  type BenchService,
+  benchService,
+  NAMESPACE,
+  serviceManifest,
+  sliceManifest,
+  withFirstReplaced,
+} from "../services/cluster.ts";
 import type { AddressCommits } from "../daemon/address_commits.ts";
 import type { ApiClient, ApiRequest } from "./api_client.ts";
 import { monotonicOffset } from "./monotonic.ts";
 import type { Plan } from "./plan.ts";
 
-/** Above every Service of the cluster: no other Service has the addresses of these. */
+/** The first numbers above every Service of the cluster: no other Service has the addresses of these. */
 const FIRST_NEW_SERVICE = 50_000;
 const FIRST_NEW_ENDPOINT = 100_000;
 const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
@@ -15,7 +21,9 @@ const REQUESTS_AT_ONCE = 24;
 const LIMIT_MILLISECONDS = 120_000;
 /** The share of changes that the API server may refuse. */
 const MOST_REFUSED = 0.2;
-/** Longer than the second that kube-proxy leaves between two syncs, so that no change waits for the one before. */
+/**
+ * A pause longer than the second that kube-proxy waits between two syncs, so that no change waits for the previous one.
+ */
 const PAUSE_MILLISECONDS = 1200;
 
 export const CHANGE_KINDS = ["a Service added with its EndpointSlice", "an endpoint replaced"] as const;
@@ -41,7 +49,7 @@ export class ServiceChanges {
     this.#plan = plan;
   }
 
-  /** Makes all Services of the plan. */
+  /** Creates all Services of the plan. */
   async fill(): Promise<void> {
     const object = { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } };
     await this.#client.must([{ method: "POST", path: "/api/v1/namespaces", object }]);
@@ -50,7 +58,7 @@ export class ServiceChanges {
     await this.#client.must(requests, REQUESTS_AT_ONCE);
   }
 
-  /** Removes all Services that were added, so that the next program finds as many as this one did. */
+  /** Removes all Services that were added, so that the next program starts with the same number as this one. */
   async removeAdded(): Promise<void> {
     const requests: ApiRequest[] = [];
     while (this.#removed < this.#added) {
@@ -62,10 +70,10 @@ export class ServiceChanges {
   }
 
   /**
-   * Makes changes of one kind, each some time after the one before is in force.
+   * Makes changes of one kind, each some time after the previous one is in force.
    *
-   * @returns milliseconds from the API server's answer to the last request until the kernel's notification of the commit; 0
-   *   when the change was in force before the answer had arrived
+   * @returns milliseconds from the API server's answer to the last request until the kernel's notification of the
+   * commit; 0 when the change was in force before the answer had arrived
    */
   async oneAtATime(kind: ChangeKind, count: number, commits: AddressCommits): Promise<readonly number[]> {
     const latencies: number[] = [];
@@ -93,8 +101,9 @@ export class ServiceChanges {
   }
 
   /**
-   * The latency is known when the client has the answer and the kernel has the change. It begins with the answer, since a busy
-   * machine's API server may take longer for a write than either program takes for the change.
+   * Makes one change, and adds its latency when the client has the answer and the kernel has the change. The latency
+   * begins with the answer, since a busy machine's API server may take longer for a write than either program takes for
+   * the change.
    */
   #make(kind: ChangeKind, commits: AddressCommits, latencies: number[]): void {
     const { requests, address } = this.#next(kind);
@@ -107,7 +116,7 @@ export class ServiceChanges {
     );
   }
 
-  /** @throws Error when it takes too long or notifications were lost */
+  /** Waits until all changes are in force. @throws Error when it takes too long or notifications were lost */
   async #untilInForce(commits: AddressCommits, latencies: readonly number[], count: number): Promise<void> {
     const deadline = performance.now() + LIMIT_MILLISECONDS;
     while (latencies.length + this.#refused < count) {
@@ -118,7 +127,8 @@ export class ServiceChanges {
   }
 
   /**
-   * The latencies of changes that the API server has taken. On a busy machine it answers some writes with a timeout.
+   * Returns the latencies of changes that the API server has accepted. On a busy machine it answers some writes with a
+   * timeout.
    *
    * @throws Error when it has refused too many
    */

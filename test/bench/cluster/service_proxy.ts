@@ -6,9 +6,11 @@ export interface ServiceProxy {
   readonly name: "policyd" | "kube-proxy";
   /** Its node, which no other program uses. */
   readonly node: LabNamespace;
-  /** A map or set that has one element for each Service port in IPv4, as `nft list` names it: kind, family, table, name. */
+  /**
+   * The map or set with one element for each Service port in IPv4, as `nft list` names it: kind, family, table, name.
+   */
   readonly frontends: readonly [string, string, string, string];
-  /** Starts it on a node without rules. It follows the API server until it is ended. */
+  /** Starts the program on a node without rules. It watches the API server until it is ended. */
   start(access: Access): RunningProxy;
 }
 
@@ -16,11 +18,11 @@ export interface RunningProxy {
   readonly pid: number;
   /** Returns its log so far. */
   log(): string;
-  /** Ends it without a chance to clean up. */
+  /** Ends the program without a chance to clean up. */
   end(): Promise<void>;
 }
 
-/** Returns the number of UDP ports of Services that the kernel has; 0 while the table or the map is not there. */
+/** Returns the number of UDP ports of Services that the kernel has; 0 while the table or the map does not exist. */
 export function frontendsInKernel({ node, frontends }: ServiceProxy): number {
   try {
     const [kind, ...names] = frontends;

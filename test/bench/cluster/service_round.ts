@@ -4,15 +4,13 @@ import { AddressCommits } from "../daemon/address_commits.ts";
 import type { Access } from "./control_plane.ts";
 import { firstSync } from "./first_sync.ts";
 import type { Plan } from "./plan.ts";
-import type { Memory } from "./process_tree.ts";
-import { processorSeconds } from "./process_tree.ts";
-import type { ChangeKind, ServiceChanges } from "./service_changes.ts";
-import { CHANGE_KINDS } from "./service_changes.ts";
+import { type Memory, processorSeconds } from "./process_tree.ts";
+import { CHANGE_KINDS, type ChangeKind, type ServiceChanges } from "./service_changes.ts";
 import type { ServiceProxy } from "./service_proxy.ts";
 
 /** The measurements of one program in one round. */
 export interface Measurement {
-  /** Milliseconds. */
+  /** The time in milliseconds. */
   readonly sync: number;
   /** Seconds of the processor for the first sync. */
   readonly syncProcessor: number;
@@ -26,7 +24,7 @@ export interface Measurement {
   readonly memory: Memory;
 }
 
-/** Where a round takes place. */
+/** The lab, the API server and the changes of a round. */
 export interface Stage {
   readonly lab: Lab;
   readonly access: Access;
@@ -34,7 +32,7 @@ export interface Stage {
   readonly plan: Plan;
 }
 
-/** Notifications of the largest batch of kube-proxy. */
+/** A buffer for the notifications of kube-proxy's largest batch. */
 const BUFFER_BYTES = 256 * 1024 * 1024;
 
 /** Starts a program, makes all changes of the plan and ends it. */

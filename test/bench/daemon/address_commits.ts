@@ -5,22 +5,22 @@ import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 
 /**
- * Tells when what concerns an address was committed: the kernel's notification of a batch, before which came one of an
- * element with the address in it.
+ * Reports when a change of an address was committed: at the kernel's notification of a batch, after one of an element
+ * with the address in it.
  */
 export class AddressCommits implements EventListener {
   readonly lost: string[] = [];
-  /** When the last batch was told of, by performance.now(). */
+  /** The time of the last batch's notification, by performance.now(). */
   last = 0;
   readonly #awaited = new Map<string, { readonly bytes: Buffer; readonly committed: (at: number) => void }>();
   readonly #seen = new Set<string>();
 
-  /** @param committed by performance.now(), called once */
+  /** @param committed is called once, with a time by performance.now() */
   await(address: string, committed: (at: number) => void): void {
     this.#awaited.set(address, { bytes: Buffer.from(addressToBytes(parseAddress(address))), committed });
   }
 
-  /** Addresses of which nothing was committed yet. */
+  /** The addresses for which nothing was committed yet. */
   get missing(): readonly string[] {
     return [...this.#awaited.keys()];
   }

@@ -1,10 +1,9 @@
-import type { RawObject } from "../../apiserver/storage.ts";
-import { recordOf } from "../../apiserver/storage.ts";
+import { type RawObject, recordOf } from "../../apiserver/storage.ts";
 import { baseManifests, benchPolicies, policyManifest } from "../policy/cluster.ts";
 import { benchServices, serviceManifest, sliceManifest } from "../services/cluster.ts";
 import type { Plan } from "./plan.ts";
 
-/** What an API server has of a pod beyond what anybody here reads: three kilobytes in most clusters. */
+/** Fields of a pod in an API server that nothing in this benchmark reads: three kilobytes in most clusters. */
 const UNREAD = {
   managedFields: Array.from({ length: 3 }, (_, number) => ({
     manager: `manager-${number}`,
@@ -29,7 +28,7 @@ const UNREAD_STATUS = {
   startTime: "2026-01-01T00:00:00Z",
 };
 
-/** Every object of the cluster, as an API server stores it. */
+/** Returns every object of the cluster, as an API server stores it. */
 export function clusterObjects({ pods, services, endpoints, policies }: Plan): readonly RawObject[] {
   const size = { pods, policies };
   const served = benchServices({ services, endpoints });
@@ -41,7 +40,10 @@ export function clusterObjects({ pods, services, endpoints, policies }: Plan): r
   ];
 }
 
-/** An object with what only others read; of a pod as much as the kubelet and controllers write. */
+/**
+ * Returns an object with the fields that only other programs read; in a pod as many as the kubelet and controllers
+ * write.
+ */
 export function asStored(manifest: object): RawObject {
   const object = recordOf(manifest);
   if (object["kind"] !== "Pod") return object;

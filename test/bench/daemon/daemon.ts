@@ -1,11 +1,8 @@
 import { fileURLToPath } from "node:url";
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
-import type { ServicesReport } from "../services/report.ts";
-import { publishServicesReport } from "../services/report.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { found, measured } from "../services/row.ts";
+import { publishServicesReport, type ServicesReport } from "../services/report.ts";
+import { found, measured, type ServicesRow } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
 import { flowCost } from "./flow_cost.ts";
 import { idleNode } from "./idle_node.ts";
@@ -26,8 +23,9 @@ const MEMORY_GOAL = 150;
 const PEAK_GOAL = 220;
 
 /**
- * What can be measured by itself: a cluster with steady changes, the same with changes of Services only, one of thousands of
- * Nodes, an API server that comes back, whether memory comes back, a node with idle pods, and the ledger of flows.
+ * The subjects that can be measured by themselves: a cluster with steady changes, the same with changes of Services
+ * only, one of thousands of Nodes, an API server that comes back, whether memory comes back, a node with idle pods, and
+ * the ledger of flows.
  */
 export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory", "idle", "flows"] as const;
 
@@ -36,7 +34,7 @@ type Subject = (typeof SUBJECTS)[number];
 type Progress = (step: string) => void;
 
 /**
- * Measures the whole daemon of one node behind an API server in a process of its own, prints a table or JSON and leaves
+ * Measures the whole daemon of one node with an API server in a process of its own, prints a table or JSON and leaves
  * the JSON.
  */
 export async function benchDaemon(

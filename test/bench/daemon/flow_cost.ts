@@ -1,13 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import { namespaceManifest, podManifest } from "../../support/policy/lab/place.ts";
-import type { Place, PodPlace } from "../../support/policy/lab/place.ts";
+import { namespaceManifest, type Place, podManifest, type PodPlace } from "../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { compared, measured } from "../services/row.ts";
-import type { Pair } from "../statistics.ts";
-import { median } from "../statistics.ts";
+import { compared, measured, type ServicesRow } from "../services/row.ts";
+import { median, type Pair } from "../statistics.ts";
 import { nanoseconds } from "./processor_time.ts";
 
 const PODS: readonly PodPlace[] = [
@@ -16,22 +13,22 @@ const PODS: readonly PodPlace[] = [
 ];
 const CONNECTIONS_PER_SECOND = 5000;
 const PORT = 5000;
-/** The kernel forgets a connection after this time, so that as many end as begin. */
+/** The kernel forgets a connection after this time, so that the same number end as begin. */
 const UDP_SECONDS = 3;
 const STEP_MILLISECONDS = 10;
-/** ADDs and changes of a policy in each state, and the time in which connections begin beside them. */
+/** The number of ADDs and of changes of a policy in each state, and the time in which connections begin beside them. */
 const TIMED = 10;
 const TIMED_SECONDS = 6;
 
-/** For how many seconds each daemon is watched, and how often. */
+/** The number of seconds for which each daemon is watched, and of rounds. */
 export interface FlowPlan {
   readonly rounds: number;
   readonly seconds: number;
 }
 
 /**
- * Measures what the ledger of flows takes of a processor while 5,000 connections a second begin and as many end, and how long ADDs and
- * changes of policies take meanwhile: the daemon with the ledger and without it, in turn.
+ * Measures the processor time of the ledger of flows while 5,000 connections a second begin and the same number end,
+ * and how long ADDs and changes of policies take meanwhile: by daemons with the ledger and without it, in turn.
  */
 export async function flowCost(plan: FlowPlan, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
   const lab = await PolicyLab.create({
@@ -84,7 +81,7 @@ function world(lab: PolicyLab, ...policies: readonly object[]): readonly object[
   return [...lab.nodeManifests(), namespaceManifest("x", {}), ...pods, ...policies];
 }
 
-/** Milliseconds of each of some ADDs. */
+/** Returns the milliseconds of each of some ADDs. */
 async function timedAdds(lab: PolicyLab): Promise<readonly number[]> {
   const times: number[] = [];
   for (let number = 0; number < TIMED; number++) {
@@ -96,7 +93,7 @@ async function timedAdds(lab: PolicyLab): Promise<readonly number[]> {
   return times;
 }
 
-/** Milliseconds from each of some policies to the moment at which it is seen to be in force. */
+/** Returns the milliseconds from each of some policies until it is observed in force. */
 async function timedChanges(lab: PolicyLab): Promise<readonly number[]> {
   const times: number[] = [];
   for (let number = 0; number < TIMED; number++) {
@@ -115,7 +112,7 @@ async function timedChanges(lab: PolicyLab): Promise<readonly number[]> {
   return times;
 }
 
-/** Percent of one processor, when connections end as fast as they begin. */
+/** Returns the percentage of one processor, once connections end as fast as they begin. */
 async function shareOf(lab: PolicyLab, seconds: number): Promise<number> {
   const [client, server] = PODS.map(({ key }) => lab.place(key));
   if (client === undefined || server === undefined) throw new RangeError("the lab has two pods");

@@ -2,10 +2,7 @@ import net from "node:net";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 
-/*
- * Opens connections to a health port for some seconds, 300 at a time, each with a request of 8 KB, and ends them: a program of its own,
- * since it has to be in the node's network namespace. Its arguments are the port and the seconds.
- */
+/* Opens connections to a health port for some seconds, 300 at a time, each with a request of 8 KB, and ends them. It is a program of its own, since it has to run in the node's network namespace. Its arguments are the port and the seconds. */
 const [port = 0, seconds = 0] = process.argv.slice(2).map(Number);
 const AT_ONCE = 300;
 const OPEN_MILLISECONDS = 300;

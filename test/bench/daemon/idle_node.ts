@@ -8,28 +8,31 @@ import { twoNodes } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../../support/policyd.ts";
 import { PolicydNode } from "../../support/policyd_node.ts";
 import { nodeObject } from "../../support/routes/route_lab.ts";
-import type { ServicesRow } from "../services/row.ts";
+import { found, measured, type ServicesRow } from "../services/row.ts";
 import { imageStart } from "./image_start.ts";
-import { found, measured } from "../services/row.ts";
 import { nanoseconds } from "./processor_time.ts";
 
 const IDLE_GOAL = 0.2;
-/** Milliseconds after a start, the last pod and each repair, in which the daemon comes to rest: V8 collects garbage when there is time. */
+/**
+ * Milliseconds after a start, the last pod and each repair, in which the daemon comes to rest: V8 collects garbage when
+ * there is time.
+ */
 const REST_MILLISECONDS = 5000;
-/** The same after the last pod: 15 s after its ADD the bridge notifies of a port once more. */
+/** Milliseconds of rest after the last pod: 15 s after its ADD the bridge notifies of a port once more. */
 const BRIDGE_MILLISECONDS = 20_000;
 const REPAIR_MILLISECONDS = 1500;
 const REPAIRS = 3;
 
-/** How many pods the node has, and for how many seconds it is watched. */
+/** The number of pods on the node, and the number of seconds for which it is watched. */
 export interface IdlePlan {
   readonly pods: number;
   readonly seconds: number;
 }
 
 /**
- * Measures what the daemon of a node with idle pods takes of a processor, all of its threads together, beside the same daemon without pods,
- * and what one repair costs it: of a port, of a neighbour, of an address of the bridge, and of the bridge with all ports.
+ * Measures the processor time of the daemon on a node with idle pods, all of its threads together, beside the same
+ * daemon without pods, and the cost of one repair: of a port, of a neighbour, of an address of the bridge, and of the
+ * bridge with all ports.
  */
 export async function idleNode(
   lab: Lab,
@@ -80,14 +83,14 @@ export async function idleNode(
   }
 }
 
-/** Percent of one processor. */
+/** Returns the percentage of one processor that the daemon uses. */
 async function shareOf(daemon: DaemonProcess, seconds: number): Promise<number> {
   const [start, before] = [performance.now(), nanoseconds(daemon.child.pid)];
   await wait(seconds * 1000);
   return (100 * (nanoseconds(daemon.child.pid) - before)) / 1e6 / (performance.now() - start);
 }
 
-/** Milliseconds of the processor for each of some repairs, less what the daemon takes at rest. */
+/** Returns the milliseconds of the processor for each of some repairs, without the daemon's use at rest. */
 async function costs(
   daemon: DaemonProcess,
   node: LabNamespace,
@@ -101,7 +104,7 @@ async function costs(
     await wait(REPAIR_MILLISECONDS);
     values.push((nanoseconds(daemon.child.pid) - before) / 1e6 - (REPAIR_MILLISECONDS * idlePercent) / 100);
     assert.ok(node.links().some(({ name, up }) => name === LAB_BRIDGE && up));
-    // A program that insists is answered more slowly.
+    // The daemon repairs repeated changes of another program more slowly.
     await wait(REST_MILLISECONDS);
   }
   return values;

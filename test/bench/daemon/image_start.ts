@@ -4,17 +4,17 @@ import * as v from "valibot";
 
 const CONTAINERFILE = fileURLToPath(new URL("../../../manifests/image/Containerfile", import.meta.url));
 
-/** How the daemon is started on a node. */
+/** The options with which the daemon is started on a node. */
 export interface ImageStart {
-  /** For Node, before the bundle. */
+  /** Options for Node, before the bundle. */
   readonly nodeOptions: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }
 
 /**
- * What the image's Containerfile says, so that what is measured is what a node runs.
+ * Reads the options from the image's Containerfile, so that a benchmark measures what a node runs.
  *
- * @throws Error where it says nothing
+ * @throws Error where it has none
  */
 export function imageStart(containerfile: string = readFileSync(CONTAINERFILE, "utf8")): ImageStart {
   const entry: unknown = JSON.parse(/^ENTRYPOINT (\[.*\])$/m.exec(containerfile)?.[1] ?? "[]");

@@ -12,8 +12,7 @@ import type { Lab } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { makeCertificate } from "../../support/certificate.ts";
 import { NODE } from "../policy/cluster.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { measured } from "../services/row.ts";
+import { measured, type ServicesRow } from "../services/row.ts";
 import { MeasuredDaemon } from "./measured_daemon.ts";
 
 const PORT = 6443;
@@ -21,12 +20,12 @@ const RTM_NEWROUTE = 24;
 const AT_ONCE = 1000;
 const LOOP_GOAL = 50;
 const PATIENCE_MILLISECONDS = 120_000;
-/** For what follows a change: the routes are looked at once more. */
+/** A pause for the consequences of a change: the routes are checked once more. */
 const REST_MILLISECONDS = 3000;
-/** What the changed Nodes get: nobody else has it. */
+/** The first number of the changed Nodes' addresses and pods, which no other Node has. */
 const FIRST_NEW = 50_000;
 
-/** How many Nodes there are beside the daemon's own, and how often one of them changes. */
+/** The number of Nodes beside the daemon's own, and the number of changes of one of them. */
 export interface NodesPlan {
   readonly nodes: number;
   readonly changes: number;
@@ -35,10 +34,10 @@ export interface NodesPlan {
 export const NODES_PLAN: NodesPlan = { nodes: 5000, changes: 10 };
 
 /**
- * Measures what the change of one Node costs a daemon that has the routes, by VXLAN and in both families, to the pods of
- * thousands.
+ * Measures what the change of one Node costs a daemon that has the routes, by VXLAN and in both families, to the pods
+ * of thousands.
  *
- * @returns the longest turn of its event loop around each change, and how long the new route took
+ * @returns the longest turn of its event loop around each change, and the time until the new route
  */
 export async function manyNodes(
   lab: Lab,
@@ -74,7 +73,8 @@ export async function manyNodes(
   for (let change = 0; change < 2 * changes; change++) {
     progress(`change ${change + 1} of ${2 * changes}`);
     const fresh = FIRST_NEW + change;
-    // In turn the pods and the addresses of a Node; a new pod CIDR of the next tells when the addresses are done.
+    // The pods and the addresses of a Node change in turn; a new pod CIDR of the next one shows when the addresses are
+    // done.
     const object = change % 2 === 0 ? numbered(change, change, fresh) : numbered(change - 1, fresh, fresh - 1);
     const told = performance.now();
     await server.apply(object);
@@ -101,7 +101,7 @@ export async function manyNodes(
   ];
 }
 
-/** When there was a route to a prefix for the first time. */
+/** The times at which there was a route to a prefix for the first time. */
 class NewRoutes implements EventListener {
   readonly #seen = new Map<string, number>();
 
@@ -114,14 +114,17 @@ class NewRoutes implements EventListener {
     }
   }
 
-  /** The route that is asked for is told of late if it is among many, but nothing else waits for it. */
+  /** Ignores an overrun: the awaited route may be reported late among many, but nothing else waits for it. */
   onOverrun(): void {}
 
   onFailure({ message }: Error): void {
-    throw new Error(`routes are not told: ${message}`);
+    throw new Error(`routes are not reported: ${message}`);
   }
 
-  /** @returns when it was told, by performance.now(). @throws Error with the daemon's log when it is not */
+  /**
+   * Waits for a route. @returns when it was reported, by performance.now(). @throws Error with the daemon's log when it
+   * is not
+   */
   async until(destination: string, { daemon }: MeasuredDaemon): Promise<number> {
     const begun = performance.now();
     for (;;) {
@@ -135,7 +138,7 @@ class NewRoutes implements EventListener {
   }
 }
 
-/** A Node by its number, with the addresses and the pods of other numbers. */
+/** Returns a Node by its number, with the addresses and the pods of other numbers. */
 function numbered(number: number, addresses: number, pods: number): RawObject {
   const group = (value: number): string => value.toString(16);
   return nodeManifest(

@@ -15,16 +15,16 @@ import { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
 
 const PORT = 6443;
-/** Of one message to the API server's process. */
+/** The number of objects in one message to the API server's process. */
 const OBJECTS_AT_ONCE = 1000;
-/** Longer than the daemon ever gathers changes. */
+/** A time longer than the daemon ever gathers changes. */
 const QUIET_MILLISECONDS = 2000;
 
 /** An API server that has all objects of a plan, and a node of that cluster on which daemons are started one after the other. */
 export class MeasuredCluster {
   readonly server: ApiServerProcess;
   readonly commits = new AddressCommits();
-  /** The daemon's. */
+  /** The node of the daemon. */
   readonly node: LabNamespace;
   readonly #directory: string;
   readonly #url: string;
@@ -40,7 +40,7 @@ export class MeasuredCluster {
     lab.atEnd(() => this.#daemon?.daemon.child.kill("SIGKILL"));
   }
 
-  /** Fills the API server; no daemon is running yet. */
+  /** Fills the API server; no daemon runs yet. */
   static async open(lab: Lab, plan: Plan, progress: (step: string) => void): Promise<MeasuredCluster> {
     const { node1, router } = twoNodes(lab);
     const server = new ApiServerProcess(router);
@@ -65,10 +65,10 @@ export class MeasuredCluster {
   }
 
   /**
-   * Starts a daemon on a node without rules, in the place of the one before.
+   * Starts a daemon on a node without rules, which replaces the previous one.
    *
    * @param configuration fields that differ from the default
-   * @returns it, and milliseconds from its start until all is in force
+   * @returns it, and milliseconds from its start until everything is in force
    */
   async start(
     configuration: Readonly<Record<string, unknown>> = {},
@@ -77,7 +77,7 @@ export class MeasuredCluster {
       await this.#daemon.daemon.kill("SIGKILL");
       const flushed = performance.now();
       this.node.exec("nft", ["flush", "ruleset"]);
-      // The kernel reports this, too, and it is not the next daemon's first batch.
+      // The kernel reports this as well, and it is not the next daemon's first batch.
       await this.#lastOfBurst(flushed);
     }
     const begun = performance.now();
@@ -94,7 +94,7 @@ export class MeasuredCluster {
     await this.server.stop();
   }
 
-  /** Waits until no batch follows any more. @returns when the last one was reported */
+  /** Waits until no further batch follows. @returns when the last one was reported */
   async #lastOfBurst(begun: number): Promise<number> {
     while (this.commits.last < begun || performance.now() - this.commits.last < QUIET_MILLISECONDS) await wait(50);
     return this.commits.last;

@@ -4,21 +4,20 @@ import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { DaemonProcess } from "../../support/policyd.ts";
-import { BUNDLE, startDaemon } from "../../support/policyd.ts";
+import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/policyd.ts";
 import { NODE } from "../policy/cluster.ts";
 import { imageStart } from "./image_start.ts";
 
 const PRELOAD = fileURLToPath(new URL("loop_delay_preload.mjs", import.meta.url));
-/** USER_HZ, which proc(5) counts in. */
+/** USER_HZ, the unit in which proc(5) counts. */
 const TICKS_PER_SECOND = 100;
 
 const delaySchema = v.object({ p50: v.number(), p99: v.number(), max: v.number() });
 
-/** How late the timers of a daemon were, in milliseconds. */
+/** The delays of a daemon's timers, in milliseconds. */
 export type LoopDelay = v.InferOutput<typeof delaySchema>;
 
-/** A daemon that follows an API server, with what can be seen of its process. */
+/** A daemon that watches an API server, with measurements of its process. */
 export class MeasuredDaemon {
   readonly daemon: DaemonProcess;
   readonly #delayFile: string;
@@ -39,7 +38,8 @@ export class MeasuredDaemon {
     writeFileSync(file, configurationFor(server, `${directory}/account`, configuration));
     const { nodeOptions, environment } = imageStart();
     Object.assign(process.env, environment, { DRAWBRIDGE_LOOP_DELAY: this.#delayFile });
-    // Who measures may have it; with it Node keeps some hundred certificates for the daemon, which no node gives it.
+    // A developer's environment may have this variable; with it Node keeps some hundred certificates in the daemon,
+    // which it has on no node.
     delete process.env["NODE_EXTRA_CA_CERTS"];
     this.daemon = startDaemon(
       `${directory}/run/policyd.sock`,
@@ -55,14 +55,14 @@ export class MeasuredDaemon {
     );
   }
 
-  /** Megabytes now, and the most there ever were. */
+  /** Returns the megabytes now, and the largest number so far. */
   memory(): { readonly now: number; readonly peak: number } {
     const status = readFileSync(`/proc/${this.daemon.child.pid}/status`, "latin1");
     const of = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;
     return { now: of("VmRSS"), peak: of("VmHWM") };
   }
 
-  /** Seconds of the processor so far, of all threads. */
+  /** Returns the seconds of the processor so far, of all threads. */
   processorSeconds(): number {
     const stat = readFileSync(`/proc/${this.daemon.child.pid}/stat`, "latin1");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -70,7 +70,7 @@ export class MeasuredDaemon {
     return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
   }
 
-  /** How late timers were since the last call. */
+  /** Returns the delays of timers since the last call. */
   async loopDelay(): Promise<LoopDelay> {
     rmSync(this.#delayFile, { force: true });
     this.daemon.child.kill("SIGUSR2");
@@ -79,7 +79,7 @@ export class MeasuredDaemon {
       const text = existsSync(this.#delayFile) ? readFileSync(this.#delayFile, "utf8") : "";
       if (text.endsWith("}")) return v.parse(delaySchema, JSON.parse(text));
     }
-    throw new Error(`the daemon does not tell its loop's delay; log:\n${this.daemon.log()}`);
+    throw new Error(`the daemon does not report its loop's delay; log:\n${this.daemon.log()}`);
   }
 }
 

@@ -7,8 +7,7 @@ import type { RawObject } from "../../apiserver/storage.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { ATTACK_PORTS, CrowdedNode } from "../../support/crowded_node.ts";
 import { benchPods } from "../policy/cluster.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { found } from "../services/row.ts";
+import { found, type ServicesRow } from "../services/row.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
@@ -16,21 +15,21 @@ import type { Plan } from "./plan.ts";
 const FLOOD = fileURLToPath(new URL("health_flood_main.ts", import.meta.url));
 const HEALTH_PORT = 10_256;
 const FLOOD_SECONDS = 12;
-/** By how much memory may be larger than after a start, a minute after what took it has gone. */
+/** The largest ratio of memory to that after a start, a minute after its use has ended. */
 const GOAL = 1.2;
 const MINUTE = 60_000;
-/** A start leaves garbage, too: after this the first trim is over. */
+/** A start leaves garbage as well: after this time the first trim is over. */
 const REST_MILLISECONDS = 40_000;
 /** A policy of a thousand addresses has 50 KB: 740 of them are 37 MB. */
 const POLICIES = 740;
 const ADDRESSES = 1000;
 const AT_ONCE = 20;
-/** Beyond this filling of the table pods have shares (connection_limit.ts). */
+/** The filling of the table above which pods have shares (connection_limit.ts). */
 const SHARED = 13 / 16;
-/** The number of policies that are of pods of the node, so that rules and sets are made of them. */
+/** The number of policies that select pods of the node, for which rules and sets are made. */
 const OF_OWN_PODS = 10;
 
-/** A small cluster: what is left over would be hidden by the objects of a large one. */
+/** A small cluster: the objects of a large one would hide what is left over. */
 export const SMALL_PLAN: Pick<Plan, "pods" | "services" | "endpoints" | "policies"> = {
   pods: 200,
   services: 50,
@@ -39,8 +38,8 @@ export const SMALL_PLAN: Pick<Plan, "pods" | "services" | "endpoints" | "policie
 };
 
 /**
- * Measures whether a daemon gives back what it took: after 37 MB of policies have come and gone, and after a flood of its health port, each
- * time a minute later, beside a fresh start with the same objects.
+ * Measures whether a daemon returns its memory: after 37 MB of policies have come and gone, and after a flood of its
+ * health port, each time a minute later, beside a fresh start with the same objects.
  */
 export async function memoryReturn(
   lab: Lab,
@@ -121,8 +120,8 @@ function largePolicies(plan: Pick<Plan, "pods" | "policies">): readonly RawObjec
 }
 
 /**
- * Measures the same after the connection limit's sweeps: two pods have filled the node's table of connections, and what was beyond their
- * shares was deleted.
+ * Measures the memory after the connection limit's sweeps: two pods have filled the node's table of connections, and
+ * the connections beyond their shares were deleted.
  */
 export async function memoryAfterSweeps(lab: Lab, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
   const node = new CrowdedNode(lab);

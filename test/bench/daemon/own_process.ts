@@ -6,12 +6,12 @@ import { imageStart } from "./image_start.ts";
 const MOST_OUTPUT = 1 << 24;
 
 /**
- * Runs a program in a process of its own, started as a node starts the daemon: what others have left in memory is no part
- * of what it measures then.
+ * Runs a program in a process of its own, started as a node starts the daemon, so that its measurement does not include
+ * memory that others have left.
  *
  * @param args options for Node, the program's file and its arguments
- * @returns what it wrote on its standard output, in JSON
- * @throws Error when it fails; ValiError for what it should not have written
+ * @returns its standard output, as JSON
+ * @throws Error when it fails; ValiError for unexpected output
  */
 export function inOwnProcess<T>(args: readonly string[], schema: v.GenericSchema<unknown, T>): T {
   const { nodeOptions, environment } = imageStart();

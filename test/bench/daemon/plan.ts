@@ -1,4 +1,4 @@
-/** How large the cluster is that a daemon follows, and for how long it is measured. */
+/** The size of the cluster that a daemon watches, and the duration of the measurement. */
 export interface Plan {
   readonly pods: number;
   readonly services: number;
@@ -8,7 +8,7 @@ export interface Plan {
   readonly starts: number;
   /** Returns of an API server that was away, of each kind and size. */
   readonly releases: number;
-  /** Of steady changes behind the last of them. */
+  /** The seconds of steady changes after the last start. */
   readonly seconds: number;
   readonly changesPerSecond: number;
   /** A node whose pods do nothing. */
@@ -30,7 +30,7 @@ export const DEFAULT_PLAN: Plan = {
   flows: { rounds: 5, seconds: 15 },
 };
 
-/** A look, no proof. */
+/** A quick plan, whose results prove nothing. */
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
   starts: 1,

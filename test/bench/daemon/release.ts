@@ -5,16 +5,13 @@ import { ApiServerProcess } from "../../apiserver/process.ts";
 import { del, podCall, startPlugin } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import type { TwoNodes } from "../../lab/topology.ts";
-import { twoNodes } from "../../lab/topology.ts";
+import { type TwoNodes, twoNodes } from "../../lab/topology.ts";
 import { pod as podManifest } from "../../support/api_node.ts";
 import { makeCertificate } from "../../support/certificate.ts";
-import type { DaemonProcess } from "../../support/policyd.ts";
-import { BUNDLE, startDaemon } from "../../support/policyd.ts";
+import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/policyd.ts";
 import { NODE } from "../policy/cluster.ts";
 import { recordLocalPods } from "../policy/local_records.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { measured } from "../services/row.ts";
+import { measured, type ServicesRow } from "../services/row.ts";
 import { clusterObjects } from "./cluster.ts";
 import { imageStart } from "./image_start.ts";
 import type { Plan } from "./plan.ts";
@@ -25,7 +22,7 @@ const GOAL = 500;
 const PATIENCE_MILLISECONDS = 60_000;
 const SMALL = { pods: 110, services: 20, endpoints: 3, policies: 20 } as const;
 
-/** In milliseconds after the daemon has read all objects. */
+/** Times in milliseconds after the daemon has read all objects. */
 interface Release {
   /** Until a packet of the pod got through. */
   readonly packet: number;
@@ -34,8 +31,9 @@ interface Release {
 }
 
 /**
- * Measures how long a pod waits behind the sync that was made while the API server was away: where an earlier daemon's rules
- * keep it closed, and on a node that has booted and has no rules yet, where it is not started before its ADD returns.
+ * Measures how long a pod waits after the sync that follows an absence of the API server: where an earlier daemon's
+ * rules keep it closed, and on a node that has booted and has no rules yet, where it is not started before its ADD
+ * returns.
  */
 export async function releases(
   makeLab: (name: string) => Lab,
@@ -62,7 +60,7 @@ export async function releases(
   return rows;
 }
 
-/** A node whose API server is away, but while it is asked for. */
+/** A node whose API server is away except while it is needed. */
 class NodeWithoutServer implements AsyncDisposable {
   readonly #lab: Lab;
   readonly #nodes: TwoNodes;
@@ -97,7 +95,7 @@ class NodeWithoutServer implements AsyncDisposable {
     return made;
   }
 
-  /** A daemon has its rules in force, and ends. */
+  /** Makes a daemon bring its rules in force, and ends it. */
   async leaveRules(): Promise<void> {
     const daemon = this.#start();
     await this.#listen();
@@ -105,12 +103,12 @@ class NodeWithoutServer implements AsyncDisposable {
     await this.#end();
   }
 
-  /** Nothing is left in the kernel. */
+  /** Deletes everything in the kernel. */
   reboot(): void {
     this.#nodes.node1.node.exec("nft", ["flush", "ruleset"]);
   }
 
-  /** Makes a pod while the server is away, and measures when it is released behind its return. */
+  /** Makes a pod while the server is away, and measures when it is released after the server's return. */
   async release(name: string): Promise<Release> {
     const { node1, router } = this.#nodes;
     const daemon = this.#start();

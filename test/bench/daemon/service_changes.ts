@@ -7,14 +7,14 @@ import { asStored } from "./cluster.ts";
 import type { Plan } from "./plan.ts";
 import { untilCommitted } from "./steady_changes.ts";
 
-/** Above every Service of the cluster: no other Service has the addresses of these. */
+/** The first numbers above every Service of the cluster: no other Service has the addresses of these. */
 const FIRST_NEW_SERVICE = 50_000;
 const FIRST_NEW_ENDPOINT = 100_000;
-/** So late that the daemon has long written a Service when it is removed, even on a machine that is busy. */
+/** A number so large that the daemon has long written a Service when it is removed, even on a busy machine. */
 const ROUNDS_UNTIL_REMOVED = 300;
 const KINDS = ["a Service added with its EndpointSlice", "an endpoint replaced", "a Service removed"] as const;
 
-/** How many changes there are, and how many a second. */
+/** The number of changes, and their rate. */
 export interface Load {
   readonly changes: number;
   readonly perSecond: number;
@@ -22,11 +22,11 @@ export interface Load {
 
 interface ServiceChange {
   readonly objects: readonly RawObject[];
-  /** An address whose element shows in the kernel that the change is in force. */
+  /** An address whose element in the kernel shows that the change is in force. */
   readonly address: string;
 }
 
-/** Changes of Services only, at a steady rate. Each instance uses addresses that no other change has. */
+/** Makes changes of Services only, at a steady rate. Each instance uses addresses that no other change has. */
 export class ServiceChanges {
   readonly #server: ApiServerProcess;
   readonly #commits: AddressCommits;
@@ -54,7 +54,8 @@ export class ServiceChanges {
   /**
    * Makes changes of all kinds in turn.
    *
-   * @returns milliseconds from telling the API server's process until the kernel's notification of the batch, by kind
+   * @returns milliseconds from the message to the API server's process until the kernel's notification of the batch, by
+   * kind
    * @throws Error when one is not committed
    */
   async run({ changes, perSecond }: Load): Promise<ReadonlyMap<string, readonly number[]>> {

@@ -1,6 +1,5 @@
 import type { Lab } from "../../lab/lab.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { compared, found, measured } from "../services/row.ts";
+import { compared, found, measured, type ServicesRow } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { Plan } from "./plan.ts";
@@ -8,7 +7,7 @@ import { ServiceChanges } from "./service_changes.ts";
 
 /** Kube-proxy's default, which was ours as well. */
 const KUBE_PROXYS = { minSyncPeriod: "1s" };
-/** So far apart that none waits for the one before. */
+/** Changes so far apart that none waits for the previous one. */
 const QUIET = { changes: 60, perSecond: 4 };
 const P50_GOAL = 5;
 const P95_GOAL = 25;
@@ -20,8 +19,8 @@ interface Measurement {
 }
 
 /**
- * Measures how late changes of Services are in the kernel when nothing else changes, with the default configuration and, for
- * comparison, with kube-proxy's `minSyncPeriod`, by daemons in turn.
+ * Measures how late changes of Services are in the kernel when nothing else changes, with the default configuration
+ * and, for comparison, with kube-proxy's `minSyncPeriod`, by daemons in turn.
  */
 export async function serviceLatency(
   lab: Lab,

@@ -3,11 +3,9 @@ import * as v from "valibot";
 import type { Lab } from "../../lab/lab.ts";
 import { inOwnProcess } from "../daemon/own_process.ts";
 import { kernelMemory } from "../services/kernel_memory.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { found, measured } from "../services/row.ts";
+import { found, measured, type ServicesRow } from "../services/row.ts";
 import { sleep } from "../sleep.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { sizeText } from "./cluster.ts";
+import { type ClusterSize, sizeText } from "./cluster.ts";
 
 const MAIN = fileURLToPath(new URL("build_main.ts", import.meta.url));
 const TOTAL_GOAL = 5000;

@@ -1,8 +1,7 @@
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import type { BuildMeasurement, BuildOrder } from "./build.ts";
-import { parseOrder } from "./build.ts";
+import { type BuildMeasurement, type BuildOrder, parseOrder } from "./build.ts";
 import {
   attachmentOf,
   baseManifests,

@@ -1,6 +1,7 @@
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
-import type { BenchPod, BenchPolicy } from "./cluster.ts";
 import {
+  type BenchPod,
+  type BenchPolicy,
   benchPolicy,
   changeTo,
   NAMESPACES,

@@ -1,12 +1,9 @@
 import type { Lab } from "../../lab/lab.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { compared } from "../services/row.ts";
+import { compared, type ServicesRow } from "../services/row.ts";
 import type { Pair } from "../statistics.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { sizeText } from "./cluster.ts";
+import { type ClusterSize, sizeText } from "./cluster.ts";
 import { inTurn } from "./in_turn.ts";
-import type { PeerName } from "./loaded.ts";
-import { loadOurs, loadPeer } from "./loaded.ts";
+import { loadOurs, loadPeer, type PeerName } from "./loaded.ts";
 import type { Spent } from "./nft_program.ts";
 
 /** Everything from nothing: ours from the objects to the kernel's last answer, theirs from their text to nft's end. */

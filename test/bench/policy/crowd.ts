@@ -1,5 +1,4 @@
-import type { BenchPod, BenchPolicy } from "./cluster.ts";
-import { benchPod, policyManifest, teamOf } from "./cluster.ts";
+import { type BenchPod, benchPod, type BenchPolicy, policyManifest, teamOf } from "./cluster.ts";
 
 /**
  * Many policies on one pod. Each has selectors of its own, for which there is one pod each of its two peers, and the last

@@ -1,8 +1,7 @@
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import { inOwnProcess } from "../daemon/own_process.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { found, measured } from "../services/row.ts";
+import { found, measured, type ServicesRow } from "../services/row.ts";
 
 /** Connections on the node, and those of the one pod of which some are cut alone. */
 export const CONNECTIONS = 10_000;

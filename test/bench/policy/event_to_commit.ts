@@ -9,13 +9,13 @@ import type { Lab } from "../../lab/lab.ts";
 import { BUNDLE, startDaemon } from "../../support/policyd.ts";
 import { imageStart } from "../daemon/image_start.ts";
 import { RunDirectory } from "../run_directory.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { found } from "../services/row.ts";
+import { found, type ServicesRow } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
-import type { BenchPod, ClusterSize } from "./cluster.ts";
 import {
   baseManifests,
+  type BenchPod,
   benchPolicies,
+  type ClusterSize,
   NODE,
   pertinentPod,
   podManifest,

@@ -1,5 +1,4 @@
 import type { BenchPod, BenchPolicy } from "./cluster.ts";
-import type { ResolvedPolicy } from "./kube_router_layout.ts";
 import {
   acceptText,
   baseTexts,
@@ -7,10 +6,10 @@ import {
   FAMILIES,
   podText,
   policyText,
+  type ResolvedPolicy,
   resolvePolicy,
 } from "./kube_router_layout.ts";
-import type { NftProgram, Spent } from "./nft_program.ts";
-import { NOTHING, plus } from "./nft_program.ts";
+import { type NftProgram, NOTHING, plus, type Spent } from "./nft_program.ts";
 
 /** kube-router's layout on a node of its own, written as kube-router does. */
 export class KubeRouter {

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import type { BenchPod, BenchPolicy } from "./cluster.ts";
-import { admits, PORTS, selects } from "./cluster.ts";
+import { admits, type BenchPod, type BenchPolicy, PORTS, selects } from "./cluster.ts";
 
 /**
  * What kube-router writes for NetworkPolicies with nftables (pkg/controllers/netpol/npc_nftables.go): a table for each

@@ -1,10 +1,16 @@
 import type { Lab } from "../../lab/lab.ts";
 import { sleep } from "../sleep.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { attachmentOf, baseManifests, benchPods, benchPolicies, changeTo, policyManifest } from "./cluster.ts";
+import {
+  attachmentOf,
+  baseManifests,
+  benchPods,
+  benchPolicies,
+  changeTo,
+  type ClusterSize,
+  policyManifest,
+} from "./cluster.ts";
 import { KubeRouter } from "./kube_router.ts";
-import type { Spent } from "./nft_program.ts";
-import { NftProgram } from "./nft_program.ts";
+import { NftProgram, type Spent } from "./nft_program.ts";
 import { Obvious } from "./obvious.ts";
 import { Ours } from "./ours.ts";
 

@@ -2,8 +2,7 @@ import { writeAttachment } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { Lab } from "../../lab/lab.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { attachmentOf, benchPods } from "./cluster.ts";
+import { attachmentOf, benchPods, type ClusterSize } from "./cluster.ts";
 
 /** Leaves what the plugin records of the node's pods, for a daemon that is about to start. */
 export function recordLocalPods(directory: string, size: ClusterSize, lab: Lab): void {

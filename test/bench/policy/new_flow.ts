@@ -1,11 +1,9 @@
 import type { Lab } from "../../lab/lab.ts";
 import { interleave } from "../row.ts";
-import type { ComparedGoal, ServicesRow } from "../services/row.ts";
-import { compared } from "../services/row.ts";
+import { compared, type ComparedGoal, type ServicesRow } from "../services/row.ts";
 import { median } from "../statistics.ts";
 import { attachmentOf, changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
-import type { Crowd } from "./crowd.ts";
-import { crowd, prefixManifests } from "./crowd.ts";
+import { type Crowd, crowd, prefixManifests } from "./crowd.ts";
 import { KubeRouter } from "./kube_router.ts";
 import { NftProgram } from "./nft_program.ts";
 import { Obvious } from "./obvious.ts";

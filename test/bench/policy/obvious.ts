@@ -1,7 +1,5 @@
-import type { BenchPod, BenchPolicy } from "./cluster.ts";
-import { selects } from "./cluster.ts";
-import type { NftProgram, Spent } from "./nft_program.ts";
-import { NOTHING } from "./nft_program.ts";
+import { type BenchPod, type BenchPolicy, selects } from "./cluster.ts";
+import { type NftProgram, NOTHING, type Spent } from "./nft_program.ts";
 import { obviousPodText, obviousPolicyRemoval, obviousPolicyText, obviousText } from "./obvious_layout.ts";
 
 /** The obvious layout on a node of its own, written and changed by the program nft. */

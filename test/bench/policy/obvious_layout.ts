@@ -1,5 +1,4 @@
-import type { BenchPod, BenchPolicy } from "./cluster.ts";
-import { admits, PORTS, selects } from "./cluster.ts";
+import { admits, type BenchPod, type BenchPolicy, PORTS, selects } from "./cluster.ts";
 
 /**
  * The layout that comes to mind first, well made: a verdict map sends a packet to its pod's chain, which jumps to a chain for

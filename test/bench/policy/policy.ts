@@ -1,10 +1,8 @@
 import { fileURLToPath } from "node:url";
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
 import { RunDirectory } from "../run_directory.ts";
-import type { ServicesReport } from "../services/report.ts";
-import { publishServicesReport } from "../services/report.ts";
+import { publishServicesReport, type ServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { builds } from "./build.ts";
 import { comparedBuilds } from "./cold_build.ts";

@@ -1,13 +1,9 @@
 import type { Lab } from "../../lab/lab.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { compared, measured } from "../services/row.ts";
-import type { ChangeKind } from "./change_kinds.ts";
-import { CHANGE_KINDS } from "./change_kinds.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { sizeText } from "./cluster.ts";
+import { compared, measured, type ServicesRow } from "../services/row.ts";
+import { CHANGE_KINDS, type ChangeKind } from "./change_kinds.ts";
+import { type ClusterSize, sizeText } from "./cluster.ts";
 import { inTurn } from "./in_turn.ts";
-import type { PeerName } from "./loaded.ts";
-import { loadOurs, loadPeer } from "./loaded.ts";
+import { loadOurs, loadPeer, type PeerName } from "./loaded.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Plan } from "./plan.ts";
 

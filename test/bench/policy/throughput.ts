@@ -1,7 +1,6 @@
 import path from "node:path";
 import process from "node:process";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
-import { listAttachments } from "../../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
@@ -9,19 +8,14 @@ import { attachmentElements } from "../../../policyd/node/attachment_elements.ts
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";
 import { serviceElements } from "../../../policyd/services/services_dataplane.ts";
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import { install, OURS } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
 import { interleave } from "../row.ts";
-import type { Pods } from "../scenario/throughput.ts";
-import { ROUTES, wirePods } from "../scenario/throughput.ts";
-import type { ServicesRow } from "../services/row.ts";
-import { compared } from "../services/row.ts";
-import type { BenchPod } from "./cluster.ts";
-import { changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
-import type { Crowd } from "./crowd.ts";
-import { crowd } from "./crowd.ts";
+import { type Pods, ROUTES, wirePods } from "../scenario/throughput.ts";
+import { compared, type ServicesRow } from "../services/row.ts";
+import { type BenchPod, changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
+import { type Crowd, crowd } from "./crowd.ts";
 import { Ours } from "./ours.ts";
 import type { Plan } from "./plan.ts";
 

@@ -1,11 +1,9 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Lab } from "../../lab/lab.ts";
-import { enableForwarding } from "../../lab/lab.ts";
+import { enableForwarding, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { setBridgeNetfilter } from "../../lab/topology.ts";
-import type { BenchPod } from "./cluster.ts";
-import { PORT } from "./cluster.ts";
+import { type BenchPod, PORT } from "./cluster.ts";
 
 const GATEWAY = "10.128.0.1";
 const PACKET = Uint8Array.of(1);

@@ -3,13 +3,10 @@ import { newAddress } from "../../../kernel/route/interface_address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
 import type { LabPod } from "../../lab/lab.ts";
-import type { Contestant, Side, Timing } from "../contestant.ts";
-import { newSide, timeCall } from "../contestant.ts";
-import type { Goal, Measured } from "../row.ts";
-import { onePair } from "../row.ts";
+import { type Contestant, newSide, type Side, timeCall, type Timing } from "../contestant.ts";
+import { type Goal, type Measured, onePair } from "../row.ts";
 import { sleep } from "../sleep.ts";
-import type { Pair } from "../statistics.ts";
-import { median } from "../statistics.ts";
+import { median, type Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 
 /** After a round, for the clean-up the kernel does behind a DEL. */

@@ -1,10 +1,8 @@
 import type { LabPod } from "../../lab/lab.ts";
 import { pollEnd, startProgram } from "../../lab/posix_spawn.ts";
-import type { Contestant, Side } from "../contestant.ts";
+import { type Contestant, demandSuccess, newSide, programFor, type Side, timeCall } from "../contestant.ts";
 import { megabytesIn, readIfThere, threadsOf } from "../../support/process_files.ts";
-import { demandSuccess, newSide, programFor, timeCall } from "../contestant.ts";
-import type { Measured } from "../row.ts";
-import { interleave } from "../row.ts";
+import { interleave, type Measured } from "../row.ts";
 import type { Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 

@@ -6,8 +6,7 @@ import { formatChanges } from "../../../kernel/nftables/text/text.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { interleave } from "../row.ts";
-import type { Pair } from "../statistics.ts";
-import { median } from "../statistics.ts";
+import { median, type Pair } from "../statistics.ts";
 
 /** One change of a ruleset, made by us and by the program nft. */
 export interface NftRow {

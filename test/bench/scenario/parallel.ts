@@ -1,9 +1,7 @@
 import type { LabPod } from "../../lab/lab.ts";
 import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
-import type { Contestant } from "../contestant.ts";
-import { demandSuccess, newSide, programFor } from "../contestant.ts";
-import type { Measured } from "../row.ts";
-import { interleave } from "../row.ts";
+import { type Contestant, demandSuccess, newSide, programFor } from "../contestant.ts";
+import { interleave, type Measured } from "../row.ts";
 import { sleep } from "../sleep.ts";
 import type { Context, Scenario } from "./context.ts";
 

@@ -1,8 +1,6 @@
 import type { LabPod } from "../../lab/lab.ts";
-import type { Side } from "../contestant.ts";
-import { newSide, together } from "../contestant.ts";
-import type { Measured } from "../row.ts";
-import { interleave } from "../row.ts";
+import { newSide, type Side, together } from "../contestant.ts";
+import { interleave, type Measured } from "../row.ts";
 import { withPolicyd } from "../with_policyd.ts";
 import type { Context, Scenario } from "./context.ts";
 

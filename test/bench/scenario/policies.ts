@@ -1,8 +1,6 @@
 import type { LabPod } from "../../lab/lab.ts";
-import type { Side, Timing } from "../contestant.ts";
-import { newSide, timeCall, together } from "../contestant.ts";
-import type { Measured } from "../row.ts";
-import { onePair } from "../row.ts";
+import { newSide, type Side, timeCall, type Timing, together } from "../contestant.ts";
+import { type Measured, onePair } from "../row.ts";
 import { sleep } from "../sleep.ts";
 import { withPolicyd } from "../with_policyd.ts";
 import type { Context, Scenario } from "./context.ts";

@@ -1,12 +1,8 @@
-import type { Lab, LabPod } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import type { Contestant, Side } from "../contestant.ts";
-import { addressOfNewPod, wiredSide } from "../contestant.ts";
-import type { Receiver } from "../iperf.ts";
-import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
-import type { Measured } from "../row.ts";
-import { interleave } from "../row.ts";
+import { addressOfNewPod, type Contestant, type Side, wiredSide } from "../contestant.ts";
+import { IPERF_ADVICE, isIperfThere, LOADS, type Receiver } from "../iperf.ts";
+import { interleave, type Measured } from "../row.ts";
 import type { Context, Scenario } from "./context.ts";
 
 const GOAL = { kind: "at least", ratio: 0.95 } as const;

@@ -1,7 +1,5 @@
-import type { Contestant } from "../contestant.ts";
-import { newSide, timeCall } from "../contestant.ts";
-import type { Measured } from "../row.ts";
-import { interleave } from "../row.ts";
+import { type Contestant, newSide, timeCall } from "../contestant.ts";
+import { interleave, type Measured } from "../row.ts";
 import type { Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 

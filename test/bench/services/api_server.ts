@@ -1,5 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
 /** The kinds kube-proxy asks for, by the last part of their path. */

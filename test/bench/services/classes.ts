@@ -1,10 +1,8 @@
 import type { Lab } from "../../lab/lab.ts";
 import { median } from "../statistics.ts";
-import type { BenchService } from "./cluster.ts";
-import { benchService, changesOf, sliceChange, withFirstReplaced } from "./cluster.ts";
+import { type BenchService, benchService, changesOf, sliceChange, withFirstReplaced } from "./cluster.ts";
 import type { Ours } from "./ours.ts";
-import type { ServicesRow } from "./row.ts";
-import { compared } from "./row.ts";
+import { compared, type ServicesRow } from "./row.ts";
 import { TreeVariant } from "./tree_variant.ts";
 import { Wire } from "./wire.ts";
 

@@ -1,5 +1,4 @@
-import type { Ipv4Address } from "../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { familyOf, type Ipv4Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";

@@ -1,12 +1,9 @@
 import { onePair } from "../row.ts";
 import type { Pair } from "../statistics.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { sizeText } from "./cluster.ts";
-import type { Layout } from "./kube_proxy_layout.ts";
-import { layoutNames } from "./kube_proxy_layout.ts";
+import { type ClusterSize, sizeText } from "./cluster.ts";
+import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
 import type { Load } from "./peer.ts";
-import type { ComparedGoal, ServicesRow } from "./row.ts";
-import { compared, measured } from "./row.ts";
+import { compared, type ComparedGoal, measured, type ServicesRow } from "./row.ts";
 import type { Stage } from "./stage.ts";
 
 /** Everything from nothing: ours from the objects to the kernel's answer, theirs from their text to nft's end. */

@@ -3,11 +3,9 @@ import { parseNotification } from "../../../kernel/nftables/decode/notification.
 import { startEventThread } from "../../../kernel/events/thread.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { quantile } from "../statistics.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { benchServices, changesOf, sizeText, sliceChange, withFirstReplaced } from "./cluster.ts";
+import { benchServices, changesOf, type ClusterSize, sizeText, sliceChange, withFirstReplaced } from "./cluster.ts";
 import { Ours } from "./ours.ts";
-import type { ServicesRow } from "./row.ts";
-import { found } from "./row.ts";
+import { found, type ServicesRow } from "./row.ts";
 
 const PER_SECOND = 100;
 const GOAL = 20;

@@ -1,13 +1,10 @@
 import { interleave } from "../row.ts";
 import { median } from "../statistics.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { benchService, changesOf, sizeText } from "./cluster.ts";
-import type { Layout } from "./kube_proxy_layout.ts";
-import { layoutNames } from "./kube_proxy_layout.ts";
+import { benchService, changesOf, type ClusterSize, sizeText } from "./cluster.ts";
+import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
 import type { Ours } from "./ours.ts";
 import { Peer } from "./peer.ts";
-import type { ServicesRow } from "./row.ts";
-import { compared } from "./row.ts";
+import { compared, type ServicesRow } from "./row.ts";
 import type { Loaded, Stage } from "./stage.ts";
 import { Wire } from "./wire.ts";
 

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import type { BenchService } from "./cluster.ts";
-import { NAMESPACE, POD_CIDR, PORT_NAME, SERVICE_CIDR, SERVICE_PORT } from "./cluster.ts";
+import { type BenchService, NAMESPACE, POD_CIDR, PORT_NAME, SERVICE_CIDR, SERVICE_PORT } from "./cluster.ts";
 
 /**
  * The two ways in which kube-proxy's nftables mode lays out Services (pkg/proxy/nftables/proxier.go).

@@ -2,13 +2,10 @@ import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { INET_TABLE } from "../../../policyd/node/tables/table_part.ts";
 import { endpointMap, restMap } from "../../../policyd/services/rules/endpoint_maps.ts";
 import { DRAWS, isDrawn, modulusFor } from "../../../policyd/services/rules/endpoint_draw.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { sizeText } from "./cluster.ts";
+import { type ClusterSize, sizeText } from "./cluster.ts";
 import { kernelMemory } from "./kernel_memory.ts";
-import { TABLES } from "./ours.ts";
-import type { Ours } from "./ours.ts";
-import type { ServicesRow } from "./row.ts";
-import { found } from "./row.ts";
+import { type Ours, TABLES } from "./ours.ts";
+import { found, type ServicesRow } from "./row.ts";
 import { sharesOf, worstDeviation } from "./shares.ts";
 import type { Stage } from "./stage.ts";
 

@@ -1,7 +1,6 @@
 import process from "node:process";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import { type Nftables, NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";

@@ -5,8 +5,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
 import { demandSuccess } from "../contestant.ts";
 import type { BenchService } from "./cluster.ts";
-import type { Layout } from "./kube_proxy_layout.ts";
-import { baseText, endpointsText, serviceText } from "./kube_proxy_layout.ts";
+import { baseText, endpointsText, type Layout, serviceText } from "./kube_proxy_layout.ts";
 
 /** A load that takes longer is ended: what it would have taken is not known. */
 const LIMIT_SECONDS = 120;

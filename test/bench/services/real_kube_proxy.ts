@@ -6,10 +6,16 @@ import { parseNotification } from "../../../kernel/nftables/decode/notification.
 import type { Lab } from "../../lab/lab.ts";
 import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
 import { FakeApiServer } from "./api_server.ts";
-import type { ClusterSize } from "./cluster.ts";
-import { benchServices, POD_CIDR, serviceManifest, sizeText, sliceManifest, withFirstReplaced } from "./cluster.ts";
-import type { ServicesRow } from "./row.ts";
-import { measured } from "./row.ts";
+import {
+  benchServices,
+  type ClusterSize,
+  POD_CIDR,
+  serviceManifest,
+  sizeText,
+  sliceManifest,
+  withFirstReplaced,
+} from "./cluster.ts";
+import { measured, type ServicesRow } from "./row.ts";
 
 const PORT = 6443;
 const NODE = "node1";

@@ -1,5 +1,4 @@
-import type { Estimate, Pair } from "../statistics.ts";
-import { estimateRatio, median } from "../statistics.ts";
+import { type Estimate, estimateRatio, median, type Pair } from "../statistics.ts";
 
 export type Unit = "ms" | "µs" | "MB" | "%" | "elements" | "Gbit/s" | "kpackets/s";
 

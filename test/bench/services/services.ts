@@ -1,7 +1,6 @@
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { createLab } from "../../lab/lab.ts";
-import type { Lab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
 import { classes } from "./classes.ts";
 import type { ClusterSize } from "./cluster.ts";
@@ -12,8 +11,7 @@ import { LAYOUTS } from "./kube_proxy_layout.ts";
 import { manyEndpoints } from "./many_endpoints.ts";
 import type { Plan } from "./plan.ts";
 import { realKubeProxy } from "./real_kube_proxy.ts";
-import type { ServicesReport } from "./report.ts";
-import { publishServicesReport } from "./report.ts";
+import { publishServicesReport, type ServicesReport } from "./report.ts";
 import type { ServicesRow } from "./row.ts";
 import { comparedChanges, singleChanges } from "./single_change.ts";
 import { Stage } from "./stage.ts";

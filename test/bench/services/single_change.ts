@@ -1,12 +1,17 @@
 import { interleave } from "../row.ts";
-import type { BenchService, ClusterSize } from "./cluster.ts";
-import { benchService, changesOf, sizeText, sliceChange, withFirstReplaced } from "./cluster.ts";
-import type { Layout } from "./kube_proxy_layout.ts";
-import { layoutNames } from "./kube_proxy_layout.ts";
+import {
+  type BenchService,
+  benchService,
+  changesOf,
+  type ClusterSize,
+  sizeText,
+  sliceChange,
+  withFirstReplaced,
+} from "./cluster.ts";
+import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Peer } from "./peer.ts";
-import type { ServicesRow } from "./row.ts";
-import { compared, measured } from "./row.ts";
+import { compared, measured, type ServicesRow } from "./row.ts";
 import type { Loaded, Stage } from "./stage.ts";
 
 /** Milliseconds in the kernel, and those that a large cluster may cost more than a small one. */

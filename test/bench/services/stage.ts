@@ -1,12 +1,9 @@
 import type { Lab } from "../../lab/lab.ts";
 import { sleep } from "../sleep.ts";
-import type { BenchService, ClusterSize } from "./cluster.ts";
-import { benchServices, changesOf, sizeText } from "./cluster.ts";
+import { type BenchService, benchServices, changesOf, type ClusterSize, sizeText } from "./cluster.ts";
 import type { Layout } from "./kube_proxy_layout.ts";
-import type { Taken } from "./ours.ts";
-import { Ours } from "./ours.ts";
-import type { Load } from "./peer.ts";
-import { Peer, runNft } from "./peer.ts";
+import { Ours, type Taken } from "./ours.ts";
+import { type Load, Peer, runNft } from "./peer.ts";
 import { Wire } from "./wire.ts";
 
 /** A contestant that has its Services. */

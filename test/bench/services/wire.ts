@@ -1,10 +1,8 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Lab } from "../../lab/lab.ts";
-import { enableForwarding } from "../../lab/lab.ts";
+import { enableForwarding, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import type { BenchService } from "./cluster.ts";
-import { SERVICE_PORT } from "./cluster.ts";
+import { type BenchService, SERVICE_PORT } from "./cluster.ts";
 
 /** As many endpoints can answer. */
 const ENDPOINTS = 200;

@@ -1,10 +1,17 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { chmodSync, copyFileSync, mkdtempSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { importImage, installAddOn } from "../addon.ts";
-import type { Materials } from "../cluster.ts";
-import { kubectl, makeCluster, removeCluster } from "../cluster.ts";
+import { kubectl, makeCluster, type Materials, removeCluster } from "../cluster.ts";
 import { writeArchive } from "../images/archive.ts";
 import { makeMaterials } from "../materials.ts";
 import { startInside } from "../node/processes.ts";
@@ -24,12 +31,18 @@ import {
   PORT,
   servers,
 } from "./objects.ts";
-import type { NamedRecord, StepCount, StepWindow } from "./records.ts";
-import { countSteps, formatFailures, formatSteps, isGood, readRecords } from "./records.ts";
-import type { Step } from "./steps.ts";
-import { STEPS } from "./steps.ts";
-import type { World } from "./world.ts";
-import { inNamespace, sleep, waitForServers } from "./world.ts";
+import {
+  countSteps,
+  formatFailures,
+  formatSteps,
+  isGood,
+  type NamedRecord,
+  readRecords,
+  type StepCount,
+  type StepWindow,
+} from "./records.ts";
+import { type Step, STEPS } from "./steps.ts";
+import { inNamespace, sleep, waitForServers, type World } from "./world.ts";
 
 const RESULTS = path.join(CACHE, "daily-life");
 /** The seconds between two steps, in which late consequences count for the first. */

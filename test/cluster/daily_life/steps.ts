@@ -9,8 +9,16 @@ import { uninstall } from "../uninstall/steps.ts";
 import { OTHER_VERSION } from "./another_build.ts";
 import { NAMESPACE, PORT } from "./objects.ts";
 import type { StepWindow } from "./records.ts";
-import type { World } from "./world.ts";
-import { inNamespace, kill, processesOf, readyAddresses, sleep, waitForServers, withAddOn } from "./world.ts";
+import {
+  inNamespace,
+  kill,
+  processesOf,
+  readyAddresses,
+  sleep,
+  waitForServers,
+  withAddOn,
+  type World,
+} from "./world.ts";
 
 /** The failures that a step may cause. */
 export type Excuse = Pick<StepWindow, "unknown" | "killed">;

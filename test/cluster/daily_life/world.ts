@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { ARCHIVE } from "../addon.ts";
-import type { Materials } from "../cluster.ts";
-import { kubectl } from "../cluster.ts";
+import { kubectl, type Materials } from "../cluster.ts";
 import { enter } from "../node/processes.ts";
 import { until } from "../run.ts";
 import type { RunningCluster, RunningNode } from "../state.ts";

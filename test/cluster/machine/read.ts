@@ -4,8 +4,7 @@ import path from "node:path";
 import * as v from "valibot";
 import { STATE } from "../place.ts";
 import { run } from "../run.ts";
-import type { Inventory } from "./inventory.ts";
-import { linesOf, mountsIn } from "./inventory.ts";
+import { type Inventory, linesOf, mountsIn } from "./inventory.ts";
 
 /** Directories of the machine in which container programs keep files; two levels of each are compared. */
 const FOLDERS = ["/etc", "/opt", "/run", "/usr/libexec", "/usr/local/bin", "/var/lib", "/var/log"];

@@ -3,9 +3,8 @@ import { once } from "node:events";
 import { mkdirSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import type { RunOptions } from "../run.ts";
+import { run, type RunOptions, start, until } from "../run.ts";
 import { CACHE, PROJECT, STATE } from "../place.ts";
-import { run, start, until } from "../run.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const MACHINE_NAMESPACES = ["--mount", "--net", "--pid"] as const;

@@ -1,8 +1,7 @@
 import { copyFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { stringify } from "yaml";
-import type { Materials } from "../cluster.ts";
-import { ADMINISTRATOR } from "../cluster.ts";
+import { ADMINISTRATOR, type Materials } from "../cluster.ts";
 import { enter, startInside } from "../node/processes.ts";
 import { STATE } from "../place.ts";
 import { until } from "../run.ts";

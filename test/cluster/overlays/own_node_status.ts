@@ -1,5 +1,4 @@
-import type { Materials } from "../cluster.ts";
-import { kubectl } from "../cluster.ts";
+import { kubectl, type Materials } from "../cluster.ts";
 import { enter } from "../node/processes.ts";
 import { ProgramError, until } from "../run.ts";
 import type { RunningCluster, RunningNode } from "../state.ts";

@@ -1,5 +1,4 @@
-import type { NodePlan, Settings } from "../settings.ts";
-import { inOrder, PREFIXES } from "../settings.ts";
+import { inOrder, type NodePlan, PREFIXES, type Settings } from "../settings.ts";
 
 /** A program of the control plane with its arguments; its executable is found by name among the built ones. */
 export interface ControlPlaneProgram {

@@ -1,6 +1,5 @@
 import { stringify } from "yaml";
-import type { NodePlan, Settings } from "../settings.ts";
-import { inOrder, PREFIXES } from "../settings.ts";
+import { inOrder, type NodePlan, PREFIXES, type Settings } from "../settings.ts";
 
 /** Returns the configuration by which kubeadm makes certificates, kubeconfigs and the DNS add-on. */
 export function kubeadmConfiguration(settings: Settings, version: string, controlPlane: NodePlan): string {

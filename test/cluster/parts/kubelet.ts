@@ -1,6 +1,5 @@
 import { stringify } from "yaml";
-import type { NodePlan, Settings } from "../settings.ts";
-import { inOrder, PREFIXES } from "../settings.ts";
+import { inOrder, type NodePlan, PREFIXES, type Settings } from "../settings.ts";
 
 /** Returns the address of the DNS Service: the tenth of the first family's range, as with kubeadm. */
 export function clusterDns(settings: Settings): string {

@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
-import type { Materials } from "../cluster.ts";
-import { ADMINISTRATOR, kubectl } from "../cluster.ts";
+import { ADMINISTRATOR, kubectl, type Materials } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
 import { PROJECT } from "../place.ts";
 import { buildNetworkPolicyApi } from "../programs.ts";

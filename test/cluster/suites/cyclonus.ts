@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import type { Materials } from "../cluster.ts";
-import { ADMINISTRATOR, kubectl } from "../cluster.ts";
+import { ADMINISTRATOR, kubectl, type Materials } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
 import { buildCyclonus } from "../programs.ts";
 import { ProgramError } from "../run.ts";

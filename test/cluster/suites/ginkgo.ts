@@ -5,8 +5,7 @@ import { enterLogged } from "../node/processes.ts";
 import { ProgramError, run } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
 import { describeProgress, readEndedTests } from "./progress.ts";
-import type { TestResult } from "./result.ts";
-import { readResults } from "./result.ts";
+import { readResults, type TestResult } from "./result.ts";
 import { keepPassed, passedBefore } from "./resume.ts";
 import type { GinkgoSuite } from "./suites.ts";
 

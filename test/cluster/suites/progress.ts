@@ -1,5 +1,4 @@
-import type { TestResult } from "./result.ts";
-import { stateOf } from "./result.ts";
+import { stateOf, type TestResult } from "./result.ts";
 
 /** The separator of tests in Ginkgo's output. */
 const SEPARATOR = /^-{30}$/m;

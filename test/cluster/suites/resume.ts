@@ -1,8 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { readEndedTests } from "./progress.ts";
-import type { TestResult } from "./result.ts";
-import { parseResults } from "./result.ts";
+import { parseResults, type TestResult } from "./result.ts";
 
 /**
  * Returns the tests of these titles that passed in interrupted runs: those in the output of the last run, NAME.log, and

@@ -2,8 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import path from "node:path";
 import { stringify } from "yaml";
 import { installAddOn } from "../addon.ts";
-import type { Materials } from "../cluster.ts";
-import { makeCluster, removeCluster } from "../cluster.ts";
+import { makeCluster, type Materials, removeCluster } from "../cluster.ts";
 import { makeMaterials } from "../materials.ts";
 import { OVERLAY_SUITES } from "../overlays/suites.ts";
 import { CACHE, PROJECT } from "../place.ts";
@@ -12,15 +11,12 @@ import type { RunningCluster } from "../state.ts";
 import { runUninstall } from "../uninstall/run.ts";
 import { runConformance } from "./conformance.ts";
 import { runCyclonus } from "./cyclonus.ts";
-import type { Expectation } from "./expectation.ts";
-import { compareResults, expectationOf, readExpectation } from "./expectation.ts";
+import { compareResults, type Expectation, expectationOf, readExpectation } from "./expectation.ts";
 import { listTests, runTests } from "./ginkgo.ts";
 import { describeResults } from "./report.ts";
-import type { TestResult } from "./result.ts";
-import { parseResults } from "./result.ts";
+import { parseResults, type TestResult } from "./result.ts";
 import { runShared, shareClusters } from "./shared.ts";
-import type { Suite } from "./suites.ts";
-import { QUICK, skippedByChoice, SUITES } from "./suites.ts";
+import { QUICK, skippedByChoice, type Suite, SUITES } from "./suites.ts";
 
 const RESULTS = path.join(CACHE, "results");
 const EXPECTATIONS = path.join(PROJECT, "test/cluster/expectations");

@@ -1,11 +1,9 @@
 import { installAddOn } from "../addon.ts";
-import type { Materials } from "../cluster.ts";
-import { kubectl } from "../cluster.ts";
+import { kubectl, type Materials } from "../cluster.ts";
 import { until } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
 import type { TestResult } from "../suites/result.ts";
-import type { NodeInventory } from "./inventory.ts";
-import { differencesOf, NODE_KINDS, readNode } from "./inventory.ts";
+import { differencesOf, NODE_KINDS, type NodeInventory, readNode } from "./inventory.ts";
 import { NAMESPACE, SELECTOR, users } from "./objects.ts";
 import { uninstall } from "./steps.ts";
 

@@ -1,7 +1,6 @@
 import path from "node:path";
 import { INSTALL } from "../addon.ts";
-import type { Materials } from "../cluster.ts";
-import { kubectl } from "../cluster.ts";
+import { kubectl, type Materials } from "../cluster.ts";
 import { PROJECT } from "../place.ts";
 
 const CLEANUP = path.join(PROJECT, "manifests/cleanup");

@@ -3,8 +3,7 @@ import type { FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.
 import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
 import type { Expected } from "../matrix.ts";
-import type { DemoPod, NodeName, World } from "../world.ts";
-import { NODES, PORT } from "../world.ts";
+import { type DemoPod, type NodeName, NODES, PORT, type World } from "../world.ts";
 
 /** The cells of the matrix as the evaluator of policies judges them, by the Kubernetes objects alone. */
 export function expectedUnderPolicies(

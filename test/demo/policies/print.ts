@@ -1,7 +1,5 @@
-import type { Paint } from "../table.ts";
-import { verdict } from "../table.ts";
-import type { CutResult } from "./cut.ts";
-import { isCut, isForetold, isInForceEverywhere } from "./cut.ts";
+import { type Paint, verdict } from "../table.ts";
+import { type CutResult, isCut, isForetold, isInForceEverywhere } from "./cut.ts";
 import type { PoliciesResult } from "./result.ts";
 
 /** What each policy lets its pod do, a line each. */

@@ -3,11 +3,9 @@ import { POLICY_SETS, POLICY_TABLE } from "../../../policyd/policies/compile/pol
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { LabNode } from "../../lab/lab.ts";
 import type { LabCalls } from "../../lab/libc.ts";
-import type { Difference, Expected, Seen } from "../matrix.ts";
-import { compareMatrices } from "../matrix.ts";
+import { compareMatrices, type Difference, type Expected, type Seen } from "../matrix.ts";
 import { measureQuestions } from "../measure.ts";
-import type { World } from "../world.ts";
-import { nodeOf } from "../world.ts";
+import { nodeOf, type World } from "../world.ts";
 import { expectedUnderPolicies, isolatedPods } from "./expectation.ts";
 import { policyShow } from "./manifests.ts";
 

@@ -1,14 +1,11 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
 import type { Entry, Packet } from "../../../policyd/semantics/services/packet.ts";
 import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
-import type { NodeName } from "../world.ts";
-import { NODES } from "../world.ts";
-import type { Answer, ExpectedCell } from "./cells.ts";
-import { answerKey } from "./cells.ts";
+import { type NodeName, NODES } from "../world.ts";
+import { type Answer, answerKey, type ExpectedCell } from "./cells.ts";
 import type { EndpointPod, Frontend } from "./frontends.ts";
 
 const FAMILIES = [4, 6] as const;

@@ -1,7 +1,5 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { formatCidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, formatCidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 
 const FAMILIES = [4, 6] as const;

@@ -1,13 +1,9 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { LabCalls } from "../../lab/libc.ts";
-import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
-import { Prober } from "../../lab/probe/prober.ts";
-import type { World } from "../world.ts";
-import { nameOf, namespaceOf } from "../world.ts";
-import type { Answer, ExpectedCell, Outcome, SeenCell } from "./cells.ts";
-import { answerKey, letters, OUTCOMES } from "./cells.ts";
-import type { Plan } from "./expectation.ts";
-import { nameOfSource } from "./expectation.ts";
+import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
+import { nameOf, namespaceOf, type World } from "../world.ts";
+import { type Answer, answerKey, type ExpectedCell, letters, type Outcome, OUTCOMES, type SeenCell } from "./cells.ts";
+import { nameOfSource, type Plan } from "./expectation.ts";
 import { TARGET_PORT } from "./frontends.ts";
 import type { PublishedServices } from "./publish.ts";
 

@@ -1,10 +1,8 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import type { SeenCell } from "./cells.ts";
-import { answersText, cellKey } from "./cells.ts";
+import { answersText, cellKey, type SeenCell } from "./cells.ts";
 import { CLIENTS } from "./expectation.ts";
 import type { ServicesResult } from "./result.ts";
-import type { Paint } from "../table.ts";
-import { newTable, verdict } from "../table.ts";
+import { newTable, type Paint, verdict } from "../table.ts";
 
 /** With the mark: as much as keeps the table within 100 columns. */
 const WIDEST_CELL = 16;

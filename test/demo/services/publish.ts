@@ -1,13 +1,10 @@
 import { cidrFamily } from "../../../kernel/ip/cidr.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
 import { routeTo } from "../../lab/topology.ts";
-import type { World } from "../world.ts";
-import { nodeAddresses, nodeOf, NODES } from "../world.ts";
+import { nodeAddresses, nodeOf, NODES, type World } from "../world.ts";
 import type { ExpectedCell } from "./cells.ts";
-import type { Plan } from "./expectation.ts";
-import { expectedCells } from "./expectation.ts";
-import type { Frontend } from "./frontends.ts";
-import { SERVICE_NETWORKS, serviceShow } from "./frontends.ts";
+import { expectedCells, type Plan } from "./expectation.ts";
+import { type Frontend, SERVICE_NETWORKS, serviceShow } from "./frontends.ts";
 
 /** Services that both nodes serve, with what they owe each client. */
 export interface PublishedServices {

@@ -1,7 +1,6 @@
 import type { LabCalls } from "../../lab/libc.ts";
 import type { World } from "../world.ts";
-import type { CellDifference, ExpectedCell, SeenCell } from "./cells.ts";
-import { compareCells } from "./cells.ts";
+import { type CellDifference, compareCells, type ExpectedCell, type SeenCell } from "./cells.ts";
 import { measureServices } from "./measure.ts";
 import type { PublishedServices } from "./publish.ts";
 

@@ -1,17 +1,12 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
-import type { Certificate } from "../../support/certificate.ts";
-import { makeCertificate } from "../../support/certificate.ts";
+import { type Certificate, makeCertificate } from "../../support/certificate.ts";
 import { manifestGrants } from "../../support/manifest_grants.ts";
-import type { Lab, LabPod } from "../lab.ts";
-import { createLab } from "../lab.ts";
+import { createLab, type Lab, type LabPod } from "../lab.ts";
 import { ClusterNode } from "./cluster_node.ts";
-import type { EndpointPod, SelectingService } from "./endpoints.ts";
-import { slicesOf } from "./endpoints.ts";
-import type { NodePlace } from "./fabric.ts";
-import { Fabric } from "./fabric.ts";
+import { type EndpointPod, type SelectingService, slicesOf } from "./endpoints.ts";
+import { Fabric, type NodePlace } from "./fabric.ts";
 import type { Attachment, Sandbox } from "./runtime.ts";
 
 const PORT = 6443;

@@ -1,19 +1,15 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
 import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { addressPlus, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, addressPlus, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { PluginServer } from "../../support/plugin_server.ts";
-import type { DaemonProcess } from "../../support/policyd.ts";
-import { BUNDLE, followDaemon } from "../../support/policyd.ts";
-import type { Scrape } from "../../support/scrape.ts";
-import { scrapeWhen } from "../../support/scrape.ts";
+import { BUNDLE, type DaemonProcess, followDaemon } from "../../support/policyd.ts";
+import { type Scrape, scrapeWhen } from "../../support/scrape.ts";
 import { confined } from "../confined/confined.ts";
 import type { Lab, LabNode } from "../lab.ts";
-import type { ClusterAccess } from "./daemon_files.ts";
-import { DaemonFiles } from "./daemon_files.ts";
+import { type ClusterAccess, DaemonFiles } from "./daemon_files.ts";
 import type { Machine } from "./fabric.ts";
 import { ContainerRuntime } from "./runtime.ts";
 

@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parse } from "yaml";
-import type { PodTemplate } from "../../support/daemon_set.ts";
-import { daemonSet } from "../../support/daemon_set.ts";
+import { daemonSet, type PodTemplate } from "../../support/daemon_set.ts";
 import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
 import { SECCOMP_PROFILE } from "../../support/podman.ts";
 import { pluginSource } from "../../support/shim.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { EndpointPod } from "./endpoints.ts";
-import { slicesOf } from "./endpoints.ts";
+import { type EndpointPod, slicesOf } from "./endpoints.ts";
 
 const SERVICE = {
   metadata: { name: "web", namespace: "shop" },

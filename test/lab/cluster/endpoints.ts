@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 
 /** The parts of a pod that its endpoints are made of. */

@@ -1,10 +1,7 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
-import type { Lab, LabNode } from "../lab.ts";
-import { enableForwarding } from "../lab.ts";
+import { enableForwarding, type Lab, type LabNode } from "../lab.ts";
 import type { LabNamespace } from "../namespace.ts";
 import { connect, setBridgeNetfilter, UPLINK } from "../topology.ts";
 

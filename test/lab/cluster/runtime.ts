@@ -2,11 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import * as v from "valibot";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { CallOutcome, Configuration } from "../cni.ts";
-import { startPlugin } from "../cni.ts";
+import { type CallOutcome, type Configuration, startPlugin } from "../cni.ts";
 import type { LabNode, LabPod } from "../lab.ts";
-import type { NetworkList } from "./network_list.ts";
-import { networkFile, parseNetwork, pluginRequest } from "./network_list.ts";
+import { networkFile, type NetworkList, parseNetwork, pluginRequest } from "./network_list.ts";
 
 /** A sandbox and its pod, as the kubelet describes it to the runtime. */
 export interface Sandbox {

@@ -3,8 +3,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import { requireKernel } from "../../support/privilege.ts";
-import type { Confinement } from "./confined.ts";
-import { confined } from "./confined.ts";
+import { confined, type Confinement } from "./confined.ts";
 
 describe("test/lab/confined", () => {
   let directory = "";

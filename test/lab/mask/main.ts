@@ -1,10 +1,8 @@
 import process from "node:process";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { labCalls } from "../libc.ts";
-import type { MaskedFeature } from "./features.ts";
-import { MASKED_FEATURES } from "./features.ts";
-import type { MaskRule } from "./filter.ts";
-import { maskProgram } from "./filter.ts";
+import { MASKED_FEATURES, type MaskedFeature } from "./features.ts";
+import { maskProgram, type MaskRule } from "./filter.ts";
 
 /**
  * The launcher that {@link masked} starts: `main.ts <feature,...> <program> [argument...]`.

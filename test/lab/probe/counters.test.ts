@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { setNeighbour } from "../../../kernel/route/neighbour.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import type { Lab } from "../lab.ts";
-import { createLab } from "../lab.ts";
+import { createLab, type Lab } from "../lab.ts";
 import type { LabNamespace } from "../namespace.ts";
 import { connect, routeTo } from "../topology.ts";
 import { redirectCounters, routeExceptions } from "./counters.ts";

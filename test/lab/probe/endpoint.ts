@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { addressFromBytes, addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, addressFromBytes, addressToBytes, type Family, familyOf } from "../../../kernel/ip/address.ts";
 
 export const AF_INET = 2;
 export const AF_INET6 = 10;

@@ -1,7 +1,5 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
-import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import { macFromBytes, macToBytes } from "../../../kernel/ip/mac.ts";
+import { type Address, addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
+import { type MacAddress, macFromBytes, macToBytes } from "../../../kernel/ip/mac.ts";
 import { internetChecksum } from "./raw_packet.ts";
 
 /** The types of an Ethernet frame's contents (include/uapi/linux/if_ether.h). */

@@ -1,8 +1,6 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { attemptByPacket } from "./packet_attempt.ts";
-import type { Protocol, Token } from "./protocol.ts";
-import { isSameToken } from "./protocol.ts";
+import { isSameToken, type Protocol, type Token } from "./protocol.ts";
 import { internetChecksum, payloadOf } from "./raw_packet.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 

@@ -8,9 +8,8 @@ import { decodeEndpoint, encodeEndpoint } from "./endpoint.ts";
 import { encodeArp, encodeFrame, encodeIcmpv6, encodeIp, encodeUdp, EtherType, multicastMac } from "./frame.ts";
 import { echoRequest } from "./icmp.ts";
 import { internetChecksum, payloadOf } from "./raw_packet.ts";
-import type { SctpPacket } from "./sctp_packet.ts";
+import { decodeSctp, encodeSctp, type SctpPacket } from "./sctp_packet.ts";
 import { ChunkType } from "./sctp_chunk.ts";
-import { decodeSctp, encodeSctp } from "./sctp_packet.ts";
 
 const ascii = (text: string): Uint8Array => new TextEncoder().encode(text);
 

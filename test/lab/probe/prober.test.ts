@@ -1,15 +1,11 @@
 import assert from "node:assert/strict";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { changeLink } from "../../../kernel/route/link.ts";
 import { deleteRoute } from "../../../kernel/route/route.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import type { Lab } from "../lab.ts";
-import { createLab } from "../lab.ts";
-import type { TwoNodes } from "../topology.ts";
-import { routeTo, twoNodes } from "../topology.ts";
-import type { Flow, ProbeResult } from "./prober.ts";
-import { Prober } from "./prober.ts";
+import { createLab, type Lab } from "../lab.ts";
+import { routeTo, type TwoNodes, twoNodes } from "../topology.ts";
+import { type Flow, Prober, type ProbeResult } from "./prober.ts";
 import { PROTOCOLS } from "./protocol.ts";
 
 const PORT = 8080;

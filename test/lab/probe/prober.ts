@@ -6,8 +6,15 @@ import type { LabNamespace } from "../namespace.ts";
 import { icmp } from "./icmp.ts";
 import { ownTime } from "./own_time.ts";
 import { Poller } from "./poller.ts";
-import type { Attempt, Located, Protocol, ProtocolName, Way } from "./protocol.ts";
-import { TOKEN_SIZE, tokenKey } from "./protocol.ts";
+import {
+  type Attempt,
+  type Located,
+  type Protocol,
+  type ProtocolName,
+  TOKEN_SIZE,
+  tokenKey,
+  type Way,
+} from "./protocol.ts";
 import { sctp } from "./sctp.ts";
 import { tcp } from "./tcp.ts";
 import { udp } from "./udp.ts";

@@ -1,13 +1,10 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { attemptByPacket } from "./packet_attempt.ts";
-import type { Protocol } from "./protocol.ts";
-import { isSameToken } from "./protocol.ts";
+import { isSameToken, type Protocol } from "./protocol.ts";
 import { payloadOf } from "./raw_packet.ts";
 import { ChunkType, IPPROTO_SCTP } from "./sctp_chunk.ts";
-import { decodeSctp, encodeSctp } from "./sctp_packet.ts";
-import type { SctpPacket } from "./sctp_packet.ts";
+import { decodeSctp, encodeSctp, type SctpPacket } from "./sctp_packet.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 
 const FIRST_SOURCE_PORT = 20_000;

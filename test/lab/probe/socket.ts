@@ -1,11 +1,17 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabCalls } from "../libc.ts";
 import type { LabNamespace } from "../namespace.ts";
-import type { Endpoint } from "./endpoint.ts";
-import { AF_INET, AF_INET6, decodeEndpoint, domainOf, encodeEndpoint, SOCKADDR_SIZE } from "./endpoint.ts";
+import {
+  AF_INET,
+  AF_INET6,
+  decodeEndpoint,
+  domainOf,
+  encodeEndpoint,
+  type Endpoint,
+  SOCKADDR_SIZE,
+} from "./endpoint.ts";
 
 export const SocketType = { STREAM: 1, DATAGRAM: 2, RAW: 3 } as const;
 

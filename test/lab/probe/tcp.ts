@@ -2,8 +2,7 @@ import { familyOf } from "../../../kernel/ip/address.ts";
 import { Errno, errnoText } from "../../../kernel/syscall/errno.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { bindToNew } from "./new_port.ts";
-import type { Protocol } from "./protocol.ts";
-import { isSameToken, TOKEN_SIZE } from "./protocol.ts";
+import { isSameToken, type Protocol, TOKEN_SIZE } from "./protocol.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 
 /** TCP: connects, sends the token and reads it back, as often as requested. */

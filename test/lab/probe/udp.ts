@@ -1,8 +1,7 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { bindToNew } from "./new_port.ts";
 import { attemptByPacket } from "./packet_attempt.ts";
-import type { Protocol } from "./protocol.ts";
-import { isSameToken } from "./protocol.ts";
+import { isSameToken, type Protocol } from "./protocol.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 
 /** UDP: a datagram that consists of the token and is sent back unchanged. */

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Cluster, ClusterPod } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
-import { Prober } from "../../lab/probe/prober.ts";
+import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
 import type { DaemonProcess } from "../policyd.ts";
 import { ours } from "../routes/route_lab.ts";
 

@@ -1,5 +1,4 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { ClusterPod } from "../../lab/cluster/cluster.ts";
 
 /** The packets that a pod has received, counted by a table of the test's own in the pod's namespace. */

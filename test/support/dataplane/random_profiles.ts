@@ -7,8 +7,7 @@ import { counter, drop, rule } from "../../../kernel/nftables/model/statement.ts
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "./content.ts";
-import type { FaultRates } from "./faulty_nftables.ts";
-import { FaultyNftables } from "./faulty_nftables.ts";
+import { type FaultRates, FaultyNftables } from "./faulty_nftables.ts";
 import { TickingClock } from "../policy/live/ticking_clock.ts";
 import { podClaims, profileChains, profileSets, profileTable, provideProfile, withdrawProfile } from "./provided.ts";
 

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressFromValue } from "../../../kernel/ip/address.ts";
+import { type Address, addressFromValue } from "../../../kernel/ip/address.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { counter, drop, inSet, rule } from "../../../kernel/nftables/model/statement.ts";

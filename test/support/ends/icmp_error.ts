@@ -1,8 +1,6 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { IpPacket } from "../../lab/probe/frame.ts";
-import { encodeIcmpv6, encodeIp } from "../../lab/probe/frame.ts";
+import { encodeIcmpv6, encodeIp, type IpPacket } from "../../lab/probe/frame.ts";
 import { internetChecksum } from "../../lab/probe/raw_packet.ts";
 
 const ICMP = 1;

@@ -1,11 +1,8 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { addressPlus, addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
-import { macFromBytes } from "../../../kernel/ip/mac.ts";
-import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import { type Address, addressPlus, addressToBytes, type Family, parseAddress } from "../../../kernel/ip/address.ts";
+import { type MacAddress, macFromBytes } from "../../../kernel/ip/mac.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
-import { encodeIcmpv6, multicastMac } from "../../lab/probe/frame.ts";
+import { encodeIcmpv6, type Frame, type IpPacket, multicastMac } from "../../lab/probe/frame.ts";
 import { internetChecksum } from "../../lab/probe/raw_packet.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { ALL_NODES, ip } from "../guard/attack.ts";

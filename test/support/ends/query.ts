@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { IpPacket } from "../../lab/probe/frame.ts";
-import { encodeUdp } from "../../lab/probe/frame.ts";
+import { encodeUdp, type IpPacket } from "../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { eventually } from "../guard/guarded_node.ts";

@@ -1,13 +1,11 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { primaryAddresses } from "../../../policyd/semantics/services/node_port.ts";
 import type { Packet } from "../../../policyd/semantics/services/packet.ts";
 import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
 import type { Surroundings } from "../nftables/interpreter/surroundings.ts";
-import type { Machine } from "../nftables/interpreter/walk.ts";
-import { walkThrough } from "../nftables/interpreter/walk.ts";
+import { type Machine, walkThrough } from "../nftables/interpreter/walk.ts";
 
 const LOOPBACK: Device = { index: 1, name: "lo" };
 const UPLINK: Device = { index: 2, name: "eth0" };

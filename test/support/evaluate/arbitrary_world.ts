@@ -1,11 +1,17 @@
 import * as fc from "fast-check";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Packet } from "../../../policyd/semantics/services/packet.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
-import type { Places, RandomCluster, RandomService } from "./arbitrary_cluster.ts";
-import { clusterManifests, NODE_PORTS, randomClusters, SERVICE_PORTS } from "./arbitrary_cluster.ts";
+import {
+  clusterManifests,
+  NODE_PORTS,
+  type Places,
+  type RandomCluster,
+  randomClusters,
+  type RandomService,
+  SERVICE_PORTS,
+} from "./arbitrary_cluster.ts";
 import { ipv6Twin } from "./family_twin.ts";
 import { storeOf } from "./store.ts";
 

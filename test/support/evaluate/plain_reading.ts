@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressToBytes, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { Endpoint, Service, ServicePort } from "../../../policyd/objects/model.ts";
 import type { Packet, SocketAddress } from "../../../policyd/semantics/services/packet.ts";

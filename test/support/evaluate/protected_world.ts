@@ -4,8 +4,7 @@ import type { EndpointSlice, Service } from "../../../policyd/objects/model.ts";
 import type { ProtectedSocket } from "../../../policyd/protection/refusal.ts";
 import { isSpecial } from "../../../policyd/services/elements/endpoints.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
-import type { ServiceCase } from "./arbitrary_world.ts";
-import { serviceCases } from "./arbitrary_world.ts";
+import { type ServiceCase, serviceCases } from "./arbitrary_world.ts";
 
 /** The protected sockets of a world, as numbers that choose among its frontends. */
 const choices = fc.record({

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import YAML from "yaml";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { compareAddresses, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, compareAddresses, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
 import type { Packet, SocketAddress } from "../../../policyd/semantics/services/packet.ts";
 import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import { ipv6Twin } from "./family_twin.ts";
-import { manifestsOf, nodeManifest } from "./manifest.ts";
-import type { ManifestText } from "./manifest.ts";
+import { manifestsOf, type ManifestText, nodeManifest } from "./manifest.ts";
 import { storeOf } from "./store.ts";
 
 /** A cluster in short form, and the outcomes of packets on its node n1; everything is read through the gate. */

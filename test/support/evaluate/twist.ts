@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import type { Endpoint, Service } from "../../../policyd/objects/model.ts";
 import { primaryAddresses } from "../../../policyd/semantics/services/node_port.ts";
-import type { ServiceCase } from "./arbitrary_world.ts";
-import { serviceCases } from "./arbitrary_world.ts";
+import { type ServiceCase, serviceCases } from "./arbitrary_world.ts";
 
 /** A node port of Services in the random worlds. */
 const NODE_PORT = 30_012;

@@ -1,10 +1,8 @@
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
-import type { Frame } from "../../lab/probe/frame.ts";
-import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, EtherType, multicastMac } from "../../lab/probe/frame.ts";
+import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, EtherType, type Frame, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
-import type { Attack } from "./attack.ts";
-import { ALL_NODES, ip, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
+import { ALL_NODES, type Attack, ip, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT } from "./virtual_addresses.ts";
 

@@ -1,9 +1,6 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
-import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import { macFromBytes, macToBytes } from "../../../kernel/ip/mac.ts";
-import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
-import { BROADCAST_MAC, encodeArp, encodeIp } from "../../lab/probe/frame.ts";
+import { type Address, addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
+import { type MacAddress, macFromBytes, macToBytes } from "../../../kernel/ip/mac.ts";
+import { BROADCAST_MAC, encodeArp, encodeIp, type Frame, type IpPacket } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 

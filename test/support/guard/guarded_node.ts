@@ -1,27 +1,21 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { listAttachments } from "../../../cni/attachment/attachment.ts";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import { parseMac } from "../../../kernel/ip/mac.ts";
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
+import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { attachmentElements, linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
 import type { NodeConfiguration } from "../../../policyd/node/tables/configuration.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
-import type { Configuration } from "../../lab/cni.ts";
-import { add, LAB_BRIDGE } from "../../lab/cni.ts";
+import { add, type Configuration, LAB_BRIDGE } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
-import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
-import { connect, twoNodes } from "../../lab/topology.ts";
+import { connect, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { carries } from "./token.ts";
 
 /** The daemon's configuration on the labs' bridge, with defaults otherwise. */

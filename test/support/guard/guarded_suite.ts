@@ -1,8 +1,6 @@
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import { requireBridgeNetfilter, requireKernel } from "../privilege.ts";
-import type { GuardedNode } from "./guarded_node.ts";
-import { guardedNode } from "./guarded_node.ts";
+import { type GuardedNode, guardedNode } from "./guarded_node.ts";
 import type { Way } from "./ways.ts";
 
 /**

@@ -2,8 +2,7 @@ import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, multicastMac } from "../../lab/probe/frame.ts";
-import type { Attack } from "./attack.ts";
-import { ALL_NODES, arp, ip, linkLayer, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
+import { ALL_NODES, arp, type Attack, ip, linkLayer, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
 
 const { SOURCE, LINK } = DropReason;
 const Icmpv6 = { ROUTER_ADVERTISEMENT: 134, NEIGHBOUR_SOLICITATION: 135, NEIGHBOUR_ADVERTISEMENT: 136, REDIRECT: 137 };

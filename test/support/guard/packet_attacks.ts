@@ -1,11 +1,8 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
-import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
-import { BROADCAST_MAC, encodeUdp, EtherType, multicastMac } from "../../lab/probe/frame.ts";
+import { BROADCAST_MAC, encodeUdp, EtherType, type Frame, type IpPacket, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
-import type { Attack } from "./attack.ts";
-import { ALL_NODES, FAMILIES, GATEWAYS, ip } from "./attack.ts";
+import { ALL_NODES, type Attack, FAMILIES, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT, VIRTUAL } from "./virtual_addresses.ts";
 

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
-import type { Prober } from "../../lab/probe/prober.ts";
+import type { Flow, Prober, ProbeResult } from "../../lab/probe/prober.ts";
 import { PROTOCOLS } from "../../lab/probe/protocol.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT } from "./virtual_addresses.ts";

@@ -1,8 +1,6 @@
-import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import { macFromBytes } from "../../../kernel/ip/mac.ts";
+import { type MacAddress, macFromBytes } from "../../../kernel/ip/mac.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
-import type { Frame } from "../../lab/probe/frame.ts";
-import { encodeUdp, EtherType } from "../../lab/probe/frame.ts";
+import { encodeUdp, EtherType, type Frame } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { arp, FAMILIES, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Token } from "../../lab/probe/protocol.ts";
-import { TOKEN_SIZE } from "../../lab/probe/protocol.ts";
+import { type Token, TOKEN_SIZE } from "../../lab/probe/protocol.ts";
 
 /** Returns a token that no other packet carries. */
 export function newToken(): Token {

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 
 /** The port of most responders, with a virtual address or without. */

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { podResult } from "../../integration/add_result.ts";
-import type { CallOutcome, Configuration } from "../../lab/cni.ts";
-import { add, del } from "../../lab/cni.ts";
+import { add, type CallOutcome, type Configuration, del } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { Prober } from "../../lab/probe/prober.ts";

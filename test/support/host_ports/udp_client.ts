@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Prober } from "../../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";

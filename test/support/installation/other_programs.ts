@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import type { FSWatcher } from "node:fs";
 import {
   closeSync,
   existsSync,
+  type FSWatcher,
   openSync,
   readFileSync,
   renameSync,

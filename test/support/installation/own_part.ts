@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import type { OwnPart } from "../../../policyd/installation/merged_list.ts";
-import { mergeList } from "../../../policyd/installation/merged_list.ts";
-import type { JsonObject } from "../../../policyd/installation/list_text.ts";
-import { isObject } from "../../../policyd/installation/list_text.ts";
+import { mergeList, type OwnPart } from "../../../policyd/installation/merged_list.ts";
+import { isObject, type JsonObject } from "../../../policyd/installation/list_text.ts";
 
 /** Returns our part of a list, small, with further members of our entry. */
 export function ownPartNamed(name: string, members: JsonObject = {}, chain: readonly JsonObject[] = []): OwnPart {

@@ -109,38 +109,34 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "the plugin works without the daemon: what both need lives in kernel/ or ipam/",
   },
   {
-    within: ["policyd/services/compile/"],
-    forbids: ["policyd/services/evaluate/"],
+    within: ["policyd/services/"],
+    forbids: ["policyd/semantics/"],
     instead:
-      "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
+      "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
   },
   {
-    within: ["policyd/services/evaluate/"],
-    forbids: ["policyd/services/compile/", "policyd/node/", "policyd/dataplane/", "kernel/nftables/"],
+    within: ["policyd/policies/compile/"],
+    forbids: ["policyd/semantics/"],
     instead:
-      "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
+      "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
   },
   {
-    within: ["policyd/policy/compile/"],
-    forbids: ["policyd/policy/evaluate/"],
-    instead:
-      "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
-  },
-  {
-    within: ["policyd/policy/evaluate/"],
+    within: ["policyd/semantics/"],
+    except: ["policyd/semantics/services/"],
     forbids: [
-      "policyd/policy/compile/",
+      "policyd/policies/",
       "cni/",
       "ipam/",
       "cli/",
       "policyd/attachments/",
       "policyd/configuration/",
-      "policyd/dataplane/",
       "policyd/log/",
       "policyd/node/",
+      "policyd/objects/api/",
+      "policyd/objects/directory/",
+      "policyd/ruleset/",
       "policyd/services/",
       "policyd/socket/",
-      "policyd/source/",
       "kernel/nftables/",
       "kernel/netlink/",
       "kernel/syscall/",
@@ -149,7 +145,13 @@ export const BOUNDARIES: readonly Boundary[] = [
       "net",
       "process",
     ],
-    instead: "policies are judged by the objects alone: import policyd/cluster/, kernel/ip/ and kernel/error.ts only",
+    instead: "policies are evaluated from the objects only: import policyd/objects/, kernel/ip/ and kernel/error.ts only",
+  },
+  {
+    within: ["policyd/semantics/services/"],
+    forbids: ["policyd/services/elements/", "policyd/services/rules/", "policyd/node/", "policyd/ruleset/", "kernel/nftables/"],
+    instead:
+      "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
   },
   {
     within: ["cni/", "ipam/", "kernel/", "policyd/"],
@@ -181,7 +183,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   {
     within: ["cli/"],
     except: ["cli/rules/", "cli/node/", "cli/input/configuration_file.ts"],
-    forbids: ["policyd/configuration/", "policyd/dataplane/"],
+    forbids: ["policyd/configuration/", "policyd/ruleset/"],
     instead: "only `rules` prints what a node would load; what policies and Services mean is in their evaluators",
   },
   {

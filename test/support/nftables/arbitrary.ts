@@ -1,6 +1,5 @@
 import * as fc from "fast-check";
-import { dataTypes, paddedSize } from "../../../kernel/nftables/model/data_type.ts";
-import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
+import { dataTypes, paddedSize, type Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import { isOrderedByBytes } from "../../../kernel/nftables/encode/element_bytes.ts";
 import { keyText, keyTypes } from "../../../kernel/nftables/encode/element.ts";
 import type { KeyField } from "../../../kernel/nftables/model/expression.ts";

@@ -1,11 +1,10 @@
 import * as fc from "fast-check";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { DataTypeName } from "../../../kernel/nftables/model/data_type.ts";
-import { dataTypes } from "../../../kernel/nftables/model/data_type.ts";
+import { type DataTypeName, dataTypes } from "../../../kernel/nftables/model/data_type.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
-import type { Concatenation, Selector } from "../../../kernel/nftables/model/expression.ts";
 import {
+  type Concatenation,
   concatenation,
   connectionKeys,
   fibKeys,
@@ -13,6 +12,7 @@ import {
   lookup,
   metaKeys,
   payloadFields,
+  type Selector,
   selectorType,
 } from "../../../kernel/nftables/model/expression.ts";
 import type {

@@ -1,8 +1,6 @@
 import * as fc from "fast-check";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressFromValue } from "../../../kernel/ip/address.ts";
-import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
-import { dataTypes } from "../../../kernel/nftables/model/data_type.ts";
+import { type Address, addressFromValue } from "../../../kernel/ip/address.ts";
+import { dataTypes, type Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { FieldType } from "../../../kernel/nftables/model/object.ts";
 import type { Verdict } from "../../../kernel/nftables/model/statement.ts";
 

@@ -1,7 +1,6 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
-import type { Rule } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -18,6 +17,7 @@ import {
   not,
   oneOf,
   returnToCaller,
+  type Rule,
   rule,
   setAddress,
   setMarkBit,

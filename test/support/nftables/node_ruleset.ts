@@ -1,8 +1,6 @@
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Selector } from "../../../kernel/nftables/model/expression.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
+import { concatenation, lookup, randomNumber, type Selector } from "../../../kernel/nftables/model/expression.ts";
 import type { BaseChain, FieldType, KeyPart, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -17,8 +15,10 @@ import {
   not,
   oneOf,
   returnToCaller,
+  type Rule,
   rule,
   setMarkBit,
+  type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 
 const frontend = (address: FieldType): readonly FieldType[] => [address, "inet_proto", "inet_service"];

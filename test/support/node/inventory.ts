@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
-import type { Removal } from "../../../cli/node/cleanup/removal.ts";
-import { removalText } from "../../../cli/node/cleanup/removal.ts";
+import { type Removal, removalText } from "../../../cli/node/cleanup/removal.ts";
 import { bridgeMac, hostMac } from "../../../cni/names.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { NetworkList } from "../../../policyd/installation/list_text.ts";
-import { readList } from "../../../policyd/installation/list_text.ts";
+import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { attachmentRecord } from "../attachment_record.ts";
 import { sha256 } from "../cni.ts";
 import { link, PLACE } from "./node_facts.ts";

@@ -5,15 +5,12 @@ import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
-import type { Flow } from "../../lab/probe/prober.ts";
-import { Prober } from "../../lab/probe/prober.ts";
-import type { WiredNode } from "../../lab/topology.ts";
-import { twoNodes } from "../../lab/topology.ts";
+import { type Flow, Prober } from "../../lab/probe/prober.ts";
+import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../policyd.ts";
 import { PolicydNode } from "../policyd_node.ts";
 import { nodeObject } from "../routes/route_lab.ts";
-import type { HarmedFiles } from "./harms.ts";
-import { OTHER_BRIDGE } from "./harms.ts";
+import { type HarmedFiles, OTHER_BRIDGE } from "./harms.ts";
 import { fileState, othersState, podState, wayState } from "./snapshot.ts";
 
 /** The slowest repair: milliseconds until all pods worked, and until all state was as before. */

@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { TUNNEL } from "../../../policyd/routes/names.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { HarmedFiles } from "./harms.ts";
-import { BRIDGE } from "./harms.ts";
+import { BRIDGE, type HarmedFiles } from "./harms.ts";
 
 interface LinkJson {
   readonly ifname: string;

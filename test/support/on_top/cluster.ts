@@ -1,23 +1,18 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { podResult } from "../../integration/add_result.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
-import type { Configuration } from "../../lab/cni.ts";
-import { add } from "../../lab/cni.ts";
-import type { Lab, LabPod } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { add, type Configuration } from "../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
-import { connect, routeTo, twoNodes } from "../../lab/topology.ts";
+import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { countKinds, untilInForce } from "../policy/lab/in_force.ts";
 import type { DaemonProcess } from "../policyd.ts";
 import { PolicydNode } from "../policyd_node.ts";
-import type { Pair } from "../services/traffic_lab.ts";
-import { FAMILIES, pairOf } from "../services/traffic_lab.ts";
+import { FAMILIES, type Pair, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
 
 const PATIENCE_MILLISECONDS = 20_000;

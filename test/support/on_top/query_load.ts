@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { bindToNew } from "../../lab/probe/new_port.ts";
 import type { Poller } from "../../lab/probe/poller.ts";

@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import type {
@@ -12,8 +11,12 @@ import type {
 } from "../../../policyd/objects/model.ts";
 import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { compileProfile } from "../../../policyd/policies/compile/compile_profile.ts";
-import type { SelectablePod } from "../../../policyd/policies/compile/groups.ts";
-import { groupHasNode, groupHasPod, subjectSelects } from "../../../policyd/policies/compile/groups.ts";
+import {
+  groupHasNode,
+  groupHasPod,
+  type SelectablePod,
+  subjectSelects,
+} from "../../../policyd/policies/compile/groups.ts";
 import type { FlowView } from "../../../policyd/policies/compile/profile_verdict.ts";
 import { memberKeys } from "../../../policyd/policies/compile/member_elements.ts";
 import type { MemberSet, ProfileObjects } from "../../../policyd/policies/compile/member_set.ts";

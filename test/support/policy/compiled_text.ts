@@ -1,13 +1,11 @@
 import { elementCode } from "../../../kernel/nftables/encode/element.ts";
 import { formatElement } from "../../../kernel/nftables/text/element_text.ts";
 import { formatRule } from "../../../kernel/nftables/text/rule_text.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
-import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
 import { readObjects } from "../../../policyd/objects/directory/documents.ts";
 import { storeOf } from "../evaluate/store.ts";
-import type { CompiledNode } from "./compiled_cluster.ts";
-import { CompiledCluster } from "./compiled_cluster.ts";
+import { CompiledCluster, type CompiledNode } from "./compiled_cluster.ts";
 
 /** Options of the compilation whose profiles are printed. */
 export interface TextOptions extends Partial<PolicyOptions> {

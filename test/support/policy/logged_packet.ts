@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 
 /** NFULNL_MSG_PACKET of nfnetlink_log. */

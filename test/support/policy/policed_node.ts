@@ -1,16 +1,12 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
 import { POLICY_SETS } from "../../../policyd/policies/compile/policy_table.ts";
 import type { Direction } from "../../../policyd/policies/compile/profile.ts";
 import { connectionElement } from "../../../policyd/policies/compile/table_elements.ts";
-import type { Connection } from "../nftables/interpreter/flow_table.ts";
-import { FlowTable } from "../nftables/interpreter/flow_table.ts";
-import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
-import { hasPorts } from "../nftables/interpreter/packet.ts";
+import { type Connection, FlowTable } from "../nftables/interpreter/flow_table.ts";
+import { type Device, hasPorts, type WalkedPacket } from "../nftables/interpreter/packet.ts";
 import { Ruleset } from "../nftables/interpreter/ruleset.ts";
-import type { Machine, Outcome } from "../nftables/interpreter/walk.ts";
-import { walkThrough } from "../nftables/interpreter/walk.ts";
+import { type Machine, type Outcome, walkThrough } from "../nftables/interpreter/walk.ts";
 import type { CompiledNode } from "./compiled_cluster.ts";
 
 export const BRIDGE: Device = { index: 7, name: "drawbridge0" };

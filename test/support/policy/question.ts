@@ -2,8 +2,7 @@ import { parseAddress } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
 import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
 import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { PolicyVerdict } from "../../../policyd/semantics/policies/verdict.ts";
 import { storeOf } from "../evaluate/store.ts";
 

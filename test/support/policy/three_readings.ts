@@ -1,13 +1,11 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
-import type { JudgedFlow } from "../../../policyd/policies/compile/profile_verdict.ts";
-import { judgeProfile } from "../../../policyd/policies/compile/profile_verdict.ts";
+import { type JudgedFlow, judgeProfile } from "../../../policyd/policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
 import type { Direction } from "../../../policyd/policies/compile/profile.ts";
 import type { Flow } from "../../../policyd/semantics/policies/flow.ts";
 import type { CompiledCluster, CompiledNode, Owner } from "./compiled_cluster.ts";
-import type { PolicedPacket } from "./policed_node.ts";
-import { echoProtocol, PolicedNode } from "./policed_node.ts";
+import { echoProtocol, PolicedNode, type PolicedPacket } from "./policed_node.ts";
 
 /** A flow between two addresses. */
 export interface AddressedFlow {

@@ -1,7 +1,6 @@
 import { networkPolicy as policy } from "./manifest.ts";
 import { addressOf } from "./three_by_three.ts";
-import type { UpstreamCase } from "./upstream_case.ts";
-import { isIn, over80 } from "./upstream_case.ts";
+import { isIn, over80, type UpstreamCase } from "./upstream_case.ts";
 import {
   A,
   B,

@@ -1,6 +1,5 @@
 import { labelled, oneOf, networkPolicy as policy } from "./manifest.ts";
-import type { UpstreamCase } from "./upstream_case.ts";
-import { isIn, over80 } from "./upstream_case.ts";
+import { isIn, over80, type UpstreamCase } from "./upstream_case.ts";
 import {
   A,
   B,

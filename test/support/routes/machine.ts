@@ -1,8 +1,6 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Route } from "../../../kernel/route/route.ts";
-import { MAIN_TABLE } from "../../../kernel/route/route.ts";
+import { type Cidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { Node } from "../../../policyd/objects/model.ts";
 import type { KernelState } from "../../../policyd/routes/kernel_state.ts";

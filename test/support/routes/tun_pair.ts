@@ -1,5 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";

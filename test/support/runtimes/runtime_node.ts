@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChildProcess, SpawnSyncReturns } from "node:child_process";
-import { spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { formatAddress } from "../../../kernel/ip/address.ts";

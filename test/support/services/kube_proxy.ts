@@ -1,5 +1,4 @@
-import { textsOf } from "../policy/lab/place.ts";
-import type { Place } from "../policy/lab/place.ts";
+import { type Place, textsOf } from "../policy/lab/place.ts";
 
 /** A port of a cluster IP with one endpoint, in all protocols. */
 export interface ProxiedPort {

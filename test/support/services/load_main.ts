@@ -1,7 +1,6 @@
 import { createSocket } from "node:dgram";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import type { Socket } from "node:net";
-import { connect, createServer, isIPv6 } from "node:net";
+import { connect, createServer, isIPv6, type Socket } from "node:net";
 import process from "node:process";
 import type { FailedConnection, LoadReport, LoadTarget } from "./steady_load.ts";
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
 import type { Packet, SocketAddress } from "../../../policyd/semantics/services/packet.ts";
@@ -9,10 +8,8 @@ import { senderOf } from "../../../policyd/semantics/services/sender.ts";
 import type { Candidate, Verdict } from "../../../policyd/semantics/services/verdict.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
-import type { RandomCluster } from "../evaluate/arbitrary_cluster.ts";
-import { randomClusters } from "../evaluate/arbitrary_cluster.ts";
-import type { RandomPacket } from "../evaluate/arbitrary_world.ts";
-import { randomPackets, serviceCase } from "../evaluate/arbitrary_world.ts";
+import { type RandomCluster, randomClusters } from "../evaluate/arbitrary_cluster.ts";
+import { type RandomPacket, randomPackets, serviceCase } from "../evaluate/arbitrary_world.ts";
 import type { Statistics } from "../evaluate/features.ts";
 import type { PacketLab } from "./packet_lab.ts";
 

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
-import { listAttachments } from "../../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { newAddress } from "../../../kernel/route/interface_address.ts";
@@ -11,8 +9,7 @@ import { newRoute } from "../../../kernel/route/route.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
-import { connect, routeTo, twoNodes } from "../../lab/topology.ts";
+import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import type { Places } from "../evaluate/arbitrary_cluster.ts";
 
 /** A sender and responder: a pod, a node or a host, with its addresses. */

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
-import { listAttachments } from "../../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { FakeClock, realClock } from "../../../policyd/lib/clock.ts";

@@ -1,21 +1,14 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressPlus, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { hostCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, addressPlus, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
-import type { Lab } from "../../lab/lab.ts";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
-import { Prober } from "../../lab/probe/prober.ts";
-import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
-import { connect, routeTo, twoNodes } from "../../lab/topology.ts";
-import type { ManifestEndpoint } from "./manifest.ts";
-import { SERVICE_PORT, TARGET_PORT } from "./manifest.ts";
-import type { ServicedNodeOptions, ServicedPod } from "./serviced_node.ts";
-import { ServicedNode } from "./serviced_node.ts";
+import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
+import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { type ManifestEndpoint, SERVICE_PORT, TARGET_PORT } from "./manifest.ts";
+import { ServicedNode, type ServicedNodeOptions, type ServicedPod } from "./serviced_node.ts";
 
 export const FAMILIES = [4, 6] as const;
 export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;

@@ -1,6 +1,5 @@
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 
 /**
  * Returns the entry of a UDP flow whose client sent to one socket and is answered by another, or by the same where

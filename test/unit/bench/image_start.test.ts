@@ -4,7 +4,7 @@ import process from "node:process";
 import { imageStart } from "../../bench/daemon/image_start.ts";
 
 describe("test/bench/daemon/image_start", () => {
-  it("starts the daemon as the image does, by options that this Node has", () => {
+  it("the daemon starts with the image's options, which this Node accepts", () => {
     const { nodeOptions, environment } = imageStart();
     assert.ok(nodeOptions.includes("--optimize-for-size"), nodeOptions.join(" "));
     assert.deepEqual(Object.keys(environment), ["MALLOC_ARENA_MAX"]);
@@ -12,7 +12,7 @@ describe("test/bench/daemon/image_start", () => {
     assert.deepEqual([status, stderr], [0, ""]);
   });
 
-  it("refuses an image that does not say how", () => {
+  it("an image without an ENTRYPOINT is refused", () => {
     assert.throws(() => imageStart("FROM scratch\n"), /no ENTRYPOINT/);
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { interleave, reaches, rowOf } from "../../bench/row.ts";
 
 describe("rows of the benchmark", () => {
-  it("a goal counts as reached only with the whole interval", () => {
+  it("a goal is reached only if the whole interval reaches it", () => {
     const estimate = { ratio: 0.7, low: 0.65, high: 0.76 };
     assert.equal(reaches(estimate, { kind: "at most", ratio: 0.75 }), false);
     assert.equal(reaches(estimate, { kind: "at most", ratio: 0.76 }), true);
@@ -10,7 +10,7 @@ describe("rows of the benchmark", () => {
     assert.equal(reaches(estimate, { kind: "at least", ratio: 0.65 }), true);
   });
 
-  it("alternates who goes first", () => {
+  it("interleave alternates which side goes first", () => {
     const order: string[] = [];
     const log = (who: string) => (round: number) => {
       order.push(`${who}${round}`);
@@ -25,7 +25,7 @@ describe("rows of the benchmark", () => {
     ]);
   });
 
-  it("gives no ratio and no verdict against a peer of another version", () => {
+  it("a row against a peer of another version has no ratio and no verdict", () => {
     const measured = {
       title: "ADD",
       unit: "ms",

@@ -6,7 +6,7 @@ describe("statistics of the benchmark", () => {
   it("median: the middle value, or the mean of the two middle ones", () => {
     assert.equal(median([3, 1, 2]), 2);
     assert.equal(median([4, 1, 3, 2]), 2.5);
-    assert.equal(median([10, 9, 100]), 10, "sorts as numbers, not as text");
+    assert.equal(median([10, 9, 100]), 10, "values are sorted as numbers, not as text");
     assert.throws(() => median([]), RangeError);
   });
 
@@ -33,7 +33,7 @@ describe("statistics of the benchmark", () => {
     for (const count of counts) assert.ok(count > 850 && count < 1150, counts.join(" "));
   });
 
-  it("takes the ratio within a pair, not between the medians", () => {
+  it("the ratio is computed within a pair, not between the medians", () => {
     const pairs = [
       { ours: 1, peer: 2 },
       { ours: 20, peer: 10 },
@@ -42,7 +42,7 @@ describe("statistics of the benchmark", () => {
     assert.equal(estimateRatio(pairs).ratio, 0.5);
   });
 
-  it("equal pairs leave no doubt; the same pairs give the same interval", () => {
+  it("equal pairs give an interval of one value, and the same pairs give the same interval", () => {
     const same = Array.from({ length: 40 }, () => ({ ours: 3, peer: 4 }));
     assert.deepEqual(estimateRatio(same), { ratio: 0.75, low: 0.75, high: 0.75 });
     const pairs = Array.from({ length: 40 }, (_, i) => ({ ours: 100 + i, peer: 200 }));
@@ -60,7 +60,7 @@ describe("statistics of the benchmark", () => {
     assert.ok(covered >= 178 && covered <= 200, `${covered} of 200`);
   });
 
-  it("the interval holds the ratio and stays within what was measured", () => {
+  it("the interval contains the ratio and stays within the measured ratios", () => {
     const value = fc.double({ min: 0.1, max: 100, noNaN: true });
     const pairs = fc.array(fc.record({ ours: value, peer: value }), { minLength: 1, maxLength: 30 });
     fc.assert(

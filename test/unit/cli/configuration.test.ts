@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Outcome } from "../../support/cli.ts";
-import { memoryFiles, runCli } from "../../support/cli.ts";
+import { memoryFiles, type Outcome, runCli } from "../../support/cli.ts";
 
 const NODE = `apiVersion: v1
 kind: Node

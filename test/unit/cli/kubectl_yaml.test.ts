@@ -5,8 +5,7 @@ import process from "node:process";
 import fc from "fast-check";
 import { readManifestObjects } from "../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Decoded } from "../../support/kubectl_decoder/decoder.ts";
-import { decodeAll, requireDecoder } from "../../support/kubectl_decoder/decoder.ts";
+import { decodeAll, type Decoded, requireDecoder } from "../../support/kubectl_decoder/decoder.ts";
 
 const DOCUMENTS = 2000;
 const PROJECT = path.resolve(import.meta.dirname, "../../..");

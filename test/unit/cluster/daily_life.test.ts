@@ -2,8 +2,14 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { anotherSchema } from "../../cluster/daily_life/another_build.ts";
-import type { StepWindow } from "../../cluster/daily_life/records.ts";
-import { countSteps, formatFailures, formatSteps, isGood, readRecords } from "../../cluster/daily_life/records.ts";
+import {
+  countSteps,
+  formatFailures,
+  formatSteps,
+  isGood,
+  readRecords,
+  type StepWindow,
+} from "../../cluster/daily_life/records.ts";
 import { PROJECT } from "../../cluster/place.ts";
 
 const FAILED = { kind: "failed", address: "10.96.0.9:8080", stage: "connect", error: "ECONNREFUSED" };
@@ -21,7 +27,7 @@ function count(window: Partial<StepWindow>, ...records: readonly object[]) {
 }
 
 describe("test/cluster/daily_life", () => {
-  it("counts each record in the step in which it began", () => {
+  it("each record counts in the step in which it began", () => {
     const windows = [
       { name: "first", from: 1000, to: 2000 },
       { name: "second", from: 2000, to: 3000 },
@@ -45,15 +51,15 @@ describe("test/cluster/daily_life", () => {
     );
   });
 
-  it("leaves out a line that a generator has not finished", () => {
+  it("a line that a generator has not finished is ignored", () => {
     assert.equal(readRecords("node1", `${lines({ kind: "second", time: 1, attempts: 2 })}{"kind":"sec`).length, 1);
   });
 
-  it("refuses a record that it does not know", () => {
+  it("an unknown record is refused", () => {
     assert.throws(() => readRecords("node1", lines({ kind: "minute", time: 1 })));
   });
 
-  it("excuses a failure only while the API does not know, and a lost connection only while its server is killed", () => {
+  it("a failure is excused only while the API is outdated, and a lost connection only while its server is killed", () => {
     const window = { unknown: { from: 1000, to: 2000 }, killed: { from: 1000, to: 3000 } };
     const second = { kind: "second", time: 1000, attempts: 40 };
     const early = count(window, second, { ...FAILED, time: 1999 }, { ...LOST, time: 2999 });
@@ -62,12 +68,12 @@ describe("test/cluster/daily_life", () => {
     assert.deepEqual([late.excused.length, late.failures.length, isGood(late)], [0, 2, false]);
   });
 
-  it("does not call a step good in which no connection was begun, or which could not be done", () => {
+  it("a step without connections, or which could not be done, is not good", () => {
     assert.equal(isGood(count({})), false);
     assert.equal(isGood(count({ error: "kubectl ended with 1" }, { kind: "second", time: 1000, attempts: 40 })), false);
   });
 
-  it("does not judge a step whose failures are expected, and names the reason in its table", () => {
+  it("a step with expected failures is good, and its table names the reason", () => {
     const step = count(
       { isExpected: "no network" },
       { kind: "second", time: 1000, attempts: 40 },
@@ -77,7 +83,7 @@ describe("test/cluster/daily_life", () => {
     assert.match(formatSteps([step]), /^\| pods deleted \| 4 \| 40 \| 1 \(no network\) \| 0 \|/m);
   });
 
-  it("lists failures of one kind in one line, with the seconds of the step", () => {
+  it("failures of one kind are listed in one line, with the seconds of the step", () => {
     const step = count({}, { ...FAILED, time: 1500 }, { ...FAILED, time: 2500 }, { ...LOST, time: 2500 });
     assert.deepEqual(formatFailures(step), [
       "2 × node1 pod to 10.96.0.9:8080: failed, connect, ECONNREFUSED, from second 0.5 to 1.5",
@@ -85,7 +91,7 @@ describe("test/cluster/daily_life", () => {
     ]);
   });
 
-  it("changes the source of the tables' versions for the build with another schema, or says that it cannot", () => {
+  it("anotherSchema changes the tables' version in the source, or fails", () => {
     const source = readFileSync(path.join(PROJECT, "policyd/ruleset/schema.ts"), "utf8");
     assert.match(anotherSchema(source), /another_build/);
     assert.throws(() => anotherSchema("export const nothing = 1;"), /has no line/);

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readlinkSync } from "node:fs";
-import type { Inventory } from "../../cluster/machine/inventory.ts";
-import { compareInventories, KINDS, mountsIn } from "../../cluster/machine/inventory.ts";
+import { compareInventories, type Inventory, KINDS, mountsIn } from "../../cluster/machine/inventory.ts";
 import { endMachine, isMachineOf } from "../../cluster/node/processes.ts";
 
 const EMPTY: Inventory = {
@@ -49,7 +48,7 @@ describe("test/cluster/machine", () => {
     });
   });
 
-  it("a mount is its place, type and source, also with optional fields", () => {
+  it("a mount is listed with its path, type and source, also with optional fields", () => {
     const text = [
       "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw",
       String.raw`40 22 0:30 / /mnt/a\040b rw - tmpfs tmpfs rw,size=4k`,
@@ -61,7 +60,7 @@ describe("test/cluster/machine", () => {
   describe("the machine of a cluster whose runner was killed", () => {
     const script = "/a/test/cluster/node/machine.sh";
 
-    it("is known by its script and its cluster's directory", () => {
+    it("is recognized by its script and its cluster's directory", () => {
       assert.ok(isMachineOf("/c/state", ["bash", script, "/c/state", "192.0.2.1/24"]));
       assert.ok(isMachineOf("/c/state", ["unshare", "--net", "--fork", "--", script, "/c/state"]));
       assert.ok(!isMachineOf("/c/state", ["bash", script, "/c/other"]));
@@ -69,7 +68,7 @@ describe("test/cluster/machine", () => {
       assert.ok(!isMachineOf("/c/state", ["grep", "/c/state"]));
     });
 
-    it("is ended by what was written down, too, but not a later process with the same number", async () => {
+    it("is ended by its recorded process, but not a later process with the same number", async () => {
       const known = spawn("bash", ["-c", "read -r; :"], { stdio: "pipe" });
       const ended = once(known, "exit");
       try {
@@ -84,7 +83,7 @@ describe("test/cluster/machine", () => {
       }
     });
 
-    it("is ended, and that of another cluster is not", async () => {
+    it("is ended, and the machine of another cluster is not", async () => {
       const start = (directory: string) => spawn("bash", ["-c", "read -r; :", script, directory], { stdio: "pipe" });
       const ours = start("/drawbridge-unit-test/ours");
       const other = start("/drawbridge-unit-test/other");

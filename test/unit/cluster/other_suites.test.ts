@@ -4,8 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { NOT_ENDED, readCyclonus } from "../../cluster/suites/cyclonus_output.ts";
 import { readGoTest } from "../../cluster/suites/go_test.ts";
-import type { CyclonusSuite } from "../../cluster/suites/suites.ts";
-import { SUITES } from "../../cluster/suites/suites.ts";
+import { type CyclonusSuite, SUITES } from "../../cluster/suites/suites.ts";
 
 const FIXTURES = fileURLToPath(new URL("../../fixtures/cluster", import.meta.url));
 const PEERS = ["peer-pods", "peer-ipblock"] as const;
@@ -14,9 +13,9 @@ function fixture(name: string): string {
   return readFileSync(path.join(FIXTURES, name), "utf8");
 }
 
-describe("test/cluster/suites, of others than Kubernetes", () => {
-  describe("the output of a test program of Go's", () => {
-    it("gives each subtest that has none itself, with the time that it took", () => {
+describe("test/cluster/suites, from other projects than Kubernetes", () => {
+  describe("the output of a Go test program", () => {
+    it("gives each subtest without subtests of its own, with its duration", () => {
       const results = readGoTest(fixture("conformance.log"), "TestConformanceProfiles");
       assert.deepEqual(results, [
         {
@@ -54,7 +53,7 @@ describe("test/cluster/suites, of others than Kubernetes", () => {
       ]);
     });
 
-    it("of a program that was killed has each test that began as a failure", () => {
+    it("of a program that was killed gives each test that began as a failure", () => {
       const [begun = ""] = fixture("conformance.log").split("--- PASS");
       const results = readGoTest(begun, "TestConformanceProfiles");
       assert.equal(results.length, 4);
@@ -72,7 +71,7 @@ describe("test/cluster/suites, of others than Kubernetes", () => {
   });
 
   describe("the output of cyclonus", () => {
-    it("gives every case that it listed, and those that it did not reach as failures", () => {
+    it("gives every listed case, and those that it did not reach as failures", () => {
       const results = readCyclonus(fixture("cyclonus.log"));
       assert.equal(results.length, 26);
       assert.deepEqual(results.slice(0, 3), [
@@ -98,7 +97,7 @@ describe("test/cluster/suites, of others than Kubernetes", () => {
       assert.equal(new Set(results.map(({ title }) => title)).size, results.length);
     });
 
-    it("gives a case whose table differs with the counts and the table of its differences", () => {
+    it("gives a failed case with the counts and the table of its differences", () => {
       const results = readCyclonus(fixture("cyclonus_mock.log"));
       assert.deepEqual(
         results.map(({ state }) => state),
@@ -111,7 +110,7 @@ describe("test/cluster/suites, of others than Kubernetes", () => {
       assert.equal(results[3]?.message, NOT_ENDED);
     });
 
-    it("tells cases with the same description and tags apart by a number", () => {
+    it("gives cases with the same description and tags a number", () => {
       const list = "test #1: a\n - tags: port\ntest #2: a\n - tags: port\ntest #3: a\n - tags: rule\n";
       assert.deepEqual(
         readCyclonus(list).map(({ title }) => title),
@@ -120,7 +119,7 @@ describe("test/cluster/suites, of others than Kubernetes", () => {
     });
   });
 
-  it("the parts of cyclonus have each combination of the tags that divide them once", () => {
+  it("each combination of the tags that divide cyclonus is in exactly one part", () => {
     const parts = SUITES.filter((suite): suite is CyclonusSuite => suite.runner === "cyclonus");
     const tags = ["sctp", "multi-peer", "port", ...PEERS];
     for (let bits = 0; bits < 2 ** tags.length; bits++) {

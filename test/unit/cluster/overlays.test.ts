@@ -5,11 +5,11 @@ import { CONFIGURATIONS, OVERLAY_SUITES } from "../../cluster/overlays/suites.ts
 import { PROJECT } from "../../cluster/place.ts";
 import { SUITES } from "../../cluster/suites/suites.ts";
 
-/** Those of other distributions, whose nodes this cluster does not have. */
+/** Overlays and components of other distributions, whose nodes this cluster does not have. */
 const ELSEWHERE = ["components/var-lib-kubelet-kubeconfig", "overlays/k0s", "overlays/k3s", "overlays/rke2"];
 
 describe("test/cluster/overlays", () => {
-  it("has a suite for every overlay and component that a cluster of kubeadm can have", () => {
+  it("every overlay and component that a cluster of kubeadm can have has a suite", () => {
     const present = ["components", "overlays"].flatMap((kind) =>
       readdirSync(path.join(PROJECT, "manifests", kind)).map((name) => `${kind}/${name}`),
     );
@@ -21,7 +21,7 @@ describe("test/cluster/overlays", () => {
     for (const name of covered) assert.ok(existsSync(path.join(PROJECT, "manifests", name)), name);
   });
 
-  it("has names that no other suite has, and one group by which all of them are chosen", () => {
+  it("overlay suites have unique names and one common group", () => {
     const names = [...SUITES, ...OVERLAY_SUITES].map(({ name }) => name);
     assert.equal(new Set(names).size, names.length);
     assert.deepEqual([...new Set(OVERLAY_SUITES.map(({ group }) => group))], ["overlays"]);

@@ -3,14 +3,13 @@ import { containerdConfiguration } from "../../cluster/parts/containerd.ts";
 import { controlPlane } from "../../cluster/parts/control_plane.ts";
 import { kubeadmConfiguration } from "../../cluster/parts/kubeadm.ts";
 import { clusterDns, kubeletArguments } from "../../cluster/parts/kubelet.ts";
-import type { Settings } from "../../cluster/settings.ts";
-import { inOrder, planNodes, PREFIXES } from "../../cluster/settings.ts";
+import { inOrder, planNodes, PREFIXES, type Settings } from "../../cluster/settings.ts";
 
 const IPV4: Settings = { nodes: 2, firstFamily: 4, isDualStack: false, containerd: 1 };
 const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true, containerd: 1 };
 
 describe("test/cluster/parts", () => {
-  it("have the prefixes of the first family first, and only those in a single-stack cluster", () => {
+  it("list the prefixes of the first family first, and only those in a single-stack cluster", () => {
     assert.deepEqual(inOrder(IPV4, PREFIXES.pods), ["10.244.0.0/16"]);
     assert.deepEqual(inOrder(IPV6_FIRST, PREFIXES.pods), ["fd00:244::/56", "10.244.0.0/16"]);
   });
@@ -26,7 +25,7 @@ describe("test/cluster/parts", () => {
     );
   });
 
-  it("give the kubelet both addresses of its node, that of the first family first", () => {
+  it("give the kubelet both addresses of its node, the first family's first", () => {
     const [node] = planNodes(IPV6_FIRST);
     assert.ok(node !== undefined);
     assert.ok(kubeletArguments(IPV6_FIRST, node).includes("--node-ip=2001:db8:107::11,192.0.2.11"));

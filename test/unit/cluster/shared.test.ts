@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { OVERLAY_SUITES } from "../../cluster/overlays/suites.ts";
 import { runShared, shareClusters } from "../../cluster/suites/shared.ts";
-import type { Suite } from "../../cluster/suites/suites.ts";
-import { SUITES } from "../../cluster/suites/suites.ts";
+import { type Suite, SUITES } from "../../cluster/suites/suites.ts";
 
 function suite(name: string, traits: Pick<Suite, "isBeside"> = {}): Suite {
   const settings = { nodes: 2, firstFamily: 4, isDualStack: true, containerd: 1 } as const;
   return { name, runner: "conformance", settings, ...traits };
 }
 
-/** Runs suites, of which some end only later or fail, and returns what began and ended in which order. */
+/** Runs suites, some of which end later or fail. @returns the order in which they began and ended */
 async function recorded(suites: readonly Suite[], fail: readonly string[] = []): Promise<readonly string[]> {
   const events: string[] = [];
   const run = async ({ name, isBeside }: Suite): Promise<void> => {

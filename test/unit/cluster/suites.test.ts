@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import type { Expectation } from "../../cluster/suites/expectation.ts";
-import { compareResults, expectationOf, readExpectation } from "../../cluster/suites/expectation.ts";
-import type { TestResult } from "../../cluster/suites/result.ts";
-import { readResults } from "../../cluster/suites/result.ts";
+import { compareResults, type Expectation, expectationOf, readExpectation } from "../../cluster/suites/expectation.ts";
+import { readResults, type TestResult } from "../../cluster/suites/result.ts";
 import { describeProgress, readEndedTests } from "../../cluster/suites/progress.ts";
 import { describeResults } from "../../cluster/suites/report.ts";
 import { keepPassed, passedBefore } from "../../cluster/suites/resume.ts";
@@ -28,7 +26,7 @@ function result(title: string, state: TestResult["state"], message = ""): TestRe
 
 describe("test/cluster/suites", () => {
   describe("a report of Ginkgo", () => {
-    it("gives each test with its whole title, its state, its message and its seconds", () => {
+    it("gives each test with its full title, its state, its message and its seconds", () => {
       const json = JSON.stringify([{ SpecReports: [spec("serves", "passed"), spec("drops", "failed", "timed out")] }]);
       assert.deepEqual(readResults(json), [
         { title: "[sig-network] Services drops", state: "failed", message: "timed out", duration: 1.5 },
@@ -36,7 +34,7 @@ describe("test/cluster/suites", () => {
       ]);
     });
 
-    it("gives a test that skipped itself with its reason, and not one that focus or skip left out", () => {
+    it("gives a test that skipped itself with its reason, and omits those that focus or skip excluded", () => {
       const json = JSON.stringify([
         { SpecReports: [spec("a", "skipped", "needs 3 nodes"), spec("b", "skipped"), spec("c", "pending")] },
       ]);
@@ -46,7 +44,7 @@ describe("test/cluster/suites", () => {
       );
     });
 
-    it("counts every other end as a failure, also that of the suite's own set-up", () => {
+    it("counts every other outcome as a failure, also that of the suite's set-up", () => {
       const specs = ["panicked", "interrupted", "aborted", "timedout"].map((state) => spec(state, state));
       const setUp = spec("", "failed", "no nodes", "SynchronizedBeforeSuite");
       const json = JSON.stringify([{ SpecReports: [...specs, setUp] }, { SpecReports: null }]);
@@ -77,7 +75,7 @@ describe("test/cluster/suites", () => {
       ]);
     });
 
-    it("keeps the reasons that somebody wrote when it is recorded again", () => {
+    it("keeps its hand-written reasons when it is recorded again", () => {
       const results = [
         result("a", "passed"),
         result("b", "skipped", "skip.go:1"),
@@ -88,7 +86,7 @@ describe("test/cluster/suites", () => {
       assert.deepEqual(compareResults(again, results), []);
     });
 
-    it("is refused when it is not of its form", () => {
+    it("is refused when its form is invalid", () => {
       assert.throws(() => readExpectation("passed: a\n"));
       assert.deepEqual(readExpectation("passed: [a]\nskipped: {}\nfailed: {}\n"), {
         passed: ["a"],
@@ -120,7 +118,7 @@ describe("test/cluster/suites", () => {
       "",
     ].join("\n");
 
-    it("gives the tests that have ended, whose titles may end as labels do, before a report is there", () => {
+    it("gives the tests that have ended before there is a report, also with titles that end like labels", () => {
       assert.deepEqual(readEndedTests(output, titles), [
         { title: "[sig-network] DNS works [Slow]", state: "passed", duration: 2.803 },
         { title: "[sig-network] HostPort is free", state: "failed", duration: 61 },
@@ -128,7 +126,7 @@ describe("test/cluster/suites", () => {
       ]);
     });
 
-    it("gives them also where one process runs the tests and says their titles first", () => {
+    it("gives them also where a single process prints the titles first", () => {
       const line = "------------------------------\n";
       const alone = `SSS\n${line}[sig-network] DNS works [sig-network]\nnetwork/dns.go:1\n  STEP: asks\n• [3.500 seconds]\n${line}SSSS\n${line}`;
       assert.deepEqual(readEndedTests(`${line}${alone}[sig-network] HostPort is free\n  STEP: a\n`, titles), [
@@ -136,12 +134,12 @@ describe("test/cluster/suites", () => {
       ]);
     });
 
-    it("gives no test whose line was cut off", () => {
+    it("gives no test whose line is incomplete", () => {
       assert.deepEqual(readEndedTests("• [2.803 seconds]\n[sig-network] DNS wor", titles), []);
       assert.deepEqual(readEndedTests("• [PANICKED!] [2.803 seconds]\n", titles), []);
     });
 
-    it("is summed up in a line that names the failures so far", () => {
+    it("is summarized in a line that names the failures so far", () => {
       assert.equal(
         describeProgress(readEndedTests(output, titles), 40),
         "3 of 40 tests ended, 1 failed: [sig-network] HostPort is free",
@@ -150,7 +148,7 @@ describe("test/cluster/suites", () => {
     });
   });
 
-  it("a run that is resumed leaves out what passed in all runs before it, and no test that failed or is not of the suite", () => {
+  it("a resumed run omits what passed in earlier runs, and repeats failed tests and ignores unknown ones", () => {
     const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-suites-"));
     try {
       assert.deepEqual(passedBefore(directory, "s", ["a", "b", "c"]), []);
@@ -174,7 +172,7 @@ describe("test/cluster/suites", () => {
     }
   });
 
-  it("a suite's result has its numbers, the skipped tests by reason, known failures, and what was not expected", () => {
+  it("a suite's result has its numbers, the skipped tests by reason, known failures, and unexpected results", () => {
     const known: Expectation = { passed: ["a"], skipped: { b: "one node" }, failed: { c: "a known fault" } };
     const results = [
       result("a", "failed", "refused\nat 10.0.0.1"),
@@ -196,7 +194,7 @@ describe("test/cluster/suites", () => {
     ]);
   });
 
-  it("a test that a suite leaves out counts as skipped for the first reason that fits", () => {
+  it("a test that a suite leaves out counts as skipped for the first matching reason", () => {
     const leftOut = { SCTP: "no SCTP", [String.raw`\[Slow\]`]: "slow" };
     assert.deepEqual(
       skippedByChoice({ leftOut }, ["a", "b [Slow]", "c SCTP [Slow]"]).map(({ title, state, message }) => [

@@ -3,7 +3,7 @@ import { differencesOf } from "../../cluster/uninstall/inventory.ts";
 import { users } from "../../cluster/uninstall/objects.ts";
 
 describe("test/cluster/uninstall", () => {
-  it("a kind of things of a node differs by each line that was added or is missing, in whatever order they are", () => {
+  it("differencesOf lists each added and each missing line of a kind, in any order", () => {
     const before = { routes: ["a", "b", "c"], links: ["lo"] };
     const after = { routes: ["c", "d", "a"], links: ["lo"] };
     assert.deepEqual(differencesOf("routes", before, after), ["- b", "+ d"]);
@@ -11,7 +11,7 @@ describe("test/cluster/uninstall", () => {
     assert.deepEqual(differencesOf("files", before, { files: ["x"] }), ["+ x"]);
   });
 
-  it("pods that use the add-on have a host port, a limit of bandwidth, a Service with a node port and a policy", () => {
+  it("the test's pods use a host port, a bandwidth limit, a Service with a node port and a policy", () => {
     const text = JSON.stringify(users());
     for (const part of ['"hostPort":', "egress-bandwidth", '"type":"NodePort"', '"kind":"NetworkPolicy"'])
       assert.ok(text.includes(part), part);

@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Claim } from "../../../cni/node_rules/host_port_claim.ts";
-import { claimsOf } from "../../../cni/node_rules/host_port_claim.ts";
-import type { Conflict } from "../../../cni/node_rules/host_ports.ts";
-import { findConflict, hostPortElements } from "../../../cni/node_rules/host_ports.ts";
+import { type Claim, claimsOf } from "../../../cni/node_rules/host_port_claim.ts";
+import { type Conflict, findConflict, hostPortElements } from "../../../cni/node_rules/host_ports.ts";
 import { portMappingsOf } from "../../../cni/configuration/port_mappings.ts";
 import type { PortMapping } from "../../../cni/attachment/attachment.ts";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../support/cni.ts";
 

@@ -3,17 +3,14 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import type { Environment } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
 import type { Node } from "../../../cni/host.ts";
-import type { Face } from "../../../cni/plugin.ts";
-import { runVerb } from "../../../cni/plugin.ts";
+import { type Face, runVerb } from "../../../cni/plugin.ts";
 import { frame } from "../../../cni/attachment/message_frame.ts";
 import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_message.ts";
-import type { PolicydReply } from "../../../cni/attachment/policyd_messages.ts";
-import { replyToJson } from "../../../cni/attachment/policyd_messages.ts";
+import { type PolicydReply, replyToJson } from "../../../cni/attachment/policyd_messages.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
 import { callOn } from "../../support/fake_call.ts";
-import type { Fault } from "../../support/fake_kernel.ts";
-import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
+import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
 import { refusedConfigurations } from "./refused_configurations.ts";
 
 /** Matches refusals of the fields without which a DEL cannot know where the files and links are. */

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Environment } from "../../../cni/environment.ts";
-import { readAttachment } from "../../../cni/environment.ts";
+import { type Environment, readAttachment } from "../../../cni/environment.ts";
 import { assertRefusal } from "../../support/cni.ts";
 
 const complete = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1", CNI_IFNAME: "eth0" };

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { CniError, CniErrorCode, formatCniError, toCniError } from "../../../cni/error.ts";
-import type { ErrorCode } from "../../../kernel/error.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { DrawbridgeError, type ErrorCode } from "../../../kernel/error.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 
 describe("cni/error", () => {

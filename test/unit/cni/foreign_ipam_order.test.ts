@@ -5,8 +5,7 @@ import { toCniError } from "../../../cni/error.ts";
 import { runVerb } from "../../../cni/plugin.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { networkInput } from "../../support/cni.ts";
-import type { Fault } from "../../support/fake_kernel.ts";
-import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
+import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
 import { FakePrograms } from "../../support/fake_programs.ts";
 
 const MOST_EVENTS = 200;

@@ -5,11 +5,9 @@ import path from "node:path";
 import process from "node:process";
 import fc from "fast-check";
 import { toCniError } from "../../../cni/error.ts";
-import type { Face } from "../../../cni/plugin.ts";
-import { runVerb } from "../../../cni/plugin.ts";
+import { type Face, runVerb } from "../../../cni/plugin.ts";
 import { ipamInput, networkInput } from "../../support/cni.ts";
-import type { MutatedCall } from "../../support/cni_mutation.ts";
-import { mutatedCalls } from "../../support/cni_mutation.ts";
+import { type MutatedCall, mutatedCalls } from "../../support/cni_mutation.ts";
 import { fakeNode } from "../../support/fake_node.ts";
 
 const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 2000;

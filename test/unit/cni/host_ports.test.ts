@@ -6,10 +6,15 @@ import { outermost } from "../../../cni/node_rules/set_elements.ts";
 import { flowsOf, flowsTo, questions } from "../../../cni/node_rules/stale_flows.ts";
 import type { PortMapping } from "../../../cni/attachment/attachment.ts";
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, hasHostBits, lastAddress, networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Cidr,
+  cidrContains,
+  hasHostBits,
+  lastAddress,
+  networkAddress,
+  parseCidr,
+} from "../../../kernel/ip/cidr.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { configurationOf, networkInput } from "../../support/cni.ts";

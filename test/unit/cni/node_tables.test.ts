@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import type { NodeRules } from "../../../cni/node_rules/node_tables.ts";
 import {
   bridgeTable,
   decideNodeRules,
@@ -8,6 +7,7 @@ import {
   holderIn,
   ipTable,
   isOurs,
+  type NodeRules,
   planTable,
   tablesOf,
 } from "../../../cni/node_rules/node_tables.ts";

@@ -4,8 +4,7 @@ import path from "node:path";
 import { toCniError } from "../../../cni/error.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { callOn } from "../../support/fake_call.ts";
-import type { Fault } from "../../support/fake_kernel.ts";
-import { FakeKernel, Killed } from "../../support/fake_kernel.ts";
+import { FakeKernel, type Fault, Killed } from "../../support/fake_kernel.ts";
 
 /** More events than any ADD or DEL has. */
 const MOST_EVENTS = 200;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { faceOf, runVerb } from "../../../cni/plugin.ts";
+import { type Face, faceOf, runVerb } from "../../../cni/plugin.ts";
 import type { Environment } from "../../../cni/environment.ts";
-import type { Face } from "../../../cni/plugin.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
 import { fakeNode } from "../../support/fake_node.ts";

@@ -2,22 +2,23 @@ import assert from "node:assert/strict";
 import { decodeConfiguration } from "../../../cni/configuration/configuration.ts";
 import { detachShape, networkShape } from "../../../cni/configuration/network_input.ts";
 import type { Node } from "../../../cni/host.ts";
-import type * as NodeRules from "../../../cni/node_rules/node_rules.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
-import type { RegistrationAccess } from "../../../cni/attachment/registration.ts";
-import type { Unregistration } from "../../../cni/attachment/registration.ts";
-import { detachAccess, policydAccess, register, unregister } from "../../../cni/attachment/registration.ts";
-import { carryOut } from "../../../kernel/waiting.ts";
+import {
+  detachAccess,
+  policydAccess,
+  register,
+  type RegistrationAccess,
+  unregister,
+  type Unregistration,
+} from "../../../cni/attachment/registration.ts";
+import { carryOut, type Waiting } from "../../../kernel/waiting.ts";
 import { frame } from "../../../cni/attachment/message_frame.ts";
-import type { PolicydReply } from "../../../cni/attachment/policyd_messages.ts";
-import { parseRequest, replyToJson } from "../../../cni/attachment/policyd_messages.ts";
+import { parseRequest, type PolicydReply, replyToJson } from "../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { Waiting } from "../../../kernel/waiting.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 import { fakeNode } from "../../support/fake_node.ts";
-import type { ReceiveStep } from "../kernel/scripted_syscalls.ts";
-import { ScriptedSyscalls } from "../kernel/scripted_syscalls.ts";
+import { type ReceiveStep, ScriptedSyscalls } from "../kernel/scripted_syscalls.ts";
 
 const SOCKET = "/run/drawbridge/policyd.sock";
 const FAIL: RegistrationAccess = { socket: SOCKET, wait: 1000, onUnavailable: "fail" };
@@ -36,7 +37,7 @@ class Daemon extends ScriptedSyscalls implements Waiting {
   constructor(refusals: number, received: readonly ReceiveStep[] = []) {
     super(received);
     this.#refusals = refusals;
-    const rules: typeof NodeRules = {
+    const rules: typeof nodeRules = {
       ...nodeRules,
       demandClosed: (_node, _record, reason) => void this.closings.push(reason),
     };

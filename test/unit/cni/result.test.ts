@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { AddResult } from "../../../cni/result.ts";
-import { defaultRoute, resultObject } from "../../../cni/result.ts";
+import { type AddResult, defaultRoute, resultObject } from "../../../cni/result.ts";
 import type { CniVersion } from "../../../cni/version.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";

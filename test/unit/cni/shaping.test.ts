@@ -7,8 +7,7 @@ import { decideShaping, shapingSteps } from "../../../cni/add/shaping.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { attachment, sha256 } from "../../support/cni.ts";
 import { callOn } from "../../support/fake_call.ts";
-import type { Fault } from "../../support/fake_kernel.ts";
-import { FakeKernel, Killed } from "../../support/fake_kernel.ts";
+import { FakeKernel, type Fault, Killed } from "../../support/fake_kernel.ts";
 
 const limit = { rate: 20e6, burst: 2 ** 32 };
 const both = { IngressRate: 20e6, IngressBurst: 2 ** 32, EgressRate: 20e6, EgressBurst: 2 ** 32 };

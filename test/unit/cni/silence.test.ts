@@ -4,8 +4,7 @@ import { toCniError } from "../../../cni/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { callOn } from "../../support/fake_call.ts";
-import type { Fault } from "../../support/fake_kernel.ts";
-import { FakeKernel } from "../../support/fake_kernel.ts";
+import { FakeKernel, type Fault } from "../../support/fake_kernel.ts";
 
 /** More events than any ADD has. */
 const MOST_EVENTS = 200;

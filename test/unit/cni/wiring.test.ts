@@ -1,21 +1,26 @@
 import assert from "node:assert/strict";
 import type { CniArguments } from "../../../cni/environment.ts";
-import { addResult, decideWiring, hostSteps, linkSteps, podSteps } from "../../../cni/add/wiring.ts";
+import {
+  addResult,
+  decideWiring,
+  hostSteps,
+  linkSteps,
+  podSteps,
+  type Step,
+  type Wiring,
+} from "../../../cni/add/wiring.ts";
 import type { Bridge } from "../../../cni/add/bridge.ts";
-import type { Step, Wiring } from "../../../cni/add/wiring.ts";
 import type { Allocation } from "../../../ipam/store.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import type { Request } from "../../../kernel/netlink/message.ts";
-import { encodeRequest } from "../../../kernel/netlink/message.ts";
+import { encodeRequest, type Request } from "../../../kernel/netlink/message.ts";
 import { Writer } from "../../../kernel/netlink/writer.ts";
 import { parseLink } from "../../../kernel/route/link.ts";
 import { parseNeighbour } from "../../../kernel/route/neighbour.ts";
 import { parseRoute } from "../../../kernel/route/route.ts";
 import { attachment, configurationOf, ipamInput, networkInput, noArguments, sha256 } from "../../support/cni.ts";
-import type { FlatMessage } from "../kernel/attribute_reader.ts";
-import { readMessage } from "../kernel/attribute_reader.ts";
+import { type FlatMessage, readMessage } from "../kernel/attribute_reader.ts";
 
 const ipv4: Allocation = { address: parseCidr("10.244.1.7/24"), gateway: parseAddress("10.244.1.1"), set: 0 };
 const ipv6: Allocation = { address: parseCidr("fd00:244:1::7/64"), gateway: parseAddress("fd00:244:1::1"), set: 1 };

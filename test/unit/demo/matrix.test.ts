@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Expected, Party, Seen } from "../../demo/matrix.ts";
-import { compareMatrices, expectedMatrix, questionKey } from "../../demo/matrix.ts";
+import {
+  compareMatrices,
+  type Expected,
+  expectedMatrix,
+  type Party,
+  questionKey,
+  type Seen,
+} from "../../demo/matrix.ts";
 
 const pod = (name: string, node: string, number: number): Party => {
   const addresses = { 4: `10.244.0.${number}`, 6: `fd00::${number}` };
@@ -23,14 +29,14 @@ const asExpected = (cell: Expected): Seen => ({ ...cell, why: "" });
 describe("the demo's matrix", () => {
   const expected = expectedMatrix(parties, ["tcp", "udp"]);
 
-  it("asks everyone about every pod but themselves, in both families", () => {
+  it("asks every end about every pod but itself, in both families", () => {
     // 4 sources × 3 pods − 3 pods about themselves, × 2 families × 2 protocols
     assert.equal(expected.length, (4 * 3 - 3) * 2 * 2);
     assert.equal(new Set(expected.map(questionKey)).size, expected.length);
     assert.ok(expected.every(({ source, target, reached }) => source !== target && target !== "n1" && reached));
   });
 
-  it("expects pods by their own address, and nodes by that of the link towards the pod", () => {
+  it("expects pods to arrive from their own address, and nodes from that of the link towards the pod", () => {
     const source = (from: string, to: string): string | undefined =>
       expected.find((cell) => cell.source === from && cell.target === to && cell.family === 4)?.seenSource;
     assert.equal(source("a", "b"), "10.244.0.2");
@@ -39,7 +45,7 @@ describe("the demo's matrix", () => {
     assert.equal(source("n1", "c"), "192.0.2.2");
   });
 
-  it("finds nothing where all is as expected, in any order", () => {
+  it("finds no difference where all is as expected, in any order", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray([...expected], { minLength: expected.length }), (shuffled) => {
         assert.deepEqual(compareMatrices(expected, shuffled.map(asExpected)), []);
@@ -85,7 +91,7 @@ describe("the demo's matrix", () => {
     assert.deepEqual(compareMatrices(closed, silent), []);
   });
 
-  it("finds a cell that was not measured, and one nobody asked for", () => {
+  it("finds a cell that was not measured, and one that was not expected", () => {
     assert.equal(compareMatrices(first, [])[0]?.problem, "not measured");
     assert.equal(compareMatrices([], seenFirst)[0]?.problem, "measured, but nothing was expected of it");
   });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Answer, ExpectedCell, SeenCell } from "../../demo/services/cells.ts";
-import { cellKey, compareCells } from "../../demo/services/cells.ts";
+import { type Answer, cellKey, compareCells, type ExpectedCell, type SeenCell } from "../../demo/services/cells.ts";
 
 const answer = (by: string, source = "10.244.1.2", as = "itself"): Answer => ({ by, source, as });
 
@@ -30,7 +29,7 @@ const asExpected = (cell: ExpectedCell): SeenCell => {
 describe("the demo's Service cells", () => {
   const all = [web, sticky, refused, silent];
 
-  it("finds nothing where all is as expected, and exactly what was not measured", () => {
+  it("finds exactly the cells that were not measured where all others are as expected", () => {
     fc.assert(
       fc.property(fc.subarray(all), (lost) => {
         const measured = all.filter((cell) => !lost.includes(cell)).map(asExpected);
@@ -46,7 +45,7 @@ describe("the demo's Service cells", () => {
     return found && `expected ${found.expected}; saw ${found.saw}`;
   };
 
-  it("wants each pod that may answer, and none else, as the client that it should see", () => {
+  it("requires an answer of each pod that may answer, and no other, with the expected client address", () => {
     assert.equal(difference(web, seen(web, [answer("pod-b")])), "expected b c as itself; saw b as itself");
     assert.equal(
       difference(web, seen(web, [...web.answers, answer("pod-e")])),
@@ -59,25 +58,25 @@ describe("the demo's Service cells", () => {
     );
   });
 
-  it("tells two addresses of one node apart", () => {
+  it("distinguishes two addresses of one node", () => {
     const own: ExpectedCell = { ...web, answers: [answer("pod-b", "10.244.1.1", "node1's bridge")] };
     const uplink = [answer("pod-b", "192.0.2.10", "node1's uplink")];
     assert.equal(difference(own, seen(own, uplink)), "expected b as node1's bridge; saw b as node1's uplink");
   });
 
-  it("does not overlook one failure beside answers", () => {
+  it("reports one failure beside answers", () => {
     const lost = "no answer, though it came to c as itself";
     assert.equal(difference(web, seen(web, web.answers, lost)), `expected b c as itself; saw b c as itself, ${lost}`);
   });
 
-  it("wants one and the same pod with affinity, and one that may answer", () => {
+  it("requires always the same pod with affinity, and one that may answer", () => {
     const words = "expected always the same one of b c as itself";
     assert.equal(difference(sticky, seen(sticky, sticky.answers)), `${words}; saw b c as itself`);
     assert.equal(difference(sticky, seen(sticky, [answer("pod-e")])), `${words}; saw e as itself`);
     assert.equal(difference(sticky, seen(sticky, [])), `${words}; saw `);
   });
 
-  it("tells refused, silent and arrived without an answer apart", () => {
+  it("distinguishes refused, silent and arrived without an answer", () => {
     assert.equal(difference(refused, seen(refused, [], "no answer")), "expected refused; saw no answer");
     assert.equal(difference(silent, seen(silent, [], "refused")), "expected no answer; saw refused");
     assert.equal(difference(silent, seen(silent, [answer("pod-b")])), "expected no answer; saw b as itself");

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { answersText } from "../../demo/services/cells.ts";
-import type { NodePlan, Plan } from "../../demo/services/expectation.ts";
-import { CLIENTS, expectedCells, nameOfSource } from "../../demo/services/expectation.ts";
+import { CLIENTS, expectedCells, nameOfSource, type NodePlan, type Plan } from "../../demo/services/expectation.ts";
 import { serviceShow } from "../../demo/services/frontends.ts";
 
 type Addresses = Readonly<Record<4 | 6, Address>>;
@@ -38,7 +36,7 @@ const nodes = ([1, 2] as const).map((number) => ({
 const { node1 } = plan.nodes;
 const show = serviceShow({ pods: plan.pods, nodeAddresses: node1.uplink, outside: plan.router });
 
-describe("what the demo expects of Services", () => {
+describe("the demo's expectations of Services", () => {
   const cells = expectedCells(plan, show.frontends, [...nodes, ...show.manifests]);
   const texts = (frontend: string, family: 4 | 6): readonly string[] =>
     CLIENTS.flatMap((client) =>
@@ -72,7 +70,7 @@ describe("what the demo expects of Services", () => {
       assert.deepEqual(new Set(texts("ClusterIP, no pods", family)), new Set(["refused"]));
     });
 
-    it(`follows a packet that no Service has to whoever has the address, in IPv${family}`, () => {
+    it(`follows a packet to an address without a Service to its owner, in IPv${family}`, () => {
       const own = "b c as node1's bridge, e as node1's uplink";
       assert.deepEqual(texts("headless", family), ["b c e as itself", "b c e as itself", own, "no route"]);
       assert.deepEqual(texts("ExternalName", family), [
@@ -84,7 +82,7 @@ describe("what the demo expects of Services", () => {
     });
   }
 
-  it("names whoever a source address belongs to", () => {
+  it("names the owner of a source address", () => {
     assert.equal(nameOfSource(plan, "pod-a", parseAddress("10.244.1.2")), "itself");
     assert.equal(nameOfSource(plan, "pod-b", parseAddress("10.244.1.2")), "pod-a");
     assert.equal(nameOfSource(plan, "node1", parseAddress("10.244.1.1")), "node1's bridge");

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
-import type { Expectation } from "../../cluster/suites/expectation.ts";
-import { readExpectation } from "../../cluster/suites/expectation.ts";
+import { type Expectation, readExpectation } from "../../cluster/suites/expectation.ts";
 import { cellsBelow } from "../../support/markdown.ts";
 
 const DOCUMENT = readFileSync(new URL("../../../docs/conformance.md", import.meta.url), "utf8");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
-/** The rows of the table of features in docs/cli.md, without its head. */
+/** Returns the rows of the table of features in docs/cli.md, without its head. */
 function rows(): readonly (readonly string[])[] {
   const section = readFileSync("docs/cli.md", "utf8").split("\n## Beside other tools\n")[1] ?? "";
   const lines = section.split("\n").filter((line) => line.startsWith("| "));

@@ -5,12 +5,12 @@ import { anchorsOf, linksOf } from "../../support/markdown.ts";
 
 const NOT_OURS = new Set(["node_modules", "dist", "test-results", ".git"]);
 
-/** Every document of the project, relative to it. */
+/** Returns every document of the project, relative to it. */
 function documents(): readonly string[] {
   return globSync("**/*.md", { exclude: (name) => NOT_OURS.has(path.basename(name)) }).sort();
 }
 
-/** What is wrong with a link of a document; undefined for nothing, and for one that leaves the project. */
+/** Returns the problem of a link in a document; undefined if there is none or the link is external. */
 function problemOf(document: string, link: string): string | undefined {
   if (/^[a-z][a-z0-9+.-]*:/i.test(link)) return undefined;
   const [file = "", anchor] = link.split("#");
@@ -24,7 +24,7 @@ function problemOf(document: string, link: string): string | undefined {
 
 describe("links between the documents", () => {
   for (const document of documents()) {
-    it(`DOCS-02: every one of ${document} leads somewhere`, () => {
+    it(`DOCS-02: every link of ${document} leads to an existing file and heading`, () => {
       const links = linksOf(readFileSync(document, "utf8"));
       const broken = links.flatMap((link) => {
         const problem = problemOf(document, link);
@@ -34,7 +34,7 @@ describe("links between the documents", () => {
     });
   }
 
-  it("DOCS-02: there are some, and from README.md every document of docs/ is reached", () => {
+  it("DOCS-02: every document of docs/ is reached from README.md", () => {
     const reached = new Set(["README.md"]);
     for (const document of reached) {
       for (const link of linksOf(readFileSync(document, "utf8"))) {
@@ -50,7 +50,7 @@ describe("links between the documents", () => {
     );
   });
 
-  it("finds files, headings and anchors that are not there", () => {
+  it("missing files, headings and anchors are found", () => {
     assert.equal(problemOf("docs/cli.md", "configuration.md"), undefined);
     assert.equal(problemOf("docs/cli.md", "nowhere.md"), "no such file");
     assert.equal(problemOf("docs/cli.md", "configuration.md#metrics"), undefined);

@@ -4,9 +4,9 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 const BEHAVIOURS = "docs/behaviours.md";
 const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/**/*.md").sort()];
 
-/** A file or folder of the sources as it stands between backticks. */
+/** Matches a file or folder of the sources between backticks. */
 const PATH = /`((?:\.ci|cli|cni|docs|ipam|kernel|manifests|policyd|test)\/[\w./-]*)`/g;
-/** A behaviour as texts name it, not the few with one letter: those are words of other things, too. */
+/** Matches a behaviour's ID in texts, except the few with one letter, which also mean other things. */
 const ID = /\b[A-Z]{2,9}-\d{2}\b/g;
 
 describe("names in the documents", () => {
@@ -17,7 +17,7 @@ describe("names in the documents", () => {
   for (const document of DOCUMENTS) {
     const text = readFileSync(document, "utf8");
 
-    it(`DOCS-03: every file that ${document} names is there`, () => {
+    it(`DOCS-03: every file that ${document} names exists`, () => {
       const paths = [...text.matchAll(PATH)].map(([, path = ""]) => path);
       assert.deepEqual(
         paths.filter((path) => !existsSync(path)),
@@ -34,7 +34,7 @@ describe("names in the documents", () => {
     });
   }
 
-  it("DOCS-03: there are such names", () => {
+  it("DOCS-03: the documents name many files and behaviours", () => {
     const text = DOCUMENTS.map((document) => readFileSync(document, "utf8")).join("\n");
     assert.ok([...text.matchAll(PATH)].length > 30);
     assert.ok([...text.matchAll(ID)].length > 500);

@@ -31,7 +31,7 @@ const EVERYTHING: NodeConfiguration = {
   policyOptions: { ...DEFAULT_POLICY_OPTIONS, policyReset: true },
 };
 
-/** Configurations without one thing each, by its name in the document. */
+/** Configurations that lack one feature each, by its name in the document. */
 const WITHOUT: ReadonlyMap<string, NodeConfiguration> = new Map([
   ["services", { ...EVERYTHING, services: undefined }],
   ["policies", { ...EVERYTHING, policyOptions: undefined }],
@@ -40,7 +40,7 @@ const WITHOUT: ReadonlyMap<string, NodeConfiguration> = new Map([
   ["encapsulation", { ...EVERYTHING, encapsulation: "never" }],
 ]);
 
-/** Chains that are there while something uses them, by what that is in the document. */
+/** Chains that exist while something uses them, by the document's name for the use. */
 const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readonly chains: readonly Chain[] }> =
   new Map([
     ["host ports", { table: INET_TABLE, chains: hostPortHooks }],
@@ -51,7 +51,7 @@ const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readon
     ["nearly full", { table: POLICY_TABLE, chains: brakingHooks }],
   ]);
 
-/** In the order in which a packet meets them. */
+/** Hooks in the order in which a packet passes them. */
 const HOOKS = [
   "bridge prerouting",
   "inet prerouting",
@@ -80,14 +80,14 @@ function hookedChains(tables: readonly Table[]): readonly HookedChain[] {
   );
 }
 
-/** What has to be configured for a chain of the daemon, as the document says it. */
+/** Returns the condition of a daemon's chain as the document writes it. */
 function conditionOf({ table, chain }: HookedChain): string {
   const isIn = (configuration: NodeConfiguration): boolean =>
     hookedChains(nodeTables(configuration)).some((other) => other.table === table && other.chain === chain);
   return [...WITHOUT].flatMap(([field, configuration]) => (isIn(configuration) ? [] : [field])).join(", ");
 }
 
-/** The rows the document should have, without their last cell. */
+/** Returns the rows that the document should have, without their last cell. */
 function expectedRows(): readonly (readonly string[])[] {
   const all = [
     ...hookedChains(nodeTables(EVERYTHING)).map((chain) => ({ ...chain, condition: conditionOf(chain) })),
@@ -119,7 +119,7 @@ function expectedRows(): readonly (readonly string[])[] {
 describe("docs/packet_path.md", () => {
   const text = readFileSync("docs/packet_path.md", "utf8");
 
-  it("DOCS-01: has every hook of our tables, its priority and what it is there for, in the packet's order", () => {
+  it("DOCS-01: has every hook of our tables, its priority and its purpose, in the packet's order", () => {
     const expected = expectedRows();
     assert.ok(expected.length > 30, String(expected.length));
     for (const [hook = ""] of expected) assert.ok(HOOKS.includes(hook), hook);
@@ -131,7 +131,7 @@ describe("docs/packet_path.md", () => {
     for (const cells of rows) assert.match(cells.at(-1) ?? "", /^[A-Z].{5,}\.$/);
   });
 
-  it("DOCS-01: has kube-proxy's priorities, as its rules in the benchmark have them", () => {
+  it("DOCS-01: has the priorities of kube-proxy's rules in the benchmark", () => {
     const theirs = new Set(
       [...baseText("maps").matchAll(/hook (\w+) priority (-?\d+)/g)].map(([, hook, at]) => `${hook} ${at}`),
     );
@@ -142,7 +142,7 @@ describe("docs/packet_path.md", () => {
     assert.deepEqual(new Set(told), theirs);
   });
 
-  it("DOCS-01: says which bits of the mark are ours by default", () => {
+  it("DOCS-01: names the bits of the mark that are ours by default", () => {
     const { masquerade, bridged } = EVERYTHING.markBits;
     for (const bit of [masquerade, bridged]) assert.ok(text.includes(`\`0x${bit.toString(16)}\``));
   });

@@ -1,14 +1,20 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import fc from "fast-check";
-import type { AttachmentRecord, UnreadableAttachment } from "../../../cni/attachment/attachment.ts";
-import { listAttachments, readAttachment, removeAttachment, writeAttachment } from "../../../cni/attachment/attachment.ts";
+import {
+  type AttachmentRecord,
+  listAttachments,
+  readAttachment,
+  removeAttachment,
+  type UnreadableAttachment,
+  writeAttachment,
+} from "../../../cni/attachment/attachment.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import type { FileCall } from "../../support/address_store.ts";
 import {
   failingFileSystem,
+  type FileCall,
   Killed,
   killedFileSystem,
   realFileSystem,
@@ -48,7 +54,7 @@ describe("ipam/attachment", () => {
   const directory = () => `${base()}/attachments/${NETWORK}`;
   const path = () => `${directory()}/c0ffee:eth0.json`;
 
-  /** What a reader gets, and what it is told when there is no record. */
+  /** Reads the record. @returns it, and what is reported about an unreadable one */
   function read(): { readonly record: AttachmentRecord | undefined; readonly told: readonly UnreadableAttachment[] } {
     const told: UnreadableAttachment[] = [];
     const record = readAttachment(base(), NETWORK, RECORD, realFileSystem, (unreadable) => told.push(unreadable));
@@ -61,7 +67,7 @@ describe("ipam/attachment", () => {
     return read();
   }
 
-  it("a record comes back as it was written, with its modes, and leaves no other file", () => {
+  it("a record is read as it was written, has its modes, and no other file is left", () => {
     writeAttachment(base(), RECORD, realFileSystem);
     assert.deepEqual(read(), { record: RECORD, told: [] });
     assert.deepEqual(readdirSync(directory()), ["c0ffee:eth0.json"]);
@@ -69,7 +75,7 @@ describe("ipam/attachment", () => {
     for (const made of [directory(), `${base()}/attachments`]) assert.equal(statSync(made).mode & 0o777, 0o700);
   });
 
-  it("a record without pod and bandwidth has none; a second write replaces the first", () => {
+  it("a record without pod and bandwidth is read without them, and a second write replaces the first", () => {
     writeAttachment(base(), RECORD, realFileSystem);
     const { pod: _pod, bandwidth: _bandwidth, ...bare } = RECORD;
     writeAttachment(base(), { ...bare, addresses: [], portMappings: [] }, realFileSystem);
@@ -87,7 +93,7 @@ describe("ipam/attachment", () => {
     });
   });
 
-  it("a missing record is undefined, and nothing is told or made", () => {
+  it("a missing record is undefined, and nothing is reported or made", () => {
     assert.deepEqual(read(), { record: undefined, told: [] });
     assert.deepEqual(listAttachments(base(), NETWORK, realFileSystem), { records: [], unreadable: [] });
     assert.equal(removeAttachment(base(), NETWORK, RECORD, realFileSystem), false);
@@ -113,10 +119,10 @@ describe("ipam/attachment", () => {
   const hostile: readonly (readonly [string, string, string])[] = [
     ["another version", '"version":1', '"version":2'],
     ["a version as text", '"version":1', '"version":"1"'],
-    ["a network that is none", "10.96.0.0/12", "10.96.0.0"],
-    ["networks that are no list", '["10.96.0.0/12"]', '"10.96.0.0/12"'],
+    ["an invalid network", "10.96.0.0/12", "10.96.0.0"],
+    ["networks that are not a list", '["10.96.0.0/12"]', '"10.96.0.0/12"'],
     ["too many networks", '["fd00:244::/32"]', JSON.stringify(Array.from({ length: 257 }, () => "fd00::/32"))],
-    ["an address that is none", "10.1.2.2/32", "10.1.2.2"],
+    ["an invalid address", "10.1.2.2/32", "10.1.2.2"],
     ["an address with a leading zero", "10.1.2.2/32", "10.1.2.02/32"],
     ["a group MAC address", "0a:58:0a:01:02:02", "01:58:0a:01:02:02"],
     ["a port out of range", "8080", "65536"],
@@ -124,7 +130,7 @@ describe("ipam/attachment", () => {
     ["an unknown protocol", '"tcp"', '"icmp"'],
     ["a rate below zero", '"ingressRate":1000000', '"ingressRate":-1'],
     ["a host interface that is a path", "dbv0123456789ab", "../eth0"],
-    ["a host interface of somebody else", "dbv0123456789ab", "eth0"],
+    ["a host interface with a foreign name", "dbv0123456789ab", "eth0"],
     ["a host interface that no rule could hold", "dbv0123456789ab", 'dbvweb-0\\";flush'],
     ["a bridge that is a path", '"bridge":"cni0"', '"bridge":"../cni0"'],
     ["a relative directory", '"dataDir":"/var/', '"dataDir":"var/'],
@@ -139,7 +145,7 @@ describe("ipam/attachment", () => {
     ["deep nesting in a field", '"version":1', `"version":${"[".repeat(20_000)}${"]".repeat(20_000)}`],
   ];
   for (const [name, from, to] of hostile) {
-    it(`refuses ${name}, with a reason and without an exception`, () => {
+    it(`a record with ${name} is refused with a reason and without an exception`, () => {
       const text = encoded();
       assert.ok(text.includes(from));
       const { record, told } = readText(text.replace(from, to));
@@ -149,7 +155,7 @@ describe("ipam/attachment", () => {
     });
   }
 
-  it("keys that name prototypes change nothing and are not taken over", () => {
+  it("keys that name prototypes change nothing and are dropped", () => {
     const evil = '"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},';
     const { record } = readText(encoded().replace("{", `{${evil}`).replace('"netns":{', `"netns":{${evil}`));
     assert.deepEqual(record, RECORD);
@@ -157,7 +163,7 @@ describe("ipam/attachment", () => {
     assert.equal(readText('{"__proto__":' + encoded() + "}").record, undefined, "fields are not inherited");
   });
 
-  it("any bytes whatever are undefined, never an exception", () => {
+  it("a record of any other bytes is undefined, never an exception", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.json()), (text) => {
         assert.equal(readText(text).record, undefined);
@@ -165,7 +171,7 @@ describe("ipam/attachment", () => {
     );
   });
 
-  it("what is no small regular file is not read", () => {
+  it("a record that is not a small regular file is not read", () => {
     assert.match(readText(`${encoded()}${" ".repeat(64 * 1024)}`).told[0]?.reason ?? "", /at most 65536 bytes/);
     removeAttachment(base(), NETWORK, RECORD, realFileSystem);
     symlinkSync("/dev/zero", path());
@@ -186,7 +192,7 @@ describe("ipam/attachment", () => {
     assert.equal(read().record?.portMappings.length, 500);
   });
 
-  it("takes no name that leaves the directory or could be two, and fits the longest", () => {
+  it("names that leave the directory or are ambiguous are refused, and the longest name fits", () => {
     for (const names of [
       { containerId: "a/b" },
       { containerId: ".." },
@@ -210,7 +216,7 @@ describe("ipam/attachment", () => {
     assert.deepEqual(readAttachment(base(), NETWORK, longest, realFileSystem), { ...RECORD, ...longest });
   });
 
-  it("lists records and what is none, without unfinished writes", () => {
+  it("a list has the records and the unreadable files, without unfinished writes", () => {
     const second = { ...RECORD, containerId: "decaf" };
     writeAttachment(base(), second, realFileSystem);
     writeAttachment(base(), RECORD, realFileSystem);
@@ -234,7 +240,7 @@ describe("ipam/attachment", () => {
       return calls.length;
     };
 
-    it("SIGKILL before any call: the old record or the new one, and a removal leaves nothing", () => {
+    it("after SIGKILL before any call the old record stays, and a removal leaves nothing", () => {
       const count = callsOfWrite();
       for (let index = 0; index < count; index++) {
         writeAttachment(base(), RECORD, realFileSystem);
@@ -245,7 +251,7 @@ describe("ipam/attachment", () => {
       }
     });
 
-    it("SIGKILL, then a second write: it is whole", () => {
+    it("a second write after SIGKILL leaves a whole record", () => {
       assert.throws(() => writeAttachment(base(), RECORD, killedFileSystem(1)), Killed);
       assert.equal(readdirSync(directory()).length, 1);
       writeAttachment(base(), NEW, realFileSystem);
@@ -253,7 +259,7 @@ describe("ipam/attachment", () => {
       assert.deepEqual(readdirSync(directory()), ["c0ffee:eth0.json"]);
     });
 
-    it("one failing call: the write fails with path and errno and leaves the old record alone", () => {
+    it("a write with one failing call fails with path and errno, and the old record stays", () => {
       const count = callsOfWrite();
       for (const code of ["ENOSPC", "EIO"] as const) {
         for (let index = 0; index < count; index++) {

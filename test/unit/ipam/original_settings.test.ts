@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import type { OriginalSettingsPlace } from "../../../cni/attachment/original_settings.ts";
-import { changedSetting, listOriginals, rememberingSysctl } from "../../../cni/attachment/original_settings.ts";
+import {
+  changedSetting,
+  listOriginals,
+  type OriginalSettingsPlace,
+  rememberingSysctl,
+} from "../../../cni/attachment/original_settings.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import type { Sysctl } from "../../../kernel/sysctl.ts";
-import { fakeSysctl } from "../../../kernel/sysctl.ts";
+import { fakeSysctl, type Sysctl } from "../../../kernel/sysctl.ts";
 
 const KEY = "net/ipv4/conf/eth0.7/send_redirects";
 
@@ -27,26 +30,26 @@ describe("ipam: original values of kernel settings", () => {
   const remembered = (): readonly unknown[] => listOriginals(place).map(({ setting }) => setting);
   const directory = (): string => `${place.runDirectory}/settings`;
 
-  it("SYSCTL-02: the value before the first change is kept over further changes of ours", () => {
+  it("SYSCTL-02: the value before our first change is kept over our further changes", () => {
     for (const value of ["3600", "7200", "3600"]) assert.ok(sysctl.write(KEY, value));
     assert.equal(kernel.get(KEY), "3600");
     assert.deepEqual(remembered(), [{ key: KEY, original: "60", ours: ["3600"] }]);
   });
 
-  it("SYSCTL-02: a value that somebody else has set since is the original one from then on", () => {
+  it("SYSCTL-02: a value that another program sets later becomes the original one", () => {
     sysctl.write(KEY, "3600");
     kernel.set(KEY, "120");
     sysctl.write(KEY, "3600");
     assert.deepEqual(remembered(), [{ key: KEY, original: "120", ours: ["3600"] }]);
   });
 
-  it("SYSCTL-02: a value that is there already, and a setting that the kernel lacks, leave no record", () => {
+  it("SYSCTL-02: an unchanged value, and a setting that the kernel lacks, leave no record", () => {
     assert.ok(sysctl.write(KEY, "60"));
     assert.ok(!sysctl.write("net/ipv4/conf/gone/send_redirects", "0"));
     assert.deepEqual(remembered(), []);
   });
 
-  it("SYSCTL-02: a process that dies between the record and the write, or after it, loses no original value", () => {
+  it("SYSCTL-02: a process that dies before or after the write of a setting loses no original value", () => {
     sysctl.write(KEY, "3600");
     const dying = (isWritten: boolean): Sysctl => ({
       read: (key) => kernel.get(key),
@@ -63,7 +66,7 @@ describe("ipam: original values of kernel settings", () => {
     assert.deepEqual(remembered(), [{ key: KEY, original: "60", ours: ["9000"] }]);
   });
 
-  it("SYSCTL-02: a record that another release has written stays as it is, and the setting is changed all the same", () => {
+  it("SYSCTL-02: a record of another release is kept, and the setting is changed nevertheless", () => {
     sysctl.write(KEY, "3600");
     const [name] = readdirSync(directory());
     const newer = JSON.stringify({ version: 2, bootId: "boot-1", before: "60" });
@@ -74,7 +77,7 @@ describe("ipam: original values of kernel settings", () => {
     assert.deepEqual(remembered(), [undefined]);
   });
 
-  it("SYSCTL-02: a record of another boot counts no more", () => {
+  it("SYSCTL-02: a record of another boot is ignored", () => {
     sysctl.write(KEY, "3600");
     const later = { ...place, bootId: () => "boot-2" };
     assert.deepEqual(listOriginals(later), []);
@@ -83,7 +86,7 @@ describe("ipam: original values of kernel settings", () => {
     assert.equal(listOriginals(later).length, 1);
   });
 
-  it("SYSCTL-02: only settings of the network are taken from a record", () => {
+  it("SYSCTL-02: only network settings are accepted from a record", () => {
     sysctl.write(KEY, "3600");
     const [name] = readdirSync(directory());
     for (const key of [
@@ -104,13 +107,13 @@ describe("ipam: original values of kernel settings", () => {
     }
   });
 
-  it("SYSCTL-02: a setting whose original value cannot be kept is not changed", () => {
+  it("SYSCTL-02: a setting whose original value cannot be recorded is not changed", () => {
     writeFileSync(`${place.runDirectory}/settings`, "");
     assert.throws(() => sysctl.write(KEY, "3600"), DrawbridgeError);
     assert.equal(kernel.get(KEY), "60");
   });
 
-  it("SYSCTL-02: two components that change a setting at once agree on the original value", () => {
+  it("SYSCTL-02: two components that change a setting at the same time record the same original value", () => {
     // The second has read the old value before the first wrote its own.
     const first = changedSetting(undefined, { key: KEY, present: "60", value: "0" });
     assert.deepEqual(changedSetting(first, { key: KEY, present: "60", value: "0" }), first);

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { PolicydReply, PolicydRequest } from "../../../cni/attachment/policyd_messages.ts";
-import { parseReply, parseRequest, replyToJson, requestToJson } from "../../../cni/attachment/policyd_messages.ts";
+import {
+  parseReply,
+  parseRequest,
+  type PolicydReply,
+  type PolicydRequest,
+  replyToJson,
+  requestToJson,
+} from "../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 
@@ -66,7 +72,7 @@ describe("ipam/policyd_messages", () => {
     });
   }
 
-  it("a refusal has a code that is known, or none", () => {
+  it("a refusal with an unknown code is invalid", () => {
     const refusal = { version: 1, type: "refused", isTemporary: false, message: "no" };
     for (const code of ["ERR_ADDRESS", "toString", "", 106, null, ["ERR_HOST_PORT_TAKEN"]]) {
       assert.throws(() => parseReply(JSON.stringify({ ...refusal, code })), {
@@ -76,7 +82,7 @@ describe("ipam/policyd_messages", () => {
     }
   });
 
-  it("DAEMON-06: any JSON is a request or a refusal of ours", () => {
+  it("DAEMON-06: any JSON is a valid message or one of our errors", () => {
     const parts = fc.record({
       version: fc.constant(1),
       type: fc.constantFrom("register", "unregister", "x"),

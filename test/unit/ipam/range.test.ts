@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { canonicalRange, canonicalRangeSets, formatRangeSet, rangeFor } from "../../../ipam/range.ts";
-import type { RangeInput } from "../../../ipam/range.ts";
+import { canonicalRange, canonicalRangeSets, formatRangeSet, rangeFor, type RangeInput } from "../../../ipam/range.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { addresses, rangeSet, rangeSets } from "../../support/address_store.ts";
@@ -28,7 +27,7 @@ function refusal(action: () => unknown): string {
 }
 
 describe("ipam/range: one range", () => {
-  it("I7: takes host-local's defaults, IPv4 without the broadcast address", () => {
+  it("I7: defaults are host-local's, for IPv4 without the broadcast address", () => {
     assert.deepEqual(shown({ subnet: "192.0.2.0/24" }), {
       subnet: "192.0.2.0/24",
       rangeStart: "192.0.2.1",
@@ -48,7 +47,7 @@ describe("ipam/range: one range", () => {
     });
   });
 
-  it("I7: keeps what is given; an empty text counts as absent, a gateway may lie elsewhere", () => {
+  it("I7: given values are kept, an empty text counts as absent, and a gateway may lie elsewhere", () => {
     const input = {
       subnet: "192.0.2.0/24",
       rangeStart: "192.0.2.40",
@@ -104,7 +103,7 @@ describe("ipam/range: one range", () => {
     ],
     ["a start of the other family", { subnet: "192.0.2.0/24", rangeStart: "fd00::5" }, "ipam.rangeStart", "not in"],
     ["a gateway of the other family", { subnet: "192.0.2.0/24", gateway: "fd00::1" }, "ipam.gateway", "family"],
-    ["a gateway that is none", { subnet: "192.0.2.0/24", gateway: "192.0.2.01" }, "ipam.gateway", '"192.0.2.01"'],
+    ["an invalid gateway", { subnet: "192.0.2.0/24", gateway: "192.0.2.01" }, "ipam.gateway", '"192.0.2.01"'],
     [
       "an exclusion elsewhere",
       { subnet: "192.0.2.0/24", exclude: ["192.0.2.9", "192.0.3.9"] },
@@ -117,10 +116,10 @@ describe("ipam/range: one range", () => {
       "ipam.exclude[0]",
       "192.0.2.8/30",
     ],
-    ["an exclusion that is none", { subnet: "192.0.2.0/24", exclude: ["nine"] }, "ipam.exclude[0]", '"nine"'],
+    ["an invalid exclusion", { subnet: "192.0.2.0/24", exclude: ["nine"] }, "ipam.exclude[0]", '"nine"'],
   ];
   for (const [name, input, field, words] of refused) {
-    it(`I7: refuses ${name}, naming the field`, () => {
+    it(`I7: a range with ${name} is refused with the field`, () => {
       const message = refusal(() => canonicalRange(input, "ipam"));
       assert.ok(message.startsWith(`${field}: `), message);
       assert.ok(message.includes(words), message);
@@ -133,7 +132,7 @@ describe("ipam/range: range sets", () => {
   const message = (...sets: readonly (readonly RangeInput[])[]) =>
     refusal(() => canonicalRangeSets(sets, "ipam.ranges"));
 
-  it("I7: refuses none, an empty one and mixed families", () => {
+  it("I7: no range sets, an empty one and mixed families are refused", () => {
     assert.match(message(), /^ipam\.ranges: no IP ranges specified/);
     assert.match(message([{ subnet: "10.0.0.0/24" }], []), /^ipam\.ranges\[1\]: empty range set/);
     assert.match(
@@ -143,7 +142,7 @@ describe("ipam/range: range sets", () => {
     assert.match(message([{ subnet: "10.0.0.0/24" }, { subnet: "10.0.1.1/24" }]), /^ipam\.ranges\[0\]\[1\]\.subnet: /);
   });
 
-  it("I7: refuses an overlap inside and between sets", () => {
+  it("I7: an overlap inside a set or between sets is refused", () => {
     assert.match(
       message([{ subnet: "192.168.0.0/20" }, { subnet: "192.168.2.0/24" }]),
       /^ipam\.ranges\[0\]\[1\]\.subnet: subnets 192\.168\.0\.1-192\.168\.15\.254 and 192\.168\.2\.1-192\.168\.2\.254 overlap/,
@@ -162,7 +161,7 @@ describe("ipam/range: range sets", () => {
     );
   });
 
-  it("I7: accepts disjoint parts of one subnet and equal bits of two families", () => {
+  it("I7: disjoint parts of one subnet, and equal bits of two families, are accepted", () => {
     const [set] = rangeSets([
       { subnet: "10.0.0.0/24", rangeEnd: "10.0.0.127" },
       { subnet: "10.0.0.0/24", rangeStart: "10.0.0.128" },
@@ -171,7 +170,7 @@ describe("ipam/range: range sets", () => {
     assert.equal(rangeSets(["0.0.0.0/24"], ["1::/24"]).length, 2);
   });
 
-  it("finds the range of an address between start and end only", () => {
+  it("rangeFor finds the range of an address only between start and end", () => {
     const [four] = rangeSets([{ subnet: "192.0.2.0/24", rangeStart: "192.0.2.40", rangeEnd: "192.0.2.50" }]);
     assert.ok(four);
     const found = addresses("192.0.2.39", "192.0.2.40", "192.0.2.50", "192.0.2.51", "::c000:228").map(

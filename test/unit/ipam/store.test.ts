@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import type { RangeSet } from "../../../ipam/range.ts";
-import type { Allocation, Holding, Owner, ReleaseSteps } from "../../../ipam/store.ts";
-import { AddressStore } from "../../../ipam/store.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { AddressStore, type Allocation, type Holding, type Owner, type ReleaseSteps } from "../../../ipam/store.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { FileCall } from "../../support/address_store.ts";
 import {
   addresses,
   dualStack,
   FakeLock,
+  type FileCall,
   pod,
   rangeSets,
   realFileSystem,
@@ -35,7 +33,7 @@ describe("ipam/store", () => {
   describe("that has lost its files", () => {
     const OTHER: Owner = { containerId: "facade", ifname: "eth0" };
 
-    /** A store that knows the records of pods. */
+    /** Returns a store that knows the records of pods. */
     function openWith(recorded: () => Iterable<Holding>): AddressStore {
       return new AddressStore({
         directory: directory(),
@@ -46,7 +44,7 @@ describe("ipam/store", () => {
       });
     }
 
-    it("STATE-07: what pods hold by their records is reserved again before an address is given away", () => {
+    it("STATE-07: addresses in pods' records are reserved again before an address is given away", () => {
       const lost = open().allocate(DUAL_STACK, POD, []);
       const before = held();
       rmSync(`${directory()}/${NETWORK}`, { recursive: true });
@@ -58,7 +56,7 @@ describe("ipam/store", () => {
       assert.deepEqual(scratch(), []);
     });
 
-    it("STATE-07: records are not read while the store has its lock, and a reservation that is there is not replaced", () => {
+    it("STATE-07: records are not read if the store still has its lock file, and an existing reservation is not replaced", () => {
       const [first] = open().allocate(DUAL_STACK, POD, []);
       assert.ok(first !== undefined);
       writeForeign(path("lock"), "");
@@ -71,7 +69,7 @@ describe("ipam/store", () => {
   });
 
   describe("on disk", () => {
-    it("I1: files are host-local's byte for byte, with its modes, and nothing else is left", () => {
+    it("I1: files have host-local's bytes and modes, and nothing else is left", () => {
       const lock = new FakeLock();
       const allocations = open(realFileSystem, lock).allocate(DUAL_STACK, POD, []);
       assert.deepEqual(got(allocations), ["10.1.2.2/24", "2001:db8:1::2/64"]);
@@ -97,7 +95,7 @@ describe("ipam/store", () => {
       assert.equal(lock.held, false);
     });
 
-    it("FOREIGN-04: passes over addresses that something else has, refuses one that is requested, and says so when none is left", () => {
+    it("FOREIGN-04: foreign addresses are skipped, refused when requested, and named when none is left", () => {
       const isForeign = (address: Address): boolean => /\.[2-5]$|::[2-5]$/.test(formatAddress(address));
       const given = open().allocate(DUAL_STACK, POD, [], "scan", isForeign);
       assert.deepEqual(
@@ -114,13 +112,13 @@ describe("ipam/store", () => {
       assert.throws(() => open().allocate(small, pod(2), [], "scan", isForeign), /but for 1 of pods of another plugin/);
     });
 
-    it("I1: a release leaves last_reserved_ip alone", () => {
+    it("I1: a release keeps last_reserved_ip unchanged", () => {
       open().allocate(DUAL_STACK, POD, []);
       assert.deepEqual(texts(open().release(POD)).toSorted(), ["10.1.2.2", "2001:db8:1::2"]);
       assert.deepEqual(readdirSync(`${directory()}/${NETWORK}`).sort(), ["last_reserved_ip.0", "last_reserved_ip.1"]);
     });
 
-    it("I3: releases legacy content and content with white space around it", () => {
+    it("I3: a release accepts legacy content and content with white space around it", () => {
       open().allocate(DUAL_STACK, pod(1), []);
       writeForeign(path("10.1.2.77"), "old-one");
       writeForeign(path("10.1.2.78"), " \tspaced\r\neth0 \n");
@@ -141,7 +139,7 @@ describe("ipam/store", () => {
       assert.deepEqual(readdirSync(directory()), []);
     });
 
-    it("releases given addresses only when they are the owner's, and reads no others", () => {
+    it("releaseAddresses releases only addresses of the owner, and reads no others", () => {
       open().allocate(DUAL_STACK, POD, []);
       open().allocate(DUAL_STACK, pod(1), []);
       const calls: FileCall[] = [];
@@ -153,14 +151,14 @@ describe("ipam/store", () => {
     });
 
     for (const way of ["release", "releaseAddresses"] as const) {
-      it(`${way} tells early of the addresses without the lock, and last of those that are still the owner's with it`, () => {
+      it(`${way} reports the addresses early without the lock, and last those that the owner still has, with it`, () => {
         const lock = new FakeLock();
         open(realFileSystem, lock).allocate(DUAL_STACK, POD, []);
         const told: (readonly [string, boolean, ...string[]])[] = [];
         const steps: ReleaseSteps = {
           early: (addressesOf) => {
             told.push(["early", lock.held, ...texts(addressesOf).toSorted()]);
-            // Anew, since reservations of one owner share an inode.
+            // The file is made again, since reservations of one owner share an inode.
             rmSync(path("10.1.2.2"));
             writeForeign(path("10.1.2.2"), "another\r\neth0");
           },
@@ -177,11 +175,11 @@ describe("ipam/store", () => {
         assert.deepEqual(Object.keys(held()), ["10.1.2.2"]);
         const locks = lock.paths.length;
         assert.deepEqual(texts(store.release(POD, steps)), []);
-        assert.deepEqual([told.length, lock.paths.length], [2, locks], "where there is none, nothing is done early");
+        assert.deepEqual([told.length, lock.paths.length], [2, locks], "without addresses no step is called");
       });
     }
 
-    it("keeps the addresses when what is done early or last fails", () => {
+    it("the addresses stay reserved when the early or the last step fails", () => {
       open().allocate(DUAL_STACK, POD, []);
       const fail = (): never => {
         throw new Error("refused");
@@ -190,7 +188,7 @@ describe("ipam/store", () => {
       assert.deepEqual(Object.keys(held()), ["10.1.2.2", "2001:db8:1::2"]);
     });
 
-    it("takes no name that leaves the directory or could be two", () => {
+    it("names that leave the directory or are ambiguous are refused", () => {
       for (const network of ["", "..", ".drawbridge", "a/b", "a\0", "x".repeat(201)]) {
         const options = { directory: directory(), network, fileSystem: realFileSystem, lock: new FakeLock() };
         assert.throws(() => new AddressStore(options), { code: "ERR_CONFIGURATION" }, network);
@@ -210,8 +208,8 @@ describe("ipam/store", () => {
     });
   });
 
-  describe("who gets which address", () => {
-    it("I4: refuses the same owner twice; another one gets the next address", () => {
+  describe("choosing an address", () => {
+    it("I4: an owner is refused a second time, and another one gets the next address", () => {
       open().allocate(DUAL_STACK, POD, []);
       assert.throws(() => open().allocate(DUAL_STACK, POD, []), {
         code: "ERR_DUPLICATE",
@@ -224,7 +222,7 @@ describe("ipam/store", () => {
       assert.deepEqual(got(open().allocate(DUAL_STACK, second, [])), ["10.1.2.4/24", "2001:db8:1::4/64"]);
     });
 
-    it("I4: a legacy reservation counts, one in another range does not", () => {
+    it("I4: a legacy reservation counts as a duplicate, and one in another range does not", () => {
       open().allocate(DUAL_STACK, pod(1), []);
       writeForeign(path("10.1.2.99"), POD.containerId);
       assert.throws(() => open().allocate(DUAL_STACK, POD, []), { code: "ERR_DUPLICATE" });
@@ -233,14 +231,14 @@ describe("ipam/store", () => {
       assert.throws(() => open().allocate(DUAL_STACK, POD, addresses("10.1.2.98")), { code: "ERR_DUPLICATE" });
     });
 
-    it("I4: the caller may prove uniqueness itself", () => {
+    it('I4: with "caller" the store reads no directory, since the caller checks uniqueness', () => {
       const calls: FileCall[] = [];
       const store = open(recordingFileSystem(calls));
       store.allocate(DUAL_STACK, POD, [], "caller");
       assert.ok(!calls.some(({ method }) => method === "readDirectory"));
     });
 
-    it("I5: goes on from the last one, wraps, skips gateway and broadcast, through several ranges", () => {
+    it("I5: allocation continues after the last address through several ranges, wraps, and skips gateway and broadcast", () => {
       const sets = rangeSets(["10.0.0.0/30", { subnet: "10.0.1.0/29", gateway: "10.0.1.4" }]);
       const order = ["10.0.0.2/30", "10.0.1.1/29", "10.0.1.2/29", "10.0.1.3/29", "10.0.1.5/29", "10.0.1.6/29"];
       for (const [number, expected] of order.entries()) {
@@ -260,7 +258,7 @@ describe("ipam/store", () => {
       }
     });
 
-    it("I5: a missing, empty or foreign last_reserved_ip only loses the place", () => {
+    it("I5: with a missing, empty or foreign last_reserved_ip only the position is lost", () => {
       open().allocate(DUAL_STACK, pod(1), []);
       for (const [n, content] of ["", "garbage", "192.0.2.9", "x".repeat(5000), "10.1.2.200\n"].entries()) {
         writeForeign(path("last_reserved_ip.0"), content);
@@ -269,13 +267,13 @@ describe("ipam/store", () => {
       }
     });
 
-    it("I6: gives the requested addresses and remembers them as the last ones", () => {
+    it("I6: requested addresses are given and remembered as the last ones", () => {
       const requested = addresses("2001:db8:1::99", "10.1.2.9");
       assert.deepEqual(got(open().allocate(DUAL_STACK, POD, requested)), ["10.1.2.9/24", "2001:db8:1::99/64"]);
       assert.deepEqual(got(open().allocate(DUAL_STACK, pod(1), [])), ["10.1.2.10/24", "2001:db8:1::9a/64"]);
     });
 
-    it("I6: refuses a taken address in upstream's words, also to its own holder, and takes nothing else", () => {
+    it("I6: a taken address is refused with host-local's words, also to its holder, and nothing else is taken", () => {
       open().allocate(DUAL_STACK, POD, addresses("2001:db8:1::99", "10.1.2.9"));
       const before = held();
       for (const owner of [POD, pod(1)]) {
@@ -291,7 +289,7 @@ describe("ipam/store", () => {
       assert.deepEqual(held(), before);
     });
 
-    it("I6: two of one set are one too many, and nothing is written", () => {
+    it("I6: two requested addresses of one set are refused, and nothing is written", () => {
       const two = addresses("10.1.2.9", "10.1.2.10");
       assert.throws(() => open().allocate(DUAL_STACK, POD, two), {
         message: "failed to allocate all requested IPs: 10.1.2.10",
@@ -303,7 +301,7 @@ describe("ipam/store", () => {
   describe("a full range", () => {
     const full = rangeSets(["10.9.0.0/24"]);
 
-    it("hands out 253 addresses of a /24, then says so after few calls, and takes nothing", () => {
+    it("gives out 253 addresses of a /24, then fails after few calls, and takes nothing", () => {
       const store = open();
       const all = Array.from({ length: 253 }, (_, n) => got(store.allocate(full, pod(n), [], "caller"))[0]);
       assert.equal(new Set(all).size, 253);
@@ -316,10 +314,14 @@ describe("ipam/store", () => {
       assert.equal(calls.filter(({ method }) => method === "readDirectory").length, 1);
       assert.equal(Object.keys(held()).length, 253);
       open().release(pod(100));
-      assert.deepEqual(got(open().allocate(full, POD, [], "caller")), ["10.9.0.102/24"], "the one that came free");
+      assert.deepEqual(
+        got(open().allocate(full, POD, [], "caller")),
+        ["10.9.0.102/24"],
+        "the address that was released",
+      );
     });
 
-    it("names every range of the set, and gives back what another set had given", () => {
+    it("names every range of the set, and releases what another set had given", () => {
       const sets = rangeSets(["2001:db8:1::/64"], ["10.0.0.0/30", "10.0.1.0/30"]);
       open().allocate(sets, pod(1), []);
       open().allocate(sets, pod(2), []);
@@ -345,7 +347,7 @@ describe("ipam/store", () => {
   });
 
   describe("foreign files", () => {
-    it("count as taken whatever they hold, and never stop a release", () => {
+    it("count as taken whatever they contain, and never stop a release", () => {
       open().allocate(DUAL_STACK, pod(1), []);
       writeForeign(path("10.1.2.3"), "");
       writeForeign(path("10.1.2.4"), "\u0000\uFFFF\r\n\r\n\r\n");
@@ -366,7 +368,7 @@ describe("ipam/store", () => {
       assert.deepEqual(kinds, ["owned", ...Array.from({ length: 7 }, () => "unreadable"), "owned"]);
     });
 
-    it("lists reservations by address with their owners", () => {
+    it("are listed beside our reservations, by address with their owners", () => {
       open().allocate(DUAL_STACK, POD, []);
       writeForeign(path("10.1.2.10"), "old");
       assert.deepEqual(open().reservations(), [
@@ -377,7 +379,7 @@ describe("ipam/store", () => {
     });
   });
 
-  it("no two of many owners in turn hold one address, whatever is released meanwhile", () => {
+  it("no two of many owners hold one address, whatever is released meanwhile", () => {
     const sets: readonly RangeSet[] = rangeSets(["10.0.0.0/28"], ["fd00::/125"]);
     const holders = new Map<string, number>();
     let random = 1;

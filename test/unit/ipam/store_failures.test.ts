@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { AddressStore, Owner } from "../../../ipam/store.ts";
-import type { FileCall } from "../../support/address_store.ts";
 import {
   dualStack,
   failingFileSystem,
   FakeLock,
+  type FileCall,
   hookedFileSystem,
   Killed,
   killedFileSystem,
@@ -21,7 +21,7 @@ const POD: Owner = { containerId: "c0ffee", ifname: "eth0" };
 describe("ipam/store: failures", () => {
   const { directory, path, open, held, scratch } = useAddressStore();
 
-  /** The number of file system calls an allocation makes: the places where it can fail or be killed. */
+  /** Returns the number of file system calls of an action: the places where it can fail or be killed. */
   const callsOf = (action: (store: AddressStore) => void): number => {
     const calls: FileCall[] = [];
     action(open(recordingFileSystem(calls)));
@@ -46,7 +46,7 @@ describe("ipam/store: failures", () => {
   const store = (index: number, extent: "once" | "from", code: "ENOSPC" | "EIO" | "EROFS" | "EACCES") =>
     open(failingFileSystem(index, extent, code));
 
-  it("one failing call: the ADD fails with path and errno, or everything is there; nothing half", () => {
+  it("after one failing call an ADD fails with path and errno, or is complete, and nothing is half done", () => {
     open().allocate(DUAL_STACK, pod(1), []);
     const count = callsOf(allocateOnce);
     open().release(POD);
@@ -72,7 +72,7 @@ describe("ipam/store: failures", () => {
     }
   });
 
-  it("a disk that fails for good from any call on: one release afterwards restores", () => {
+  it("one release restores the store after a disk fails permanently from any call on", () => {
     open().allocate(DUAL_STACK, pod(1), []);
     const count = callsOf(allocateOnce);
     open().release(POD);
@@ -83,7 +83,7 @@ describe("ipam/store: failures", () => {
     }
   });
 
-  it("a release with one failing call says so or has done it; the next one finishes", () => {
+  it("a release with one failing call reports it or is complete, and the next release finishes", () => {
     const release = (one: AddressStore) => void one.release(POD);
     open().allocate(DUAL_STACK, pod(1), []);
     open().allocate(DUAL_STACK, POD, []);
@@ -100,7 +100,7 @@ describe("ipam/store: failures", () => {
     assert.deepEqual(new Set(Object.values(held())), new Set(["pod-1\r\neth0"]));
   });
 
-  it("a release that cannot read anything of its own fails instead of forgetting an address", () => {
+  it("a release that cannot read any reservation fails, so that no address is forgotten", () => {
     open().allocate(DUAL_STACK, POD, []);
     const unreadable = hookedFileSystem(({ method, path: file }) => {
       if (method === "readSmallFile") realFileSystem.rename(`${file}/missing`, file);
@@ -109,7 +109,7 @@ describe("ipam/store: failures", () => {
     assert.equal(Object.keys(held()).length, 2);
   });
 
-  it("SIGKILL before any call of an ADD: nothing is empty or torn, and a release restores", () => {
+  it("after SIGKILL before any call of an ADD no file is empty or torn, and a release restores the store", () => {
     open().allocate(DUAL_STACK, pod(1), []);
     const count = callsOf(allocateOnce);
     open().release(POD);
@@ -120,7 +120,7 @@ describe("ipam/store: failures", () => {
     }
   });
 
-  it("SIGKILL after a claim has its address: the next ADD does not write through the leftover's inode", () => {
+  it("after SIGKILL during a claim the next ADD does not write through the leftover inode", () => {
     open().allocate(DUAL_STACK, pod(1), []);
     const calls: FileCall[] = [];
     open(recordingFileSystem(calls)).allocate(DUAL_STACK, POD, []);
@@ -134,7 +134,7 @@ describe("ipam/store: failures", () => {
     assert.deepEqual(scratch(), []);
   });
 
-  it("SIGKILL before any call of a release: the next one finishes", () => {
+  it("after SIGKILL before any call of a release the next release finishes", () => {
     open().allocate(DUAL_STACK, pod(1), []);
     open().allocate(DUAL_STACK, POD, []);
     const count = callsOf((one) => void one.release(POD));
@@ -146,13 +146,13 @@ describe("ipam/store: failures", () => {
     }
   });
 
-  it("the lock is given back after a failure", () => {
+  it("the lock is released after a failure", () => {
     const lock = new FakeLock();
     assert.throws(() => open(failingFileSystem(3, "once", "EIO"), lock).allocate(DUAL_STACK, POD, []));
     assert.deepEqual([lock.paths, lock.held], [[path("lock")], false]);
   });
 
-  it("real errors of the file system name the path and the errno", () => {
+  it("real file system errors name the path and the errno", () => {
     writeForeign(`${directory()}/podnet`, "a file where the directory should be");
     const expected = { code: "ERR_STORE", message: /podnet.*: .* \(EEXIST\)$/ };
     assert.throws(() => open().allocate(DUAL_STACK, POD, []), expected);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { addressFromValue, bitsOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import {
+  type Cidr,
   cidrContains,
   cidrFamily,
   formatCidr,

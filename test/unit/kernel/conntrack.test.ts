@@ -1,18 +1,20 @@
 import assert from "node:assert/strict";
 import { endianness } from "node:os";
 import fc from "fast-check";
-import type { ConntrackEntry, ConntrackKey } from "../../../kernel/conntrack/entry.ts";
-import { ConntrackStatus, parseEntry } from "../../../kernel/conntrack/entry.ts";
+import {
+  type ConntrackEntry,
+  type ConntrackKey,
+  ConntrackStatus,
+  parseEntry,
+} from "../../../kernel/conntrack/entry.ts";
 import { parseConntrackEvent } from "../../../kernel/conntrack/event.ts";
 import { parseFlowEvent, parseListedFlow } from "../../../kernel/conntrack/flow_event.ts";
 import { hasLabel, labelBit, labels } from "../../../kernel/conntrack/labels.ts";
 import { changeLabels, ConntrackMessage, deleteEntry, getEntry } from "../../../kernel/conntrack/request.ts";
-import type { ConntrackTuple } from "../../../kernel/conntrack/tuple.ts";
-import { formatTuple } from "../../../kernel/conntrack/tuple.ts";
+import { type ConntrackTuple, formatTuple } from "../../../kernel/conntrack/tuple.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { protocolFromNumber, protocolNumber } from "../../../kernel/ip/protocol.ts";
-import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
-import { MessageFlag } from "../../../kernel/netlink/message.ts";
+import { MessageFlag, type ReceivedMessage, type Request } from "../../../kernel/netlink/message.ts";
 import { skip } from "../../support/privilege.ts";
 
 const client = parseAddress("10.9.1.2");

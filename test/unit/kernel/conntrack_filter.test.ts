@@ -2,13 +2,16 @@ import assert from "node:assert/strict";
 import { endianness } from "node:os";
 import fc from "fast-check";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
-import type { ConntrackFilter, TupleFilter } from "../../../kernel/conntrack/filter.ts";
-import { kernelFilter, matchesFilter } from "../../../kernel/conntrack/filter.ts";
+import {
+  type ConntrackFilter,
+  kernelFilter,
+  matchesFilter,
+  type TupleFilter,
+} from "../../../kernel/conntrack/filter.ts";
 import { dumpEntries } from "../../../kernel/conntrack/request.ts";
 import type { ConntrackTuple, TupleValues } from "../../../kernel/conntrack/tuple.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
-import { protocolNumber } from "../../../kernel/ip/protocol.ts";
+import { type IpProtocol, protocolNumber } from "../../../kernel/ip/protocol.ts";
 import { skip } from "../../support/privilege.ts";
 
 const client = parseAddress("10.9.1.2");

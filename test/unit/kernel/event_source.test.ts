@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeKernelEvents } from "../../../kernel/events/fake_events.ts";
 import type { EventListener } from "../../../kernel/events/events.ts";
-import type { EventSource, SourcePlan } from "../../../kernel/events/source.ts";
-import { planSource } from "../../../kernel/events/source.ts";
+import { type EventSource, planSource, type SourcePlan } from "../../../kernel/events/source.ts";
 import { bindLogGroup } from "../../../kernel/nflog/group.ts";
 
 const log = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;

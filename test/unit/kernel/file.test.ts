@@ -11,8 +11,7 @@ import {
   writeAll,
 } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
+import { type FileCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
 const files: FileCalls = nodeSyscalls();

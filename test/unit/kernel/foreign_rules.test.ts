@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { ForeignChain, ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
-import type { ForeignSet } from "../../../kernel/nftables/foreign/foreign_set.ts";
-import { foreignSet, lookUp, MOST_ELEMENTS } from "../../../kernel/nftables/foreign/foreign_set.ts";
+import { type ForeignSet, foreignSet, lookUp, MOST_ELEMENTS } from "../../../kernel/nftables/foreign/foreign_set.ts";
 import { cutsOf } from "../../../kernel/nftables/foreign/packet_walk.ts";
 import type { ForeignEnd, Step } from "../../../kernel/nftables/foreign/step.ts";
 import { decodeSteps } from "../../../kernel/nftables/foreign/step_decoder.ts";
-import type { KnownBytes, Ternary } from "../../../kernel/nftables/foreign/ternary.ts";
-import { equals, isAbove, isAtLeast, isBetween, masked } from "../../../kernel/nftables/foreign/ternary.ts";
+import {
+  equals,
+  isAbove,
+  isAtLeast,
+  isBetween,
+  type KnownBytes,
+  masked,
+  type Ternary,
+} from "../../../kernel/nftables/foreign/ternary.ts";
 import { POD_TO_POD } from "../../support/nftables/sample_packet.ts";
 
 const UNKNOWN: Step = { kind: "doubt", name: "numgen" };

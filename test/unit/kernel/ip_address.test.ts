@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { isIPv6 } from "node:net";
 import fc from "fast-check";
 import ipaddr from "ipaddr.js";
-import type { Address } from "../../../kernel/ip/address.ts";
 import {
+  type Address,
   addressFromBytes,
   addressFromValue,
   addressPlus,

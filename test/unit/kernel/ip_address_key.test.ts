@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressFromValue, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, addressFromValue, parseAddress } from "../../../kernel/ip/address.ts";
 import { addressKey } from "../../../kernel/ip/address_key.ts";
 
 const low = (key: number | bigint): bigint => BigInt.asUintN(64, BigInt(key));

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { IpHeader } from "../../../kernel/nflog/ip_header.ts";
-import { parseIpHeader } from "../../../kernel/nflog/ip_header.ts";
+import { type IpHeader, parseIpHeader } from "../../../kernel/nflog/ip_header.ts";
 import { assertDecodersHold } from "./hostile_bytes.ts";
 
 const V4_ENDS = "0a090102" + "0a600001";

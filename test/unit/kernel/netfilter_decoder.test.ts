@@ -7,8 +7,7 @@ import { changeLabels, ConntrackMessage } from "../../../kernel/conntrack/reques
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
 import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
-import type { Decoders } from "./hostile_bytes.ts";
-import { assertDecodersHold } from "./hostile_bytes.ts";
+import { assertDecodersHold, type Decoders } from "./hostile_bytes.ts";
 
 const PACKET = 0x400;
 const decoders: Decoders = {

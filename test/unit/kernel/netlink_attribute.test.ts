@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { addressFromBytes } from "../../../kernel/ip/address.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
-import type { AttributeTable, AttributeType } from "../../../kernel/netlink/attribute.ts";
 import {
   address,
   attributeBytes,
   attributeNameAt,
+  type AttributeTable,
+  type AttributeType,
   be16,
   be32,
   be64,

@@ -3,16 +3,14 @@ import { endianness } from "node:os";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import type { Request } from "../../../kernel/netlink/message.ts";
-import { encodeRequest, MessageFlag } from "../../../kernel/netlink/message.ts";
+import { encodeRequest, MessageFlag, type Request } from "../../../kernel/netlink/message.ts";
 import { Writer } from "../../../kernel/netlink/writer.ts";
 import { newAddress } from "../../../kernel/route/interface_address.ts";
 import { changeLink, createBridge, createVeth, deleteLink } from "../../../kernel/route/link.ts";
 import { setNeighbour } from "../../../kernel/route/neighbour.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
 import { skip } from "../../support/privilege.ts";
-import type { FlatMessage, NestedPaths } from "./attribute_reader.ts";
-import { readMessage } from "./attribute_reader.ts";
+import { type FlatMessage, type NestedPaths, readMessage } from "./attribute_reader.ts";
 
 interface Golden {
   /** An iproute2 6.1 command, whose message was recorded by `strace -e write=all` on x64. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { string, u32 } from "../../../kernel/netlink/attribute.ts";
-import type { BodyLayout } from "../../../kernel/netlink/message.ts";
 import {
+  type BodyLayout,
   decodeBody,
   decodeMessages,
   encodeRequest,
@@ -10,8 +10,7 @@ import {
   request,
   requestAttributeAt,
 } from "../../../kernel/netlink/message.ts";
-import type { StructLayout } from "../../../kernel/netlink/struct.ts";
-import { decodeStruct, encodeStruct, structSize } from "../../../kernel/netlink/struct.ts";
+import { decodeStruct, encodeStruct, type StructLayout, structSize } from "../../../kernel/netlink/struct.ts";
 import { Writer } from "../../../kernel/netlink/writer.ts";
 
 const ranges = {

@@ -6,8 +6,14 @@ import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { elementPieces } from "../../../kernel/nftables/decode/element_list.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { deleteLink, dumpLinks, getLink } from "../../../kernel/route/link.ts";
-import type { ReceiveStep } from "./scripted_syscalls.ts";
-import { dumpEnd, joined, kernelAnswer, kernelMessage, ScriptedSyscalls } from "./scripted_syscalls.ts";
+import {
+  dumpEnd,
+  joined,
+  kernelAnswer,
+  kernelMessage,
+  type ReceiveStep,
+  ScriptedSyscalls,
+} from "./scripted_syscalls.ts";
 
 const NEWLINK = 16;
 const MULTI = 2;

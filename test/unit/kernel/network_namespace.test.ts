@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import type { NetworkNamespace } from "../../../kernel/network_namespace.ts";
 import {
   closeNamespace,
   currentNamespace,
   insideNamespace,
   isSameNamespace,
+  type NetworkNamespace,
   openNamespace,
 } from "../../../kernel/network_namespace.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { endianness } from "node:os";
 import { bindLogGroup } from "../../../kernel/nflog/group.ts";
-import type { LoggedPacket } from "../../../kernel/nflog/packet.ts";
-import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { type LoggedPacket, parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { skip } from "../../support/privilege.ts";
 

@@ -4,8 +4,7 @@ import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_messag
 import { encodeRequest } from "../../../kernel/netlink/message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import { requestsOf, tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import { type Change, requestsOf, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { generationLayout, Message, nftablesRequest } from "../../../kernel/nftables/encode/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";

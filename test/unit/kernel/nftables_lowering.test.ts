@@ -4,15 +4,12 @@ import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { decodeAttributes } from "../../../kernel/netlink/attribute.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
+import { type Change, requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { formatDuration } from "../../../kernel/nftables/text/element_text.ts";
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
-import type { Instruction, InstructionName } from "../../../kernel/nftables/encode/instruction.ts";
-import { instructions } from "../../../kernel/nftables/encode/instruction.ts";
+import { type Instruction, type InstructionName, instructions } from "../../../kernel/nftables/encode/instruction.ts";
 import type { SetDefinition, TableFamily } from "../../../kernel/nftables/model/object.ts";
 import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
-import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
@@ -24,6 +21,7 @@ import {
   rule,
   setMarkBit,
   startsWith,
+  type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import { formatChanges, formatTable } from "../../../kernel/nftables/text/text.ts";
 

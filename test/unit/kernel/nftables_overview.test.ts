@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
 import { writtenMarkBits } from "../../../kernel/nftables/decode/overview.ts";
-import type { Rule } from "../../../kernel/nftables/model/statement.ts";
-import { anyFlag, clearMarkBits, rule, setMarkBit } from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, clearMarkBits, type Rule, rule, setMarkBit } from "../../../kernel/nftables/model/statement.ts";
 import { instruction } from "../../../kernel/nftables/encode/instruction.ts";
 
 const MARK = 3;

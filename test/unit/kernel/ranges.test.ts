@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { addressFromValue } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { isInRanges, joinedRanges, rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
+import { type Address, addressFromValue, type Family } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
+import {
+  type AddressRange,
+  isInRanges,
+  joinedRanges,
+  rangeOf,
+  unitedRanges,
+  withoutRanges,
+} from "../../../kernel/ip/ranges.ts";
 
 /** The starts of three blocks of 64 addresses in each family: the first, one in the middle, and the last. */
 const STARTS = { 4: [0n, 0x0a00_0000n, 0xffff_ffc0n], 6: [0n, 1n << 64n, (1n << 128n) - 64n] } as const;

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressFromBytes, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { type Address, addressFromBytes, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
 import { specialClass } from "../../../policyd/semantics/services/address_class.ts";
 

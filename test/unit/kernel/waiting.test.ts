@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Work } from "../../../kernel/waiting.ts";
-import { carryOut } from "../../../kernel/waiting.ts";
+import { carryOut, type Work } from "../../../kernel/waiting.ts";
 
 describe("kernel/waiting", () => {
   const pauses: number[] = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { brokenBoundaries } from "../../support/lint/boundaries.ts";
 
-describe("lint: who may import what", () => {
+describe("lint: import boundaries", () => {
   const forbidden: readonly (readonly [file: string, specifier: string, name: string, message: RegExp])[] = [
     ["kernel/link.ts", "node:child_process", "spawn", /netlink/],
     ["policyd/main.ts", "child_process", "*", /netlink/],

@@ -54,7 +54,7 @@ describe("prose lint", () => {
       ]);
     });
 
-    it("reads messages of three words or more, with values left out, and passes names over", () => {
+    it("reads messages of three words or more without their values, and ignores names", () => {
       const source = 'fail(`the pod ${name} is told`); open("pod name"); it("drops the packet", f);\n';
       assert.deepEqual(
         readProse("a.ts", source).map(({ text }) => text),

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
-import type { Fields } from "../../support/base_rendering.ts";
-import { fieldsOf, listOf, onlyObject, renderedByUs } from "../../support/base_rendering.ts";
+import { type Fields, fieldsOf, listOf, onlyObject, renderedByUs } from "../../support/base_rendering.ts";
 import { KUSTOMIZATIONS } from "../../support/kustomize.ts";
 import { INSTALL, manifestGrants, manifestObjects, overlayGrants } from "../../support/manifest_grants.ts";
 
@@ -16,7 +15,7 @@ function byName(objects: readonly Fields[]): Readonly<Record<string, Fields>> {
   return Object.fromEntries(objects.map((object) => [nameOf(object), object]));
 }
 
-/** What a JSON pointer leads to; undefined where nothing is. */
+/** Returns the value at a JSON pointer; undefined if there is none. */
 function at(object: unknown, pointer: string): unknown {
   let value: unknown = object;
   for (const step of pointer.split("/").slice(1)) {
@@ -26,7 +25,7 @@ function at(object: unknown, pointer: string): unknown {
   return value;
 }
 
-/** What is wrong with the operations of a JSON patch: what they change has to be there, what they add not yet. */
+/** Returns the invalid operations of a JSON patch: changed places must exist, and added ones must not. */
 function patchProblems(target: Fields, operations: readonly Fields[]): readonly string[] {
   return operations.flatMap(({ op, path }) => {
     const pointer = String(path);
@@ -37,7 +36,7 @@ function patchProblems(target: Fields, operations: readonly Fields[]): readonly 
   });
 }
 
-/** Where a merged patch names an element of a list, by its merge key, that the target has not. */
+/** Returns the list elements that a merge patch names by merge key and the target does not have. */
 function mergeProblems(target: unknown, patch: unknown, where: string): readonly string[] {
   if (Array.isArray(patch)) {
     assert.ok(Array.isArray(target), `${where}: no list in the base`);
@@ -54,7 +53,7 @@ function mergeProblems(target: unknown, patch: unknown, where: string): readonly
   );
 }
 
-/** What is wrong with the patches of a kustomization. */
+/** Returns the problems of a kustomization's patches. */
 function problemsOf(directory: string): readonly string[] {
   const objects = BASE.map((object) => ({ ...object, metadata: fieldsOf(object["metadata"]) }));
   return listOf(onlyObject(`${directory}/kustomization.yaml`), "patches").flatMap(({ target, patch }) => {
@@ -67,14 +66,14 @@ function problemsOf(directory: string): readonly string[] {
 }
 
 describe("the kustomizations of manifests/, without kubectl", () => {
-  it("DEPLOY-01: install.yaml has every object of the base, with its content, and no other", () => {
+  it("DEPLOY-01: install.yaml has exactly the objects of the base, with their content", () => {
     assert.deepEqual(byName(manifestObjects(readFileSync(INSTALL, "utf8"))), byName(BASE));
     assert.equal(BASE.length, 5);
   });
 
   const components = readdirSync("manifests/components").map((name) => `manifests/components/${name}`);
   for (const directory of [...KUSTOMIZATIONS.slice(1), ...components]) {
-    it(`DEPLOY-09: ${directory} names files and places of the base that are there`, () => {
+    it(`DEPLOY-09: ${directory} names existing files and places of the base`, () => {
       const kustomization = onlyObject(`${directory}/kustomization.yaml`);
       for (const resource of (kustomization["resources"] ?? []) as readonly string[]) {
         assert.ok(existsSync(`${directory}/${resource}`), resource);
@@ -87,7 +86,7 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     });
   }
 
-  it("DEPLOY-12: the right to patch Nodes' status is in the overlay that says so, beside the field that uses it", () => {
+  it("DEPLOY-12: the permission to patch Nodes' status is only in the overlay with the field that uses it", () => {
     const overlay = "network-unavailable";
     assert.deepEqual(overlayGrants(overlay), { ...manifestGrants(), "nodes/status": ["patch"] });
     assert.equal(onlyObject(`manifests/overlays/${overlay}/policyd.yaml`)["clearNetworkUnavailable"], true);
@@ -97,7 +96,7 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     }
   });
 
-  it("DEPLOY-13: own-node-status is for the daemon's account and the right of network-unavailable, and refuses", () => {
+  it("DEPLOY-13: own-node-status denies patches by the daemon's account beyond the permission of network-unavailable", () => {
     const text = readFileSync("manifests/components/own-node-status/admission_policy.yaml", "utf8");
     const [policy = {}, binding = {}, ...others] = manifestObjects(text);
     assert.deepEqual(others, []);
@@ -112,7 +111,7 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     assert.deepEqual([policyName, validationActions], [fieldsOf(policy["metadata"])["name"], ["Deny"]]);
   });
 
-  it("DEPLOY-09: a patch of what is not there is noticed", () => {
+  it("DEPLOY-09: a patch of a missing place is found", () => {
     const target = { spec: { list: [{ name: "a" }], text: "x" } };
     const operations = ["/spec/text", "/spec/list/0/name", "/spec/gone", "/spec/list/1/name"].map((path) => ({
       op: "replace",

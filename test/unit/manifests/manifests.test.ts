@@ -3,8 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
-import type { Configuration } from "../../../policyd/configuration/configuration.ts";
-import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
+import { type Configuration, readConfiguration } from "../../../policyd/configuration/configuration.ts";
 import { KUBELET_KUBECONFIGS } from "../../../policyd/objects/api/api_address.ts";
 import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/objects/api/resources.ts";
 import { VERSION } from "../../../policyd/version.ts";
@@ -15,7 +14,7 @@ import { schemaProblems } from "../../support/openapi.ts";
 
 const install = readFileSync(INSTALL, "utf8");
 
-/** The configuration that a manifest gives the daemon of a node, by the container's own arguments. */
+/** Returns the configuration that a manifest gives the daemon of a node, by the container's own arguments. */
 function configurationOf(text: string): Configuration {
   const configMap = manifestObjects(text).find(({ kind }) => kind === "ConfigMap") as {
     readonly data: Readonly<Record<string, string>>;
@@ -28,7 +27,7 @@ function configurationOf(text: string): Configuration {
 }
 
 describe("manifests/install.yaml", () => {
-  it("DEPLOY-01: is what the base renders to", function () {
+  it("DEPLOY-01: is the rendered base", function () {
     requireKubectl(this);
     assert.equal(
       install,
@@ -37,7 +36,7 @@ describe("manifests/install.yaml", () => {
     );
   });
 
-  it("DEPLOY-02: every field is one of Kubernetes' published schema, with its type", () => {
+  it("DEPLOY-02: every field is in Kubernetes' published schema, with its type", () => {
     assert.deepEqual(manifestObjects(install).flatMap(schemaProblems), []);
   });
 
@@ -85,7 +84,7 @@ describe("manifests/install.yaml", () => {
     assert.deepEqual([pod.hostNetwork, pod.hostPID, pod.hostIPC], [true, undefined, undefined]);
   });
 
-  it("DEPLOY-06: of the node it sees five places, those of its configuration", () => {
+  it("DEPLOY-06: the container mounts exactly five directories of the node, those of its configuration", () => {
     const { pod } = daemonSet(install);
     const [{ volumeMounts = [] } = {}] = pod.containers;
     const mounted = volumeMounts.flatMap(({ name, mountPath, readOnly = false }) => {
@@ -97,19 +96,20 @@ describe("manifests/install.yaml", () => {
       ["/opt/cni/bin", "DirectoryOrCreate", "/opt/cni/bin", false],
       ["/etc/cni/net.d", "DirectoryOrCreate", "/etc/cni/net.d", false],
       ["/proc/sys/net", "Directory", "/host/proc/sys/net", false],
-      // The directory: a pod starts without the file, and sees when it is replaced. An empty one misleads nobody.
+      // The directory is mounted, so a pod starts without the file and sees when it is replaced. An empty directory
+      // does no harm.
       ["/etc/kubernetes", "DirectoryOrCreate", "/etc/kubernetes", true],
     ]);
     const { kubeletKubeconfig, cniBinDirectory, cniConfDirectory, stateDirectory } = configurationOf(install);
     const [place = ""] = KUBELET_KUBECONFIGS;
-    assert.equal(kubeletKubeconfig, undefined, "it is looked for");
+    assert.equal(kubeletKubeconfig, undefined, "the daemon searches for the kubeconfig");
     assert.deepEqual(
       [stateDirectory, cniBinDirectory, cniConfDirectory, "/host/proc/sys/net", dirname(place)],
       mounted.map(([, , mountPath]) => mountPath),
     );
   });
 
-  it("DEPLOY-07: it runs on every node, before all else, and an update leaves nine nodes of ten alone", () => {
+  it("DEPLOY-07: the daemon runs on every node with the highest priority, and an update affects one node in ten at a time", () => {
     const { spec, pod } = daemonSet(install);
     assert.deepEqual(pod.tolerations, [{ operator: "Exists" }]);
     assert.equal(pod.priorityClassName, "system-node-critical");
@@ -117,11 +117,11 @@ describe("manifests/install.yaml", () => {
     assert.equal(pod.dnsPolicy, "Default");
   });
 
-  it("is of this version", () => {
+  it("uses the image of this version", () => {
     assert.equal(daemonSet(install).pod.containers[0]?.image, `localhost/drawbridge:${VERSION}`);
   });
 
-  it("all that it names is in it", () => {
+  it("every object that it names is in it", () => {
     const objects = manifestObjects(install);
     const named = (kind: string): readonly unknown[] =>
       objects.filter((object) => object["kind"] === kind).map(({ metadata }) => (metadata as { name: string }).name);
@@ -149,13 +149,13 @@ describe("the overlays of manifests/", () => {
   });
 
   for (const directory of KUSTOMIZATIONS) {
-    it(`DEPLOY-02, DEPLOY-04: ${directory} keeps to the schema, and the daemon takes its configuration`, () => {
+    it(`DEPLOY-02, DEPLOY-04: ${directory} follows the schema, and the daemon accepts its configuration`, () => {
       const text = rendered(directory);
       assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
       assert.equal(configurationOf(text).installCni, true);
     });
 
-    it(`DEPLOY-08: ${directory} is asked for its health where the daemon answers`, () => {
+    it(`DEPLOY-08: ${directory} has its health probes where the daemon answers`, () => {
       const text = rendered(directory);
       const { services } = configurationOf(text);
       const [{ ports, startupProbe, livenessProbe, readinessProbe } = {}] = daemonSet(text).pod.containers;
@@ -171,7 +171,7 @@ describe("the overlays of manifests/", () => {
     });
   }
 
-  it("DEPLOY-09: each says what it is for, and changes nothing else", () => {
+  it("DEPLOY-09: each overlay changes only the fields of its purpose", () => {
     const base = configurationOf(rendered("manifests/base"));
     const changed = Object.fromEntries(
       KUSTOMIZATIONS.slice(1).map((directory) => {
@@ -195,7 +195,7 @@ describe("the overlays of manifests/", () => {
     assert.equal(configurationOf(rendered("manifests/overlays/vxlan")).encapsulation, "always");
   });
 
-  it("DEPLOY-02: what cleans nodes up keeps to the schema, too, and does it with the daemon's privileges", () => {
+  it("DEPLOY-02: the cleanup follows the schema, and runs with the daemon's privileges", () => {
     const text = rendered("manifests/cleanup");
     assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
     const { pod } = daemonSet(text);
@@ -207,7 +207,7 @@ describe("the overlays of manifests/", () => {
     assert.equal(pod.initContainers?.[0]?.image, image);
   });
 
-  it("the seccomp profile is a component that any of them can take", () => {
+  it("the seccomp profile is a component that any overlay can use", () => {
     const directory = mkdtempSync("manifests/test-");
     try {
       const kustomization = "resources: [../base]\ncomponents: [../components/seccomp]\n";
@@ -221,14 +221,14 @@ describe("the overlays of manifests/", () => {
     }
   });
 
-  it("DEPLOY-12: the overlays grant what install.yaml does, and network-unavailable one verb more", () => {
+  it("DEPLOY-12: the overlays grant the same as install.yaml, and network-unavailable one verb more", () => {
     for (const directory of KUSTOMIZATIONS) {
       const more = directory.endsWith("/network-unavailable") ? { "nodes/status": ["patch"] } : {};
       assert.deepEqual(manifestGrants(rendered(directory)), { ...manifestGrants(), ...more }, directory);
     }
   });
 
-  /** The places of the node that only the kubelet's kubeconfig is mounted from, with their types and mount paths. */
+  /** Returns the mount of the kubelet's kubeconfig: the node's path, its type and the mount path. */
   const ofKubelet = (text: string): readonly unknown[] => {
     const { pod } = daemonSet(text);
     const [{ volumeMounts = [] } = {}] = pod.containers;
@@ -244,14 +244,14 @@ describe("the overlays of manifests/", () => {
     ["k3s", "https://127.0.0.1:6444/"],
     ["rke2", "https://127.0.0.1:6443/"],
   ] as const) {
-    it(`DEPLOY-14: on ${overlay} the API server answers on every node's own address, and nothing of the kubelet is mounted`, () => {
+    it(`DEPLOY-14: on ${overlay} the API server answers on every node's own address, and no file of the kubelet is mounted`, () => {
       const text = rendered(`manifests/overlays/${overlay}`);
       assert.deepEqual(ofKubelet(text), []);
       assert.equal(configurationOf(text).apiServer?.href, apiServer);
     });
   }
 
-  it("DEPLOY-14: on k0s the one file is mounted, where the daemon looks for it", () => {
+  it("DEPLOY-14: on k0s the single file is mounted where the daemon looks for it", () => {
     const text = rendered("manifests/overlays/k0s");
     const file = "/var/lib/k0s/kubelet.conf";
     assert.deepEqual(ofKubelet(text), [[file, "File", file, true]]);
@@ -262,7 +262,7 @@ describe("the overlays of manifests/", () => {
     ["kubelet-conf-file", "/etc/kubernetes/kubelet.conf"],
     ["var-lib-kubelet-kubeconfig", "/var/lib/kubelet/kubeconfig"],
   ] as const) {
-    it(`DEPLOY-14: the component ${component} mounts one file, which is one of the places where the daemon looks`, () => {
+    it(`DEPLOY-14: the component ${component} mounts one file, at a path where the daemon looks for it`, () => {
       const directory = mkdtempSync("manifests/test-");
       try {
         const kustomization = `resources: [../base]\ncomponents: [../components/${component}]\n`;

@@ -35,7 +35,7 @@ const alerts = (): readonly Alert[] => rules().groups.flatMap((group) => group.r
 const dashboard = (): Dashboard => JSON.parse(read("dashboard.json")) as Dashboard;
 const queries = (): readonly string[] => dashboard().panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
 
-/** The metrics that the reference lists, with their labels. */
+/** Returns the metrics that the reference lists, with their labels. */
 function reference(): ReadonlyMap<string, readonly string[]> {
   const rows = readFileSync("docs/metrics.md", "utf8").matchAll(/^\| `([a-z_]+)` \| (\w+) \| ([^|]*)\|/gm);
   return new Map(
@@ -50,7 +50,9 @@ function reference(): ReadonlyMap<string, readonly string[]> {
   );
 }
 
-/** An alert's expression with each of its thresholds lowered a little by itself: the next value that counts is alright. */
+/**
+ * Returns variants of an alert's expression. In each, one threshold is lowered to the next value that must not alert.
+ */
 function eagerOnes(expr: string): readonly string[] {
   return [...expr.matchAll(/(==|>) (\d+)/g)].map(({ 0: found, 1: operator, 2: threshold, index }) => {
     const isCounted = expr.startsWith("increase(") || expr.startsWith("sum by");
@@ -60,7 +62,7 @@ function eagerOnes(expr: string): readonly string[] {
 }
 
 describe("manifests/monitoring", () => {
-  it("MON-01: alerts and dashboard only ask for metrics and labels that docs/metrics.md has", () => {
+  it("MON-01: alerts and dashboard only use metrics and labels in docs/metrics.md", () => {
     const known = reference();
     assert.ok(known.size > 40, String(known.size));
     for (const expr of [...alerts().map((one) => one.expr), ...queries()]) {
@@ -85,7 +87,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("MON-02: every alert has a severity, a sentence that names the node, and the way out; names stand once", () => {
+  it("MON-02: every alert has a unique name, a severity, a sentence with the node, and the way out", () => {
     const all = alerts();
     assert.equal(new Set(all.map(({ alert }) => alert)).size, all.length);
     for (const { alert, labels, annotations } of all) {
@@ -102,7 +104,7 @@ describe("manifests/monitoring", () => {
     assert.deepEqual(spec, rules());
   });
 
-  it("MON-04: promtool takes the alerts, and they fire and stay silent as their cases say", function () {
+  it("MON-04: promtool accepts the alerts, and they fire and stay silent as their cases say", function () {
     requireProgram(this, "promtool");
     const checked = spawnSync("promtool", ["check", "rules", "rules.yaml"], { cwd: DIRECTORY, encoding: "utf8" });
     assert.equal(checked.status, 0, checked.stderr);
@@ -110,7 +112,7 @@ describe("manifests/monitoring", () => {
     assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   });
 
-  it("MON-04: an alert whose expression is broken, or with another threshold, is noticed", function () {
+  it("MON-04: a broken expression or another threshold of an alert is found", function () {
     requireProgram(this, "promtool");
     const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
     try {
@@ -164,7 +166,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("MON-05: each query of the dashboard is one of PromQL, each panel has a place of its own", function () {
+  it("MON-05: each query of the dashboard is valid PromQL, and panels do not overlap", function () {
     const { panels, templating } = dashboard();
     const places = new Set<string>();
     for (const { title, gridPos } of panels) {

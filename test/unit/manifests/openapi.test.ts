@@ -5,14 +5,14 @@ import { schemaProblems } from "../../support/openapi.ts";
 
 const DAEMON_SET = "kind: DaemonSet\nmetadata:\n";
 
-/** What is wrong with install.yaml when one text in it is another. */
+/** Returns the problems of install.yaml after one text in it is replaced. */
 function problemsWith(text: string, replacement: string): readonly string[] {
   const install = readFileSync(INSTALL, "utf8");
   assert.ok(install.includes(text), `${text} stands in ${INSTALL}`);
   return manifestObjects(install.replace(text, replacement)).flatMap(schemaProblems);
 }
 
-describe("objects and Kubernetes' published schema", () => {
+describe("objects checked against Kubernetes' published schema", () => {
   it("a field in the wrong place is unknown", () => {
     assert.deepEqual(problemsWith("hostNetwork: true", "hostNetworking: true"), [
       "DaemonSet.spec.template.spec.hostNetworking: unknown field",
@@ -22,7 +22,7 @@ describe("objects and Kubernetes' published schema", () => {
     ]);
   });
 
-  it("a field of another type is told with what is expected", () => {
+  it("a field of another type is reported with the expected type", () => {
     assert.deepEqual(problemsWith("terminationGracePeriodSeconds: 5", 'terminationGracePeriodSeconds: "5"'), [
       'DaemonSet.spec.template.spec.terminationGracePeriodSeconds: "5"; expected int64',
     ]);
@@ -34,17 +34,17 @@ describe("objects and Kubernetes' published schema", () => {
     ]);
   });
 
-  it("a number and a text are both an int-or-string", () => {
+  it("a number and a text are both accepted as int-or-string", () => {
     assert.deepEqual(problemsWith("maxUnavailable: 10%", "maxUnavailable: 1"), []);
   });
 
-  it("a field that has to be there is missing", () => {
+  it("a missing required field is reported", () => {
     assert.deepEqual(problemsWith("  type: RuntimeDefault", "  localhostProfile: drawbridge.json"), [
       "DaemonSet.spec.template.spec.securityContext.seccompProfile.type: missing",
     ]);
   });
 
-  it("a kind that nobody took a schema for is no good object", () => {
+  it("a kind without a schema is reported", () => {
     assert.deepEqual(schemaProblems({ apiVersion: "v1", kind: "Secret" }), [
       "v1 Secret: no schema; add it to extract.ts",
     ]);

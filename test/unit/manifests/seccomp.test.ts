@@ -16,21 +16,21 @@ interface Profile {
 const profile = JSON.parse(readFileSync("manifests/seccomp/drawbridge.json", "utf8")) as Profile;
 const allowed = profile.syscalls.flatMap(({ names }) => names);
 
-/** Ways out of a container, or into other processes and the kernel. */
+/** System calls that lead out of a container, or into other processes and the kernel. */
 const NEVER =
   "add_key bpf chroot clone3 delete_module finit_module init_module io_uring_setup kexec_load keyctl mknod mknodat mount " +
   "move_mount name_to_handle_at open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root " +
   "process_vm_readv process_vm_writev ptrace quotactl reboot request_key setns settimeofday swapon syslog umount2 unshare " +
   "userfaultfd vmsplice";
 
-/** Calls of runc's that make mounts. It has another way for each where they end with ENOSYS. */
+/** System calls with which runc makes mounts. It uses another way for each that ends with ENOSYS. */
 const DISPENSABLE = "fsconfig fsmount fsopen open_tree";
 
 const runtimesSchema = v.array(v.strictObject({ runtime: v.string(), late: v.string(), early: v.string() }));
 const RUNTIMES = "test/fixtures/seccomp/runtimes.yaml";
 
 describe("manifests/seccomp/drawbridge.json", () => {
-  it("DEPLOY-11: what is not named does not exist, and what is named is explained", () => {
+  it("DEPLOY-11: other system calls do not exist, and each allowed one is explained", () => {
     assert.deepEqual([profile.defaultAction, profile.defaultErrnoRet], ["SCMP_ACT_ERRNO", 38]);
     assert.deepEqual(new Set(profile.syscalls.map(({ action }) => action)), new Set(["SCMP_ACT_ALLOW"]));
     const readme = readFileSync("manifests/README.md", "utf8");
@@ -42,14 +42,14 @@ describe("manifests/seccomp/drawbridge.json", () => {
     assert.deepEqual(new Set(explained), new Set(allowed));
   });
 
-  it("DEPLOY-11: no call that leads out of the container or into the kernel is among them", () => {
+  it("DEPLOY-11: no call that leads out of the container or into the kernel is allowed", () => {
     assert.deepEqual(
       NEVER.split(" ").filter((name) => allowed.includes(name)),
       [],
     );
   });
 
-  it("DEPLOY-11: threads, no namespaces; sockets of four families", () => {
+  it("DEPLOY-11: clone may make threads but no namespaces, and sockets may have four families", () => {
     const rules = (name: string): unknown =>
       profile.syscalls.filter(({ names }) => names.includes(name)).map(({ args }) => args);
     // The CLONE_NEW... flags of linux/sched.h, none of which may be set.

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { stringify } from "yaml";
-import type { Mutant } from "../../mutants/mutant.ts";
-import { applyMutant, MutantListError, parseMutants, runsExecutable, selectMutants } from "../../mutants/mutant.ts";
+import {
+  applyMutant,
+  type Mutant,
+  MutantListError,
+  parseMutants,
+  runsExecutable,
+  selectMutants,
+} from "../../mutants/mutant.ts";
 
 const mutant: Mutant = {
   id: "no-hairpin",
@@ -52,7 +58,7 @@ describe("mutants: the list", () => {
     });
   }
 
-  it("refuses two of one id, and what is no list", () => {
+  it("refuses a repeated id, and text that is not a list", () => {
     assert.match(
       refusal(stringify([mutant, { ...mutant, line: "x" }])),
       /entry 2: id: "no-hairpin" is that of entry 1 too/,
@@ -61,7 +67,7 @@ describe("mutants: the list", () => {
     assert.match(refusal("- ["), /not YAML/);
   });
 
-  it("selects by id, in the list's order, and refuses an id that is none", () => {
+  it("selects by id, in the list's order, and refuses an unknown id", () => {
     const list = [mutant, { ...mutant, id: "b" }];
     assert.deepEqual(selectMutants(list, []), list);
     assert.deepEqual(
@@ -73,12 +79,12 @@ describe("mutants: the list", () => {
 });
 
 describe("mutants: a breakage", () => {
-  it("replaces the one place, taking nothing in the replacement for a pattern", () => {
+  it("replaces exactly one place, with special characters of the replacement taken literally", () => {
     assert.equal(applyMutant("a\n  hairpin: true,\n", mutant), "a\n  hairpin: false,\n");
     assert.equal(applyMutant("x hairpin: true y", { ...mutant, replacement: "$& $1 $$" }), "x $& $1 $$ y");
   });
 
-  it("is refused where its line is missing or not the only one", () => {
+  it("is refused where its line is missing or not unique", () => {
     assert.throws(() => applyMutant("", mutant), /no-hairpin: line: occurs 0 times in cni\/wiring.ts; expected once/);
     assert.throws(() => applyMutant("hairpin: true hairpin: true", mutant), /occurs 2 times/);
   });

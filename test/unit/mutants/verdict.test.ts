@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Report } from "../../mutants/verdict.ts";
-import { judge, parseReport, witnessProblem } from "../../mutants/verdict.ts";
+import { judge, parseReport, type Report, witnessProblem } from "../../mutants/verdict.ts";
 
 const TITLE = "sets hairpin";
 const passed = { fullTitle: `wiring ${TITLE}`, err: {} };
@@ -26,7 +25,7 @@ describe("mutants: the verdict", () => {
     });
   });
 
-  it("is survived when it passes", () => {
+  it("is survived when the named test passes", () => {
     assert.deepEqual(judge(green, TITLE), { kind: "survived" });
   });
 
@@ -36,7 +35,7 @@ describe("mutants: the verdict", () => {
     ["a skipped test", skipped, "skipped: not root"],
     ["a hook that failed, though its title holds the test's", hook, "did not run: Error: no lab"],
     ["a time-out", failed("Error", "Timeout of 20000ms exceeded. For async tests …"), "timed out"],
-    ["a mutant that is no program", failed("SyntaxError", "Unexpected token"), "SyntaxError: Unexpected token"],
+    ["a mutant that is not a program", failed("SyntaxError", "Unexpected token"), "SyntaxError: Unexpected token"],
     ["a name that does not exist", failed("ReferenceError", "x is not defined"), "ReferenceError: x is not defined"],
   ];
   for (const [name, report, reason] of unclear) {
@@ -46,7 +45,7 @@ describe("mutants: the verdict", () => {
     });
   }
 
-  it("takes no other test's failure for the named one's", () => {
+  it("ignores the failure of a test with another title", () => {
     const other = { fullTitle: "wiring sets MTU", err: { name: "AssertionError", message: "x" } };
     assert.deepEqual(judge({ tests: [passed, other], passes: [passed], pending: [], failures: [other] }, TITLE), {
       kind: "survived",
@@ -54,12 +53,12 @@ describe("mutants: the verdict", () => {
   });
 });
 
-describe("mutants: a witness in the unbroken tree", () => {
-  it("is one test that runs and passes", () => {
+describe("mutants: the named test in the unbroken tree", () => {
+  it("is valid if exactly one test runs and passes", () => {
     assert.equal(witnessProblem(green, TITLE), undefined);
   });
 
-  it("is none when it is missing, ambiguous, skipped or red", () => {
+  it("is invalid when it is missing, ambiguous, skipped or failing", () => {
     assert.match(witnessProblem(undefined, TITLE) ?? "", /could not be run/);
     assert.match(witnessProblem(none, TITLE) ?? "", /0 tests of this title have run; expected one/);
     assert.match(witnessProblem({ ...green, tests: [passed, passed] }, TITLE) ?? "", /2 tests/);
@@ -69,7 +68,7 @@ describe("mutants: a witness in the unbroken tree", () => {
 });
 
 describe("mutants: the report", () => {
-  it("is read where there is one", () => {
+  it("is read if it exists and is valid", () => {
     assert.deepEqual(parseReport(JSON.stringify({ ...green, stats: {} })), green);
     for (const text of [undefined, "", "{}", "[]", '{"tests":1}']) assert.equal(parseReport(text), undefined);
   });

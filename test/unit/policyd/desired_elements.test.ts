@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
-import { tableKey } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { type Claim, tableKey } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { DesiredElements } from "../../../policyd/ruleset/desired/desired_elements.ts";
 import { elementOf } from "../../../policyd/ruleset/desired/packed_element.ts";
 

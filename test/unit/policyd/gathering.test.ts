@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../policyd/lib/clock.ts";
-import type { BatchHistory, BatchPeriod, Haste } from "../../../policyd/ruleset/batch_window.ts";
-import { gatheringWait, gatheringWindow, NO_BATCHES, withBatch } from "../../../policyd/ruleset/batch_window.ts";
+import {
+  type BatchHistory,
+  type BatchPeriod,
+  gatheringWait,
+  gatheringWindow,
+  type Haste,
+  NO_BATCHES,
+  withBatch,
+} from "../../../policyd/ruleset/batch_window.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";

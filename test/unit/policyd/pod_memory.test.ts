@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { flowQuestions, isFlowOf } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { PodMemory } from "../../../policyd/node/address_cleanup.ts";
 import { udpEntry } from "../../support/services/udp_entry.ts";
 

@@ -10,7 +10,7 @@ import { tableOf, withTable } from "../../reference/table.ts";
 
 describe("generated references", () => {
   for (const { path, write } of REFERENCES) {
-    it(`DAEMON-04 METRIC-09: ${path} is what the sources say; if not: npm run docs`, () => {
+    it(`DAEMON-04 METRIC-09: ${path} agrees with the sources; if not: npm run docs`, () => {
       const text = readFileSync(path, "utf8");
       assert.equal(text, write(text));
     });
@@ -27,7 +27,7 @@ describe("generated references", () => {
     assert.match(configurationTable(), /^\| `tcpReset` \| \| `false` \| /m);
   });
 
-  it("METRIC-09: names, units and types are as Prometheus has them, and each metric says what it is", () => {
+  it("METRIC-09: names, units and types follow Prometheus' conventions, and each metric has a help text", () => {
     // prometheus.io/docs/practices/naming and instrumentation
     const metrics = exportedMetrics();
     assert.ok(metrics.length > 30, String(metrics.length));
@@ -52,7 +52,7 @@ describe("generated references", () => {
     }
   });
 
-  it("METRIC-09: an endpoint's line has the labels that are told", () => {
+  it("METRIC-09: an endpoint's line has the documented labels", () => {
     const labels = { namespace: "n", service: "s", port: "p", protocol: "tcp", endpoint: "e" };
     const text = [...endpointText([{ labels, connections: 1 }])].join("");
     const [, line = ""] = /^drawbridge_service_endpoint_connections_total\{(.*)\} 1$/m.exec(text) ?? [];
@@ -63,7 +63,7 @@ describe("generated references", () => {
     );
   });
 
-  it("puts a table in the place of another, and leaves what stands around it", () => {
+  it("withTable replaces a table and keeps the text around it", () => {
     const text = "before\n\n| a | b |\n|---|---|\n| 1 |  |\n| 2 | x |\n\n| c |\n|---|\nafter\n";
     const table = tableOf(["a", "b"], [["3|4", ""]]);
     assert.equal(

@@ -15,8 +15,8 @@ const failure = (file: string | undefined, title: string, stolenMilliseconds?: n
   stolenMilliseconds,
 });
 
-describe("test run: what failed while the host had the processors", () => {
-  it("is run again by files, but none in which anything failed without that", () => {
+describe("test run: failures while the host had the processors", () => {
+  it("are repeated by files, except files with other failures", () => {
     const report = reportOf(
       ["a 1"],
       [failure("a", "a 2", 100), failure("b", "b 1", 5000), failure("b", "b 2", 99), failure("a", "a 3", 400)],
@@ -24,11 +24,11 @@ describe("test run: what failed while the host had the processors", () => {
     assert.deepEqual(filesToRepeat(report), ["a"]);
   });
 
-  it("is not run again when nobody knows its file or what the host took", () => {
+  it("are not repeated without a known file or a known stolen time", () => {
     assert.deepEqual(filesToRepeat(reportOf([], [failure(undefined, "hook", 500), failure("b", "b 1")])), []);
   });
 
-  it("is what the second run says, and the rest what the first one said", () => {
+  it("are replaced by the second run, and other results stay", () => {
     const first = reportOf(["a 1", "b 1"], [failure("a", "a 2", 100), failure("c", "c 1", 0)], 1);
     const second = reportOf(["a 1", "a 2"], [failure("a", "a 3", 300)]);
     const merged = withSecondRun(first, second, ["a"]);
@@ -45,7 +45,7 @@ describe("test run: what failed while the host had the processors", () => {
     assert.deepEqual(
       [merged, third].map(({ repeated }) => repeated?.map(({ title }) => title)),
       [["a 2"], ["a 2", "a 3"]],
-      "what failed at first is still told",
+      "the first failures stay listed",
     );
     assert.deepEqual(merged.stats, { start: "then", tests: 5, passes: 3, pending: 0, failures: 2 });
   });

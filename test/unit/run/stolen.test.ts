@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { stolenIn, stolenMilliseconds } from "../../run/stolen.ts";
 
 describe("test run: time that the host took", () => {
-  it("is the eighth figure of all processors together", () => {
+  it("is the eighth number of all processors together", () => {
     const stat = "cpu  11 2 33 4444 5 6 7 89 0 0\ncpu0 1 2 3 4 5 6 7 44 0 0\nintr 1 2 3\n";
     assert.equal(stolenIn(stat), 890);
   });
@@ -11,7 +11,7 @@ describe("test run: time that the host took", () => {
     assert.equal(stolenIn("cpu  11 2 33 4444\n"), 0);
   });
 
-  it("never becomes less", () => {
+  it("never decreases", () => {
     const before = stolenMilliseconds();
     assert.ok(stolenMilliseconds() >= before);
   });

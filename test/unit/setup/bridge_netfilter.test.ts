@@ -22,18 +22,18 @@ function attempt(before: boolean, isRoot: boolean, problem?: string): Attempt {
 }
 
 describe("setup: br_netfilter", () => {
-  it("does nothing when it is loaded, nor without root", () => {
+  it("is not loaded when it is loaded already, or without root", () => {
     assert.deepEqual(attempt(true, true), { line: undefined, loads: 0 });
     assert.deepEqual(attempt(false, false), { line: undefined, loads: 0 });
   });
 
-  it("loads it as root and says that it stays", () => {
+  it("is loaded as root, with a message that it stays loaded", () => {
     const { line, loads } = attempt(false, true);
     assert.equal(loads, 1);
     assert.match(line ?? "", /br_netfilter.*stays loaded/);
   });
 
-  it("goes on when that fails, and says what will be skipped", () => {
+  it("does not stop the setup when loading fails, and the message says what will be skipped", () => {
     const { line } = attempt(false, true, "FATAL: Module br_netfilter not found");
     assert.match(line ?? "", /modprobe failed \(FATAL: Module br_netfilter not found\).*skipped/);
   });

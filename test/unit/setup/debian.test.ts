@@ -9,12 +9,12 @@ function decide(present: readonly string[], isRoot: boolean): Decision {
 }
 
 describe("setup: tools of the machine", () => {
-  it("does nothing when all are there", () => {
+  it("are complete when all are installed", () => {
     assert.deepEqual(decide(["ip", "bridge", "nft"], true), { kind: "complete" });
     assert.deepEqual(decide(["ip", "bridge", "nft"], false), { kind: "complete" });
   });
 
-  it("installs as root what is missing, each package once", () => {
+  it("are installed as root when missing, each package once", () => {
     const decision = decide(["apt-get"], true);
     assert.equal(decision.kind, "install");
     assert.deepEqual(decision.packages, ["iproute2", "nftables"]);
@@ -24,29 +24,29 @@ describe("setup: tools of the machine", () => {
     );
   });
 
-  it("installs only what is missing", () => {
+  it("are installed only where missing", () => {
     const decision = decide(["apt-get", "ip", "bridge"], true);
     assert.equal(decision.kind, "install");
     assert.deepEqual(decision.packages, ["nftables"]);
   });
 
-  it("goes on without them when not root, and says what is missing", () => {
+  it("do not stop the setup when missing without root, and the message names them", () => {
     const decision = decide(["apt-get", "ip", "bridge"], false);
     assert.equal(decision.kind, "go-on");
     assert.match(decision.reason, /^not root, and nft missing \(Debian: nftables\)/);
   });
 
-  it("fails as root without apt-get, and names the way out", () => {
+  it("stop the setup as root without apt-get, and the message names the way out", () => {
     const decision = decide(["nft"], true);
     assert.equal(decision.kind, "fail");
     assert.match(decision.reason, /ip, bridge.*no apt-get.*iproute2/);
   });
 
-  it("installs no server that would start with the machine, but what it is linked to", () => {
+  it("do not include a server that would start with the machine, but only what it is linked to", () => {
     assert.deepEqual(installedPackages(SERVERS), ["dnsmasq-base", "libssl3"]);
   });
 
-  it("only the benchmark asks for all of its tools", () => {
+  it("are all required only by the benchmark", () => {
     const tasks = [...TASKS]
       .filter(([, { tools }]) => BENCH_TOOLS.every((tool) => tools.includes(tool)))
       .map(([name]) => name);

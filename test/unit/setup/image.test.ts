@@ -11,7 +11,7 @@ const LDD = `/work/node:
 `;
 
 describe("setup: the container image", () => {
-  it("takes the libraries that are found, and the program that loads them", () => {
+  it("has the libraries that are found, and the program that loads them", () => {
     assert.deepEqual(linkedLibraries(LDD), ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
   });
 

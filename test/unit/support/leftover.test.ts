@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { endProcesses, hasEnded, leftoverProcesses } from "../../support/leftover.ts";
 
 describe("test support: leftover processes", () => {
-  it("finds a child that is running, and nothing once it has ended", async () => {
+  it("finds a running child, and no child that has ended", async () => {
     const child = spawn("sleep", ["60"]);
     await once(child, "spawn");
     const found = (await leftoverProcesses(0)).filter(({ pid }) => pid === child.pid);
@@ -15,7 +15,7 @@ describe("test support: leftover processes", () => {
     assert.doesNotThrow(() => endProcesses(found));
   });
 
-  it("tells a zombie from a process whose name looks like one", () => {
+  it("distinguishes a zombie from a process whose name looks like one", () => {
     assert.equal(hasEnded("12 (sleep) Z 1 12"), true);
     assert.equal(hasEnded("12 (a) Z (b) S 1 12"), false);
     assert.equal(hasEnded("12 (sleep) S 1 12"), false);

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { machineChanges, machineState } from "../../support/machine_state.ts";
 
-describe("the state of the machine around a run of tests", () => {
-  it("the machine's state read twice has no difference", () => {
+describe("the machine's state before and after a test run", () => {
+  it("has no difference when it is read twice", () => {
     assert.deepEqual(machineChanges(machineState(), machineState()), []);
     assert.ok(machineState().has("setting ipv4/ip_forward"));
   });
 
-  it("two states of the machine differ by each file, link and table that came or went, and by each changed setting", () => {
+  it("differs by each file, link and table that came or went, and by each changed setting", () => {
     const before = new Map([
       ["link lo", ""],
       ["link cni0", ""],

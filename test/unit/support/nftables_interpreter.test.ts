@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { BaseChain, Chain, Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/model/statement.ts";
 import {
   accept,
   anyFlag,
+  clearMarkBits,
   counter,
   drop,
   equals,
@@ -17,15 +16,15 @@ import {
   not,
   oneOf,
   returnToCaller,
+  type Rule,
   rule,
   setMarkBit,
-  clearMarkBits,
+  type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import { FlowTable } from "../../support/nftables/interpreter/flow_table.ts";
 import type { WalkedPacket } from "../../support/nftables/interpreter/packet.ts";
 import { Ruleset } from "../../support/nftables/interpreter/ruleset.ts";
-import type { Machine } from "../../support/nftables/interpreter/walk.ts";
-import { walkHooks, walkThrough } from "../../support/nftables/interpreter/walk.ts";
+import { type Machine, walkHooks, walkThrough } from "../../support/nftables/interpreter/walk.ts";
 
 const a = parseAddress;
 const CLIENT = "10.1.0.1";
@@ -69,7 +68,7 @@ function base(hook: BaseChain["hook"], priority: number, type: BaseChain["type"]
   return { hook, priority, type, policy: "accept" };
 }
 
-/** Whether a rule of these statements is met by a packet. */
+/** Returns whether a rule of these statements matches a packet. */
 function isMet(
   statements: readonly Statement[],
   walked: WalkedPacket,
@@ -103,7 +102,7 @@ const twoEndpoints = [
 ];
 
 describe("the interpreter of rules", () => {
-  it("translates a connection's first packet by chance, the next alike, and its answers back", () => {
+  it("translates a connection's first packet at random, the next in the same way, and its answers back", () => {
     const node = machine(
       [ENDPOINTS],
       [
@@ -142,7 +141,7 @@ describe("the interpreter of rules", () => {
     assert.equal(node.flows.size, 1);
   });
 
-  it("does NAT in its place whatever a chain's priority, and a translation to the same leaves no trace", () => {
+  it("does NAT at its own priority whatever a chain's is, and a translation to the same address leaves no trace", () => {
     const toItself: Statement = { kind: "dnat", target: { kind: "address", address: a(VIP) } };
     const early = rule(anyFlag("ct status", "dnat"), counter);
     const node = machine(
@@ -158,7 +157,7 @@ describe("the interpreter of rules", () => {
     assert.deepEqual([...node.ruleset.counters()], [["inet t after 1", 1]]);
   });
 
-  it("jumps and comes back, goes to and does not, returns, and ends in the policy", () => {
+  it("returns from a jump but not from a goto, and ends in the policy", () => {
     const mark = (bit: number): Rule => rule(setMarkBit(bit));
     const chains: readonly Chain[] = [
       {
@@ -178,7 +177,7 @@ describe("the interpreter of rules", () => {
     assert.equal(walked.mark, 2 | 4);
   });
 
-  it("a drop is final, an accept holds for its own chain alone, and chains run by priority", () => {
+  it("makes a drop final, an accept final for its own chain only, and runs chains by priority", () => {
     const chains: readonly Chain[] = [
       { name: "late", base: base("forward", 5), rules: [{ ...rule(drop), comment: "end" }] },
       { name: "early", base: base("forward", -5), rules: [rule(setMarkBit(1), accept), rule(setMarkBit(2))] },
@@ -188,7 +187,7 @@ describe("the interpreter of rules", () => {
     assert.deepEqual([outcome.verdict, outcome.decision?.rule, walked.mark], ["drop", "inet t late end", 1]);
   });
 
-  it("a field that is not there ends the rule, whether the test is negated or not", () => {
+  it("ends a rule at a field that the packet does not have, whether the test is negated or not", () => {
     const six = packet("fd00::1", "fd00::2", 80);
     assert.equal(isMet([equals("ip saddr", a(CLIENT))], six), false);
     assert.equal(isMet([not(equals("ip saddr", a(CLIENT)))], six), false);
@@ -197,7 +196,7 @@ describe("the interpreter of rules", () => {
     assert.equal(isMet([equals("oifname", "")], packet(CLIENT, VIP, 80)), true);
   });
 
-  it("intervals hold their ends, in sets, in concatenations and in a rule's own", () => {
+  it("includes the ends of intervals, in sets, in concatenations and in a rule's own set", () => {
     const ranges: SetDefinition = { name: "r", key: ["ipv4_addr", "inet_service"], isInterval: true };
     const key = [
       { first: a("10.1.0.1"), last: a("10.1.0.9") },
@@ -214,7 +213,7 @@ describe("the interpreter of rules", () => {
     assert.equal(isMet([oneOf("meta l4proto", ["udp", "tcp"])], packet(CLIENT, VIP, 1)), true);
   });
 
-  it("verdict maps go where their elements say, and a miss ends the rule", () => {
+  it("goes where elements of verdict maps lead, and ends the rule at a miss", () => {
     const profiles: SetDefinition = { name: "v", key: ["ipv4_addr"], data: "verdict" };
     const chains: readonly Chain[] = [
       {
@@ -239,7 +238,7 @@ describe("the interpreter of rules", () => {
     assert.equal(walk(packet(POD, VIP, 80)).verdict, "accept");
   });
 
-  it("rules remember clients for a time, renew it, keep the data until it is deleted, and stop at the size", () => {
+  it("keeps dynamic elements for their timeout, renews it, keeps their data until deletion, and stops at the size", () => {
     const affinity: SetDefinition = {
       name: "aff",
       key: ["ipv4_addr"],
@@ -271,7 +270,7 @@ describe("the interpreter of rules", () => {
     assert.equal(send(POD, 3), 9);
   });
 
-  it("the node's own packet to itself comes in again with its connection, new and not translated twice", () => {
+  it("receives the node's own packet to itself with its connection, as new and not translated twice", () => {
     const toPod: Statement = { kind: "dnat", target: { kind: "address", address: a(POD), port: 8080 } };
     const toOther: Statement = { kind: "dnat", target: { kind: "address", address: a("10.9.9.9"), port: 1 } };
     const node = machine(
@@ -293,7 +292,7 @@ describe("the interpreter of rules", () => {
     assert.deepEqual([...node.ruleset.counters()], [["inet t in 0", 1]]);
   });
 
-  it("elements count the packets that met them", () => {
+  it("counts the packets that match an element", () => {
     const rules = [rule(equals("tcp dport", 80), dnat)];
     const node = machine([ENDPOINTS], [{ name: "nat", base: base("prerouting", -100, "nat"), rules }], {
       endpoints: twoEndpoints,

@@ -14,7 +14,7 @@ const NODE = {
   status: { phase: "Running", conditions: [READY, UNAVAILABLE], images: ["a", "b"] },
 };
 
-/** Answers to a patch, and what the server holds after it. */
+/** Applies a patch. @returns the answer, and the stored objects after it */
 function patched(api: Api, path: string, body: string, headers: Readonly<Record<string, string>> = {}) {
   let status = 0;
   let text = "";
@@ -29,7 +29,7 @@ function patched(api: Api, path: string, body: string, headers: Readonly<Record<
 }
 
 describe("test/apiserver/node_status", () => {
-  it("conditions are merged by type, other lists replaced, null removes, and nothing else of the object is touched", () => {
+  it("a patch merges conditions by type, replaces other lists, removes by null, and changes nothing else of the object", () => {
     const patch = {
       metadata: { name: "other" },
       spec: { unschedulable: true },
@@ -49,10 +49,14 @@ describe("test/apiserver/node_status", () => {
         images: ["c"],
       },
     });
-    assert.equal(withStatus(NODE, { status: { conditions: [READY] } }), NODE, "what changes nothing is no change");
+    assert.equal(
+      withStatus(NODE, { status: { conditions: [READY] } }),
+      NODE,
+      "a patch without a change keeps the object",
+    );
   });
 
-  it("a patch that is taken is a new version; who has no right, asks for another Node or sends no patch is told", () => {
+  it("an accepted patch makes a new version, and one that is forbidden, for a missing Node or invalid is refused", () => {
     const api = new Api(new FakeClock());
     api.apply([NODE]);
     const { path, body } = availablePatch("node1", 0);

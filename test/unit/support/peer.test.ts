@@ -6,7 +6,7 @@ import { buildInformation, peerRefusal, peerVersion } from "../../support/peer.t
 const MODULES =
   "path\texample.org/plugins/bridge\nmod\texample.org/plugins\tv1.9.1\th1:abc=\ndep\texample.org/x\tv9.9.9\th1:d=\n";
 
-/** A program as Go's linker lays out its build information since Go 1.18. */
+/** Returns a program with build information as Go's linker writes it since Go 1.18. */
 function goProgram(modules: string): Buffer {
   const header = Buffer.alloc(32);
   header.write("\xff Go buildinf:", "latin1");
@@ -30,14 +30,14 @@ function prefixed(text: Buffer): Buffer {
 }
 
 describe("build information of a Go program", () => {
-  it("is found behind its magic string", () => {
+  it("is found after its magic string", () => {
     assert.equal(buildInformation(goProgram(MODULES)), MODULES);
   });
 
   it("is absent from anything else", () => {
     assert.equal(buildInformation(Buffer.from("#!/bin/sh\n")), undefined);
     assert.equal(buildInformation(new Uint8Array()), undefined);
-    assert.equal(peerVersion(process.execPath), undefined, "Node is no Go program");
+    assert.equal(peerVersion(process.execPath), undefined, "Node is not a Go program");
   });
 
   it("of a program cut anywhere is read without an error", () => {
@@ -50,7 +50,7 @@ describe("build information of a Go program", () => {
     );
   });
 
-  it("plugins of 1.10.0 or of 1.9.1 are compared with, others and a mixture are refused with what is expected", () => {
+  it("accepts plugins of 1.10.0 or of 1.9.1, and refuses others and a mixture with what is expected", () => {
     for (const version of ["1.10.0", "1.9.1"]) assert.equal(peerRefusal([version, version]), undefined);
     for (const versions of [["1.8.0", "1.8.0"], ["1.10.0", "1.9.1"], [undefined, "1.10.0"], []]) {
       assert.match(peerRefusal(versions) ?? "", /expected all of 1\.10\.0, or all of 1\.9\.1$/);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Mark, TruthTable } from "../../support/policy/lab/truth_table.ts";
-import { differenceText, wrongCells } from "../../support/policy/lab/truth_table.ts";
+import { differenceText, type Mark, type TruthTable, wrongCells } from "../../support/policy/lab/truth_table.ts";
 
 const table = (marks: Readonly<Record<string, Mark>>): TruthTable => ({
   title: "IPv4",
@@ -15,7 +14,7 @@ describe("truth table", () => {
     assert.equal(wrongCells(table({ "x/a x/b 80/TCP": "X" }), table({ "x/a x/b 80/TCP": "X" })), 0);
   });
 
-  it("has what was expected, what was seen, and the difference", () => {
+  it("has the expected cells, the seen ones, and the difference", () => {
     const expected = table({ "x/a x/b 80/TCP": "X", "x/b x/a 80/UDP": "X" });
     const seen = table({ "x/a x/b 80/TCP": "R", "x/b x/a 80/UDP": "X" });
     assert.equal(

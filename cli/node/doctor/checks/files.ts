@@ -1,17 +1,14 @@
-import { compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
-import type { Address } from "../../../../kernel/ip/address.ts";
+import { type Address, compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
 import { PLUGIN, SHIM } from "../../../../cni/executables.ts";
-import { formatRangeSet } from "../../../../ipam/range.ts";
-import type { RangeSet } from "../../../../ipam/range.ts";
+import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
 import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
 import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import { isOfObstacles } from "../../../../policyd/routes/obstacles.ts";
 import { VERSION } from "../../../../policyd/version.ts";
 import { configurationPath } from "../../place.ts";
 import { seen } from "../diagnose.ts";
-import type { Check, Remark } from "../finding.ts";
+import { type Check, listed, type Remark } from "../finding.ts";
 import { isOfNodeState } from "./node_state.ts";
-import { listed } from "../finding.ts";
 
 const RESTART =
   "kubectl -n kube-system delete pod -l app.kubernetes.io/name=drawbridge --field-selector spec.nodeName=NODE";

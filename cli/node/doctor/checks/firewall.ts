@@ -1,11 +1,9 @@
 import { ruleNumber } from "../../../../kernel/iptables/save_text.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
-import type { Check, Remark } from "../finding.ts";
-import type { LostFlows } from "../flows/lost_flows.ts";
-import { flowsText, isOfCluster, lostFlows } from "../flows/lost_flows.ts";
+import { type Check, listed, type Remark } from "../finding.ts";
+import { flowsText, isOfCluster, type LostFlows, lostFlows } from "../flows/lost_flows.ts";
 import { samplePackets } from "../flows/samples.ts";
-import { listed } from "../finding.ts";
 
 export const foreignDrops: Check = {
   id: "foreign-drops",

@@ -3,13 +3,13 @@ import { formatCidr } from "../../../../kernel/ip/cidr.ts";
 import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { BESIDE_PRIORITY } from "../../../../policyd/coexistence/beside_kernel.ts";
 import { foreignPorts, portWords } from "../../../../policyd/coexistence/foreign_ports.ts";
-import type { BesideRoute } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
-import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import {
   besideChange,
   besideEntries,
+  type BesideRoute,
   neighbouringBridges,
 } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
+import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";

@@ -1,6 +1,5 @@
 import { repairSteps } from "../../../../cni/node_state/difference.ts";
-import type { Problem } from "../../../../cni/node_state/problems.ts";
-import { problemsOf } from "../../../../cni/node_state/problems.ts";
+import { type Problem, problemsOf } from "../../../../cni/node_state/problems.ts";
 import { NODE_STATE } from "../../../../policyd/node_state/report.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";

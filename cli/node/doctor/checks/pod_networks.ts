@@ -1,8 +1,6 @@
-import type { Cidr } from "../../../../kernel/ip/cidr.ts";
-import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
 import { bitsOf } from "../../../../kernel/ip/address.ts";
-import type { FoundRoute, Route } from "../../../../kernel/route/route.ts";
-import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
+import { type FoundRoute, MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { doOverlap } from "../../../../policyd/objects/nodes/node_claims.ts";
 import { isOurs, TUNNEL } from "../../../../policyd/routes/names.ts";
 import { obstacleWords, ownObstacles, peerObstacles, RouteContainment } from "../../../../policyd/routes/obstacles.ts";

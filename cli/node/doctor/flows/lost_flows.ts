@@ -1,9 +1,7 @@
 import type { Doubt } from "../../../../kernel/nftables/foreign/chain_walk.ts";
 import type { ForeignChain, ForeignTable } from "../../../../kernel/nftables/foreign/foreign_ruleset.ts";
-import type { Cut } from "../../../../kernel/nftables/foreign/packet_walk.ts";
-import { cutsOf } from "../../../../kernel/nftables/foreign/packet_walk.ts";
-import type { Need, Sample } from "./samples.ts";
-import { NEEDS } from "./samples.ts";
+import { type Cut, cutsOf } from "../../../../kernel/nftables/foreign/packet_walk.ts";
+import { type Need, NEEDS, type Sample } from "./samples.ts";
 
 /** Packets that pods need but that a chain of another program drops or rejects. */
 export interface LostFlows {

@@ -1,10 +1,8 @@
-import type { Address } from "../../../../kernel/ip/address.ts";
-import { tryParseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, tryParseAddress } from "../../../../kernel/ip/address.ts";
 import type { SampleLink, SamplePacket } from "../../../../kernel/nftables/foreign/sample_packet.ts";
 import { TUNNEL } from "../../../../policyd/routes/names.ts";
 import type { NodeFacts } from "../facts.ts";
-import type { FlowSurroundings } from "./surroundings.ts";
-import { flowSurroundings } from "./surroundings.ts";
+import { type FlowSurroundings, flowSurroundings } from "./surroundings.ts";
 
 /** The ends between which pods' packets have to pass. */
 export const NEEDS = [

@@ -1,10 +1,7 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { addressPlus, familyOf } from "../../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
+import { type Address, addressPlus, type Family, familyOf } from "../../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
 import type { SampleLink } from "../../../../kernel/nftables/foreign/sample_packet.ts";
-import type { Route } from "../../../../kernel/route/route.ts";
-import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
+import { MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { TUNNEL } from "../../../../policyd/routes/names.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";

@@ -1,10 +1,8 @@
 import type { NetworkPolicy } from "../../../../policyd/objects/model.ts";
 import type { Direction } from "../../../../policyd/semantics/policies/flow.ts";
 import type { PortPattern } from "../../../../policyd/semantics/policies/indexed_policy.ts";
-import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
-import { DIRECTIONS, isolates, remark } from "../context.ts";
-import type { LintRule, Remark } from "../finding.ts";
-import { asInfo } from "../finding.ts";
+import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark, type RuleSite } from "../context.ts";
+import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { suggestionText } from "../nearest_label.ts";
 import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";

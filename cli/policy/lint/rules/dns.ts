@@ -2,12 +2,10 @@ import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../policyd/objects/model.ts";
 import { DNS_PORT } from "../../../../policyd/semantics/policies/decide.ts";
 import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import type { DirectionProfile } from "../../../../policyd/semantics/policies/profile.ts";
 import { storeOf } from "../../../cluster/policy_objects.ts";
-import type { LintContext } from "../context.ts";
-import { isolates, remark } from "../context.ts";
+import { isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { namesText } from "../selector_text.ts";
 

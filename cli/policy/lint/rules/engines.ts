@@ -1,8 +1,7 @@
 import { cidrContains, cidrFamily, formatCidr } from "../../../../kernel/ip/cidr.ts";
 import type { FieldPath } from "../../../../policyd/objects/directory/documents.ts";
 import { cidrCovers } from "../coverage.ts";
-import type { LintContext, NetworkSite } from "../context.ts";
-import { remark } from "../context.ts";
+import { type LintContext, type NetworkSite, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 
 /** Returns how engines differ in a point that the API leaves open; undefined where a rule has none. */

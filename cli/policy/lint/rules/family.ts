@@ -1,9 +1,7 @@
-import type { Family } from "../../../../kernel/ip/address.ts";
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
 import type { Pod } from "../../../../policyd/objects/model.ts";
-import type { LintContext } from "../context.ts";
-import { DIRECTIONS, isolates, remark } from "../context.ts";
+import { DIRECTIONS, isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 
 export const familyForgotten: LintRule = {

@@ -1,11 +1,8 @@
-import type { Cidr } from "../../../../kernel/ip/cidr.ts";
-import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { NetworkPolicy } from "../../../../policyd/objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
-import type { UnknownField } from "../../../input/objects/unknown_fields.ts";
-import { unknownFields } from "../../../input/objects/unknown_fields.ts";
-import type { LintContext, LintedPolicy, NetworkSite } from "../context.ts";
-import { DIRECTIONS, peerPath, remark } from "../context.ts";
+import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
+import { DIRECTIONS, type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";

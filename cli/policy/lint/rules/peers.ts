@@ -1,6 +1,5 @@
 import type { ClusterPolicyPeer, PodPeer, PolicyPeer } from "../../../../policyd/objects/model.ts";
-import type { LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
-import { peerPath, remark } from "../context.ts";
+import { type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark, type RuleSite } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { hostPodsOf, ownNamespace, subjectOf } from "../peer_state.ts";
 import { isEmptySelector, namesText, peerText } from "../selector_text.ts";

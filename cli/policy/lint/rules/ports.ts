@@ -1,7 +1,6 @@
 import type { Pod, ServicePort } from "../../../../policyd/objects/model.ts";
 import type { PortPattern } from "../../../../policyd/semantics/policies/indexed_policy.ts";
-import type { LintContext, RuleSite } from "../context.ts";
-import { remark } from "../context.ts";
+import { type LintContext, remark, type RuleSite } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { podsOfBlocks } from "../peer_state.ts";
 import { namesText, portText } from "../selector_text.ts";

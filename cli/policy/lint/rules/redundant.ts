@@ -1,10 +1,8 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/objects/model.ts";
 import { isShadow } from "../../../../policyd/objects/shadow.ts";
-import type { LintedPolicy } from "../context.ts";
-import { DIRECTIONS, isolates, remark } from "../context.ts";
+import { DIRECTIONS, isolates, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
-import type { LintRule, Remark } from "../finding.ts";
-import { asInfo } from "../finding.ts";
+import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { Removal } from "../removal.ts";
 import { isEmptySelector } from "../selector_text.ts";
 

@@ -1,7 +1,5 @@
-import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
-import { peerPath, remark } from "../context.ts";
-import type { LintRule, Remark } from "../finding.ts";
-import { asInfo } from "../finding.ts";
+import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
+import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { hostPodsOf, judgedPeers, namespacesOf, ownNamespace, subjectOf } from "../peer_state.ts";

@@ -1,8 +1,7 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
 import type { Service } from "../../../../policyd/objects/model.ts";
-import type { LintContext } from "../context.ts";
-import { remark } from "../context.ts";
+import { type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { at } from "../../../input/raw.ts";
 import { namesText } from "../selector_text.ts";

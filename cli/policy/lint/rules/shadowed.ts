@@ -1,10 +1,15 @@
 import type { ClusterNetworkPolicy } from "../../../../policyd/objects/model.ts";
-import type { ClusterSite, LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
-import { remark } from "../context.ts";
+import {
+  type ClusterSite,
+  type LintContext,
+  type LintedPolicy,
+  type NetworkSite,
+  remark,
+  type RuleSite,
+} from "../context.ts";
 import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
 import { isShadow } from "../../../../policyd/objects/shadow.ts";
-import type { LintRule, Remark } from "../finding.ts";
-import { asInfo } from "../finding.ts";
+import { asInfo, type LintRule, type Remark } from "../finding.ts";
 
 export const shadowed: LintRule = {
   id: "shadowed",

@@ -2,8 +2,7 @@ import { oversizes } from "../../size.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Service } from "../../../../policyd/objects/model.ts";
 import { oversizedServices } from "../../../cluster/service_size.ts";
-import type { LintContext } from "../context.ts";
-import { remark } from "../context.ts";
+import { type LintContext, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
 /** An address of 240.0.0.0/4, reserved (RFC 1112): no cluster has it. */

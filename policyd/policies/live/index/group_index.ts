@@ -3,8 +3,7 @@ import { nameLabel } from "../../../objects/name.ts";
 import { isSelected } from "../../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
 import { LabelIndex } from "./label_index.ts";
-import type { ReadonlySmallSet } from "./small_set.ts";
-import { SmallSet } from "./small_set.ts";
+import { type ReadonlySmallSet, SmallSet } from "./small_set.ts";
 
 /** Members that no selector distinguishes: pods of one namespace with the same labels, or a node. */
 export interface Identity {

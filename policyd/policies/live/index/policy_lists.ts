@@ -1,6 +1,5 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
-import type { SelectablePod } from "../../compile/groups.ts";
-import { subjectSelects } from "../../compile/groups.ts";
+import { type SelectablePod, subjectSelects } from "../../compile/groups.ts";
 import { isEmptySelector } from "../../compile/selector.ts";
 import type { NamespaceLife } from "./retained_policies.ts";
 

@@ -1,5 +1,4 @@
-import type { Address } from "../../../../kernel/ip/address.ts";
-import { addressFromValue } from "../../../../kernel/ip/address.ts";
+import { type Address, addressFromValue } from "../../../../kernel/ip/address.ts";
 import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../../../ruleset/desired/desired_element.ts";
 import type { Commit } from "../../../ruleset/commit.ts";

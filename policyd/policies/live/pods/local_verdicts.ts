@@ -1,7 +1,6 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
 import type { Claim } from "../../../ruleset/desired/desired_element.ts";
-import type { Direction, ProfilesByDirection } from "../../compile/profile.ts";
-import { DIRECTIONS } from "../../compile/profile.ts";
+import { type Direction, DIRECTIONS, type ProfilesByDirection } from "../../compile/profile.ts";
 import { knownElements, selfElements, verdictElement } from "../../compile/table_elements.ts";
 import type { ActiveProfile, ActiveProfiles, ToSettle } from "../sets/active_profiles.ts";
 import type { ForeseenPod } from "./expected_pods.ts";

@@ -1,5 +1,4 @@
-import type { Address } from "../../../../kernel/ip/address.ts";
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { ContainerPort } from "../../../objects/model.ts";
 import type { Claim } from "../../../ruleset/desired/desired_element.ts";
@@ -7,12 +6,10 @@ import { memberKeys } from "../../compile/member_elements.ts";
 import type { MemberSet, MemberSource } from "../../compile/member_set.ts";
 import { POLICY_TABLE } from "../../compile/policy_table.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
-import type { ActiveSet } from "./active_set.ts";
-import { activeSet } from "./active_set.ts";
+import { type ActiveSet, activeSet } from "./active_set.ts";
 import type { GroupIndex, Identity } from "../index/group_index.ts";
 import type { PolicyRules } from "../policy_rules.ts";
-import type { RoomBounds } from "./set_room.ts";
-import { SetRoom } from "./set_room.ts";
+import { type RoomBounds, SetRoom } from "./set_room.ts";
 
 /** A pod or a node as a member of sets. */
 export interface Member {

@@ -20,9 +20,9 @@ export const PEER_PLUGINS = ["bridge", "host-local", "portmap", "loopback"];
 /** Plugins that attach the pods of a node. */
 export interface Attacher {
   readonly title: string;
-  /** Of its node, in the lab. */
+  /** The name of its node in the lab. */
   readonly name: string;
-  /** Makes pods on its node possible. */
+  /** Installs the plugins on its node, which can run pods then. */
   install(lab: Lab, node: ContainerdNode, pods: readonly object[]): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export const PLUGIN_ONLY: Attacher = {
   },
 };
 
-/** The same with policyd, which has every pod's policies in force before its ADD returns. */
+/** Our plugin with policyd, which has every pod's policies in force before its ADD returns. */
 export const PLUGIN_WITH_POLICYD: Attacher = {
   title: "plugin with policyd",
   name: "policyd",
@@ -58,7 +58,7 @@ export const PLUGIN_WITH_POLICYD: Attacher = {
   },
 };
 
-/** Go's bridge, host-local and portmap, the list that most nodes with the bridge plugin have. */
+/** Returns Go's bridge, host-local and portmap, the list that most nodes with the bridge plugin have. */
 export function goPlugins(directory: string): Attacher {
   return {
     title: "bridge, host-local and portmap",
@@ -71,7 +71,7 @@ export function goPlugins(directory: string): Attacher {
   };
 }
 
-/** The Pod objects of the pods that are started, as the daemon knows them before the runtime is asked for them. */
+/** Returns the Pod objects of the pods that are started, as the daemon has them before the runtime starts the pods. */
 export function podObjects(names: readonly string[]): readonly object[] {
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
@@ -102,7 +102,7 @@ function listOf(name: string, plugins: readonly object[]): object {
   return { cniVersion: "1.0.0", name, plugins };
 }
 
-/** The same for both. */
+/** Returns the part of the configuration that is the same for both plugins. */
 function bridgeOf({ node }: ContainerdNode): object {
   return {
     bridge: "drawbridge0",
@@ -117,7 +117,7 @@ function bridgeOf({ node }: ContainerdNode): object {
   };
 }
 
-/** @throws Error when the daemon has not read all objects after some seconds */
+/** Waits until the daemon has read all objects. @throws Error when it has not after some seconds */
 async function untilSynced(lab: Lab, socket: string): Promise<void> {
   const deadline = performance.now() + START_MILLISECONDS;
   while (performance.now() < deadline) {

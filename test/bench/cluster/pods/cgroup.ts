@@ -3,25 +3,25 @@ import path from "node:path";
 import { currentOwner, isAlive, ownedName, ownerOfName } from "../../../lab/owner.ts";
 
 const ROOT = "/sys/fs/cgroup";
-/** Files of version 1, where each hierarchy is a directory, and of version 2. */
+/** The files of the processor's time: of version 1, where each hierarchy is a directory, and of version 2. */
 const NANOSECONDS_FILE = "cpuacct.usage";
 const STATISTICS_FILE = "cpu.stat";
 
 /**
- * A cgroup that has a runtime and its pods in parts of its own, which counts the processor time of all of them. The
- * processes of a pod have other parents than the runtime, so that nobody who waits learns what they have used.
+ * A cgroup that contains a runtime and its pods in parts of their own, and counts the processor time of all of them.
+ * The processes of a pod have other parents than the runtime, so that no waiting parent learns what they have used.
  */
 export class PodCgroup implements Disposable {
-  /** Seen from the root of each hierarchy. */
+  /** The path below the root of each hierarchy. */
   readonly path: string;
   /** The file to which a process writes its ID in order to join the runtime's part. */
   readonly runtimeProcesses: string;
   readonly #hierarchy: string;
 
   /**
-   * Makes it, after removing those of benchmarks that were killed.
+   * Makes the cgroup, after removing those of benchmarks that were killed.
    *
-   * @param name what the cgroup is for
+   * @param name of the cgroup
    */
   constructor(name: string) {
     removeLeftOver();
@@ -38,7 +38,7 @@ export class PodCgroup implements Disposable {
     return `${this.path}/pods`;
   }
 
-  /** Milliseconds of the processor so far, of all processes that are or were in here. */
+  /** Returns the milliseconds of the processor so far, of all processes that are or were in the cgroup. */
   processorMilliseconds(): number {
     const directory = path.join(this.#hierarchy, this.path);
     const nanoseconds = path.join(directory, NANOSECONDS_FILE);
@@ -47,7 +47,7 @@ export class PodCgroup implements Disposable {
     return Number(/^usage_usec (\d+)$/m.exec(statistics)?.[1]) / 1000;
   }
 
-  /** Removes it from every hierarchy; its processes have ended. */
+  /** Removes the cgroup from every hierarchy; its processes have ended. */
   [Symbol.dispose](): void {
     for (const hierarchy of hierarchies()) removeTree(path.join(hierarchy, this.path));
   }
@@ -66,7 +66,7 @@ function removeLeftOver(): void {
   }
 }
 
-/** The files of a cgroup cannot be removed, and need not be. */
+/** Removes the directories of a tree of cgroups. Their files cannot be removed, and need not be. */
 function removeTree(directory: string): void {
   if (!existsSync(directory)) return;
   for (const entry of readdirSync(directory, { withFileTypes: true })) {

@@ -1,17 +1,18 @@
 import { Buffer } from "node:buffer";
-import type { ClientHttp2Session } from "node:http2";
-import http2 from "node:http2";
+import http2, { type ClientHttp2Session } from "node:http2";
 import { connect } from "node:net";
-import type { Message } from "./protobuf.ts";
-import { encodeMessage, firstText } from "./protobuf.ts";
+import { encodeMessage, firstText, type Message } from "./protobuf.ts";
 
 const SERVICE = "/runtime.v1.RuntimeService";
-/** Of a gRPC message: whether it is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message"). */
+/**
+ * The size of a gRPC message's prefix, which says whether it is compressed, and its length (gRPC over HTTP/2,
+ * "Length-Prefixed-Message").
+ */
 const PREFIX_BYTES = 5;
 /** NamespaceMode NODE of the CRI. */
 const NODE = 2;
 
-/** A pod as the kubelet asks a container runtime for one. */
+/** A pod in the form in which the kubelet requests it from a container runtime. */
 export interface SandboxRequest {
   readonly name: string;
   readonly uid: string;

@@ -1,13 +1,11 @@
-import type { ChildProcess } from "node:child_process";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { run } from "../../../cluster/run.ts";
-import type { Lab, LabNode } from "../../../lab/lab.ts";
-import { enableForwarding } from "../../../lab/lab.ts";
+import { enableForwarding, type Lab, type LabNode } from "../../../lab/lab.ts";
 import { sleep } from "../../sleep.ts";
 import { PodCgroup } from "./cgroup.ts";
 import { ContainerRuntime } from "./container_runtime.ts";
@@ -16,7 +14,7 @@ const NODE_PROGRAM = fileURLToPath(new URL("node.sh", import.meta.url));
 const WAIT_MILLISECONDS = 60_000;
 const POLL_MILLISECONDS = 20;
 const SHOWN_OF_A_LOG = 2000;
-/** Joins the cgroup whose file is the first argument, and becomes the rest. */
+/** Joins the cgroup whose file is the first argument, and executes the other arguments. */
 const JOIN = 'echo 0 >"$1" && shift && exec "$@"';
 
 /** An image that containerd imports, and its name. */
@@ -69,7 +67,7 @@ export class ContainerdNode implements Disposable {
     return made;
   }
 
-  /** Writes the configuration of the node's network, by which it becomes able to run pods. */
+  /** Writes the configuration of the node's network, with which it can run pods. */
   configure(name: string, list: object): void {
     writeFileSync(path.join(this.#configurations, `${name}.conflist`), JSON.stringify(list));
   }
@@ -90,7 +88,7 @@ export class ContainerdNode implements Disposable {
     this.#isEnded = true;
     this.runtime[Symbol.dispose]();
     const first = this.#first();
-    // With the first process of a PID namespace all others end before it does.
+    // When the first process of a PID namespace is killed, all others end before it does.
     if (first === undefined) this.#outer.kill("SIGKILL");
     else endProcess(first);
     this.cgroup[Symbol.dispose]();
@@ -119,7 +117,7 @@ export class ContainerdNode implements Disposable {
   }
 }
 
-/** Kills a process and waits until its parent has learnt of it. */
+/** Kills a process and waits until its parent has reaped it. */
 function endProcess(pid: number): void {
   process.kill(pid, "SIGKILL");
   for (let left = WAIT_MILLISECONDS; existsSync(`/proc/${pid}`) && left > 0; left -= POLL_MILLISECONDS) {
@@ -135,7 +133,7 @@ function logOf(directory: string): string {
   return path.join(directory, "containerd.log");
 }
 
-/** Version 2 of the format, which containerd 1.6 and 2 read. */
+/** Returns the configuration in version 2 of the format, which containerd 1.6 and 2 read. */
 function containerdConfiguration({ plugins }: { readonly plugins: string }, network: string, { name }: Image): string {
   return `version = 2
 disabled_plugins = ["io.containerd.internal.v1.opt"]

@@ -5,18 +5,15 @@ import { writeArchive } from "../../../cluster/images/archive.ts";
 import { run } from "../../../cluster/run.ts";
 import type { Lab } from "../../../lab/lab.ts";
 import { peerAdvice, peerPlugins, peerVersion } from "../../../support/peer.ts";
-import type { ServicesRow } from "../../services/row.ts";
-import { compared } from "../../services/row.ts";
+import { compared, type ServicesRow } from "../../services/row.ts";
 import { median } from "../../statistics.ts";
 import type { Plan } from "../plan.ts";
-import type { Attacher } from "./attachers.ts";
-import { goPlugins, PEER_PLUGINS, PLUGIN_ONLY, PLUGIN_WITH_POLICYD, podObjects } from "./attachers.ts";
-import type { Image } from "./containerd_node.ts";
-import { ContainerdNode } from "./containerd_node.ts";
+import { type Attacher, goPlugins, PEER_PLUGINS, PLUGIN_ONLY, PLUGIN_WITH_POLICYD, podObjects } from "./attachers.ts";
+import { ContainerdNode, type Image } from "./containerd_node.ts";
 
 const BUSYBOX = "/bin/busybox";
 const FOREVER = "2147483647";
-/** The links of removed pods are freed meanwhile. */
+/** A pause in which the links of removed pods are freed. */
 const SETTLE_MILLISECONDS = 500;
 
 /** The measurements of one round. */
@@ -36,9 +33,9 @@ interface Side {
 }
 
 /**
- * Starts and stops pods at once by a real containerd, with our plugin, with our plugin and policyd, with Go's plugins, and as
- * the base pods on the node's own network, which no plugin attaches. Each has a node and a containerd of its own; the
- * order changes from round to round.
+ * Compares starting and stopping pods at once by a real containerd, with our plugin, with our plugin and policyd, with
+ * Go's plugins, and as the base pods on the node's own network, which no plugin attaches. Each has a node and a
+ * containerd of its own; the order changes from round to round.
  */
 export async function comparePods(
   lab: Lab,
@@ -109,7 +106,7 @@ async function measureOnce({ node, isOnHostNetwork }: Side, names: readonly stri
   return { start, startProcessor, stop };
 }
 
-/** An image of one static program that sleeps. */
+/** Returns an image of one static program that sleeps. */
 function pauseImage(lab: Lab): Image {
   const root = path.join(lab.scratch, "pause-root");
   mkdirSync(root, { recursive: true });

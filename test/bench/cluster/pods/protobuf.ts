@@ -11,7 +11,9 @@ export interface Message {
   readonly [field: number]: Value;
 }
 
-/** Encodes a message (protobuf's wire format: texts, unsigned numbers and messages are all that is used here). */
+/**
+ * Encodes a message in protobuf's wire format, of which this benchmark only uses texts, unsigned numbers and messages.
+ */
 export function encodeMessage(message: Message): Buffer {
   const parts = Object.entries(message).map(([field, value]: [string, Value]) => {
     const number = Number(field);

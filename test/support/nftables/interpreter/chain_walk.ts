@@ -1,8 +1,7 @@
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import type { Rule, Statement } from "../../../../kernel/nftables/model/statement.ts";
 import type { Scope } from "./expression.ts";
-import type { Effect } from "./statement.ts";
-import { carryOut } from "./statement.ts";
+import { carryOut, type Effect } from "./statement.ts";
 import type { Translation } from "./translation.ts";
 
 /** The decision of a base chain. `rule` names the rule that made it, undefined for the chain's policy. */

@@ -1,5 +1,10 @@
-import type { Concatenation, Expression, MapLookup, Selector } from "../../../../kernel/nftables/model/expression.ts";
-import { expressionTypes } from "../../../../kernel/nftables/model/expression.ts";
+import {
+  type Concatenation,
+  type Expression,
+  expressionTypes,
+  type MapLookup,
+  type Selector,
+} from "../../../../kernel/nftables/model/expression.ts";
 import type { Match } from "../../../../kernel/nftables/model/statement.ts";
 import { bitsOf } from "../../../../kernel/ip/address.ts";
 import { cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
@@ -8,8 +13,7 @@ import type { WalkedPacket } from "./packet.ts";
 import type { LoadedTable } from "./ruleset.ts";
 import { keyBounds, meets } from "./set_content.ts";
 import type { HashInput, Surroundings } from "./surroundings.ts";
-import type { Value } from "./value.ts";
-import { isBetween, valueOf } from "./value.ts";
+import { isBetween, type Value, valueOf } from "./value.ts";
 
 /** The state with which a rule is evaluated. */
 export interface Scope {

@@ -1,29 +1,24 @@
-import type { Address } from "../../../../kernel/ip/address.ts";
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
-import type {
-  ConnectionName,
-  FibName,
-  MetaName,
-  PayloadName,
-  Presence,
-  Selector,
-} from "../../../../kernel/nftables/model/expression.ts";
 import {
+  type ConnectionName,
+  type FibName,
   isConnection,
   isExtension,
   isMeta,
   isPayload,
+  type MetaName,
   payloadFields,
+  type PayloadName,
+  type Presence,
+  type Selector,
   selectorType,
 } from "../../../../kernel/nftables/model/expression.ts";
 import type { Surroundings } from "./surroundings.ts";
 import type { Connection } from "./flow_table.ts";
-import type { WalkedPacket } from "./packet.ts";
-import { hasPorts } from "./packet.ts";
-import type { Value } from "./value.ts";
-import { valueOf } from "./value.ts";
+import { hasPorts, type WalkedPacket } from "./packet.ts";
+import { type Value, valueOf } from "./value.ts";
 
 const transports = { tcp: "tcp", udp: "udp", sctp: "sctp", icmp: "icmp", "ipv6-icmp": "icmpv6", igmp: "igmp" } as const;
 

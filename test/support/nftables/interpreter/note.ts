@@ -1,8 +1,7 @@
 import type { Statement } from "../../../../kernel/nftables/model/statement.ts";
 import { addressFromValue } from "../../../../kernel/ip/address.ts";
 import { networkOf, readField } from "./field.ts";
-import type { Scope } from "./expression.ts";
-import { readAll, readMap } from "./expression.ts";
+import { readAll, readMap, type Scope } from "./expression.ts";
 
 type NoteStatement = Extract<
   Statement,

@@ -3,8 +3,7 @@ import type { DataType, Scalar } from "../../../../kernel/nftables/model/data_ty
 import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
-import type { Value } from "./value.ts";
-import { isBetween, valueOf } from "./value.ts";
+import { isBetween, type Value, valueOf } from "./value.ts";
 
 /** An element in the interpreter. */
 export interface Entry {

@@ -1,9 +1,7 @@
 import type { Statement, Verdict } from "../../../../kernel/nftables/model/statement.ts";
-import type { Scope } from "./expression.ts";
-import { isMatched, readAll } from "./expression.ts";
+import { isMatched, readAll, type Scope } from "./expression.ts";
 import { isNoted } from "./note.ts";
-import type { NatStatement, Translation } from "./translation.ts";
-import { translationOf } from "./translation.ts";
+import { type NatStatement, type Translation, translationOf } from "./translation.ts";
 
 /** The effect of one statement: the next one follows, the rule ends here, or it decides something. */
 export type Effect =

@@ -1,8 +1,6 @@
-import type { Address } from "../../../../kernel/ip/address.ts";
-import { addressFromValue, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, addressFromValue, parseAddress } from "../../../../kernel/ip/address.ts";
 import type { NatTarget, Statement } from "../../../../kernel/nftables/model/statement.ts";
-import type { Scope } from "./expression.ts";
-import { readMap } from "./expression.ts";
+import { readMap, type Scope } from "./expression.ts";
 import { networkOf } from "./field.ts";
 import { hasPorts } from "./packet.ts";
 import type { Value } from "./value.ts";

@@ -1,12 +1,9 @@
 import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
 import type { BaseChain, Chain } from "../../../../kernel/nftables/model/object.ts";
-import type { Decision } from "./chain_walk.ts";
-import { walkBaseChain } from "./chain_walk.ts";
-import type { FlowTable } from "./flow_table.ts";
-import { reversed, translated } from "./flow_table.ts";
+import { type Decision, walkBaseChain } from "./chain_walk.ts";
+import { type FlowTable, reversed, translated } from "./flow_table.ts";
 import { networkOf } from "./field.ts";
-import type { WalkedPacket } from "./packet.ts";
-import { hasPorts } from "./packet.ts";
+import { hasPorts, type WalkedPacket } from "./packet.ts";
 import type { LoadedTable, Ruleset } from "./ruleset.ts";
 import type { Translation } from "./translation.ts";
 import type { Surroundings } from "./surroundings.ts";

@@ -1,7 +1,13 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Frame, IpPacket } from "../../../lab/probe/frame.ts";
-import { encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../../lab/probe/frame.ts";
+import { type Address, addressToBytes, type Family, parseAddress } from "../../../../kernel/ip/address.ts";
+import {
+  encodeIcmpv6,
+  encodeIp,
+  encodeTcp,
+  encodeUdp,
+  type Frame,
+  type IpPacket,
+  TcpFlag,
+} from "../../../lab/probe/frame.ts";
 import type { Token } from "../../../lab/probe/protocol.ts";
 import { internetChecksum } from "../../../lab/probe/raw_packet.ts";
 import { ip, nonce } from "../../guard/attack.ts";

@@ -1,6 +1,5 @@
 import { addressToBytes, familyOf } from "../../../../kernel/ip/address.ts";
-import type { Frame, IpPacket } from "../../../lab/probe/frame.ts";
-import { EtherType } from "../../../lab/probe/frame.ts";
+import { EtherType, type Frame, type IpPacket } from "../../../lab/probe/frame.ts";
 import { internetChecksum } from "../../../lab/probe/raw_packet.ts";
 
 const IPV6_HEADER = 40;

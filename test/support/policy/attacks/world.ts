@@ -1,7 +1,6 @@
 import { PORT } from "../../guard/virtual_addresses.ts";
 import { podObject } from "../first_packet/coming_pod.ts";
-import { OPEN_PORT } from "./attacks.ts";
-import type { Attacked } from "./attacks.ts";
+import { type Attacked, OPEN_PORT } from "./attacks.ts";
 
 /**
  * Returns the pods' objects, and a policy that allows the victim and the published pod little traffic, most of it from

@@ -1,6 +1,5 @@
 import type { Protocol } from "../../../../policyd/objects/model.ts";
-import type { House, PodName } from "./hogwarts.ts";
-import { HOUSES, pairOf } from "./hogwarts.ts";
+import { type House, HOUSES, pairOf, type PodName } from "./hogwarts.ts";
 
 /** One of the tests in conformance/tests of kubernetes-sigs/network-policy-api, by its ShortName there. */
 export interface ConformanceCase {

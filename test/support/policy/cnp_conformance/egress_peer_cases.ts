@@ -1,9 +1,7 @@
 import { labelled } from "../manifest.ts";
 import type { ConformanceCase, ConformanceSubtest, Traffic } from "./conformance_case.ts";
-import type { PodName } from "./hogwarts.ts";
-import { addressesOf } from "./hogwarts.ts";
-import type { Rule, Tier } from "./words.ts";
-import { houseByName, podsByLabel, policy, protocolOf, rangeOf, rule } from "./words.ts";
+import { addressesOf, type PodName } from "./hogwarts.ts";
+import { houseByName, podsByLabel, policy, protocolOf, rangeOf, type Rule, rule, type Tier } from "./words.ts";
 
 const EVERY_ADDRESS = { networks: ["0.0.0.0/0", "::/0"] };
 const NODES = { nodes: labelled({ "kubernetes.io/os": "linux" }) };

@@ -1,7 +1,6 @@
 import type { ConformanceCase, ConformanceSubtest, Flows, Traffic } from "./conformance_case.ts";
 import type { House } from "./hogwarts.ts";
-import type { Direction, Rule, Tier } from "./words.ts";
-import { houseByName, policy, protocolOf, rule, swapped } from "./words.ts";
+import { type Direction, houseByName, policy, protocolOf, type Rule, rule, swapped, type Tier } from "./words.ts";
 
 const BARRED: readonly Traffic[] = ["80/TCP", "53/UDP", "9003/SCTP"];
 const OPEN: readonly Traffic[] = ["8080/TCP", "5353/UDP", "9005/SCTP"];

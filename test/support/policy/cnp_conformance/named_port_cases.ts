@@ -1,6 +1,5 @@
 import type { ConformanceCase, Traffic } from "./conformance_case.ts";
-import type { Shape } from "./protocol_shape.ts";
-import { flowsWith, policyOf, rulesOf, SHAPES } from "./protocol_shape.ts";
+import { flowsWith, policyOf, rulesOf, type Shape, SHAPES } from "./protocol_shape.ts";
 import type { Tier } from "./words.ts";
 
 /** The cases by protocol, in which the only rule that accepts a port has the port's name instead. */

@@ -1,10 +1,8 @@
 import { labelled } from "../manifest.ts";
 import type { ConformanceCase, ConformanceSubtest, Flows, Traffic } from "./conformance_case.ts";
 import type { House, PodName } from "./hogwarts.ts";
-import type { Shape } from "./protocol_shape.ts";
-import { policyOf, rulesOf, SHAPES } from "./protocol_shape.ts";
-import type { Rule, Tier } from "./words.ts";
-import { houseByName, policy, protocolOf, rangeOf, rule } from "./words.ts";
+import { policyOf, rulesOf, type Shape, SHAPES } from "./protocol_shape.ts";
+import { houseByName, policy, protocolOf, rangeOf, type Rule, rule, type Tier } from "./words.ts";
 
 /** The cases that upstream has added since v0.2.0: new tests, and new subtests of existing ones. */
 export const NEWER_CASES: readonly ConformanceCase[] = [

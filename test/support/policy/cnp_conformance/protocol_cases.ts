@@ -1,8 +1,6 @@
 import type { ConformanceCase, ConformanceSubtest } from "./conformance_case.ts";
-import type { Shape } from "./protocol_shape.ts";
-import { flowsWith, policyOf, rulesOf, SHAPES } from "./protocol_shape.ts";
-import type { Rule, Tier } from "./words.ts";
-import { swapped } from "./words.ts";
+import { flowsWith, policyOf, rulesOf, type Shape, SHAPES } from "./protocol_shape.ts";
+import { type Rule, swapped, type Tier } from "./words.ts";
 
 /** One test for each tier, direction and protocol. */
 export const PROTOCOL_CASES: readonly ConformanceCase[] = Object.values(SHAPES).flatMap((shape: Shape) => {

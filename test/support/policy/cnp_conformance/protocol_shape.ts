@@ -1,7 +1,6 @@
 import type { Flows, Traffic } from "./conformance_case.ts";
 import type { House } from "./hogwarts.ts";
-import type { Direction, Rule, Tier } from "./words.ts";
-import { houseByName, policy, protocolOf, rule } from "./words.ts";
+import { type Direction, houseByName, policy, protocolOf, type Rule, rule, type Tier } from "./words.ts";
 
 /** The differences between the tests of directions and protocols. Rules name the first of two ports. */
 export interface Shape {

@@ -1,8 +1,7 @@
 import { labelled, networkPolicy } from "../manifest.ts";
 import type { ConformanceCase, Flows, Traffic } from "./conformance_case.ts";
 import { namespaceOf } from "./hogwarts.ts";
-import type { Action, Tier } from "./words.ts";
-import { houseByLabel, podsByLabel, policy, rule } from "./words.ts";
+import { type Action, houseByLabel, podsByLabel, policy, rule, type Tier } from "./words.ts";
 
 const PORTS: readonly Traffic[] = ["80/TCP", "8080/TCP"];
 

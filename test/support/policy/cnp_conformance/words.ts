@@ -1,7 +1,6 @@
 import { clusterNetworkPolicy, labelled } from "../manifest.ts";
 import type { Traffic } from "./conformance_case.ts";
-import type { House } from "./hogwarts.ts";
-import { namespaceOf } from "./hogwarts.ts";
+import { type House, namespaceOf } from "./hogwarts.ts";
 
 export type Tier = "Admin" | "Baseline";
 export type Action = "Accept" | "Deny" | "Pass";

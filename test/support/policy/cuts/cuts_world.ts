@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { podObject } from "../first_packet/coming_pod.ts";
 import type { WiredNode } from "../../../lab/topology.ts";
 import { nodeManifest, serviceManifest } from "../../services/manifest.ts";

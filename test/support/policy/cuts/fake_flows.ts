@@ -1,13 +1,10 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { ConntrackEntry } from "../../../../kernel/conntrack/entry.ts";
-import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
-import { matchesFilter } from "../../../../kernel/conntrack/filter.ts";
-import type { ConntrackLabels } from "../../../../kernel/conntrack/labels.ts";
-import { hasLabel, labelBit } from "../../../../kernel/conntrack/labels.ts";
+import { type ConntrackFilter, matchesFilter } from "../../../../kernel/conntrack/filter.ts";
+import { type ConntrackLabels, hasLabel, labelBit } from "../../../../kernel/conntrack/labels.ts";
 import type { Relabelling } from "../../../../kernel/conntrack/relabelling.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { Address } from "../../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { ALLOWED_LABEL } from "../../../../policyd/policies/compile/policy_table.ts";
 import { CUT_LABEL } from "../../../../policyd/policies/cuts/cut_decision.ts";
 import type { PolicyFlows } from "../../../../policyd/policies/cuts/cuts.ts";

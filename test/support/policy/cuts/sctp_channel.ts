@@ -1,9 +1,14 @@
-import type { Family } from "../../../../kernel/ip/address.ts";
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import type { Endpoint } from "../../../lab/probe/endpoint.ts";
 import { payloadOf } from "../../../lab/probe/raw_packet.ts";
-import type { SctpChunk } from "../../../lab/probe/sctp_chunk.ts";
-import { ChunkType, decodeChunk, encodeChunk, initiation, IPPROTO_SCTP } from "../../../lab/probe/sctp_chunk.ts";
+import {
+  ChunkType,
+  decodeChunk,
+  encodeChunk,
+  initiation,
+  IPPROTO_SCTP,
+  type SctpChunk,
+} from "../../../lab/probe/sctp_chunk.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import type { Channel, FlowEnd, FlowEnds } from "./channel.ts";
 

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import type { MacAddress } from "../../../../kernel/ip/mac.ts";
-import { parseMac } from "../../../../kernel/ip/mac.ts";
-import type { CallOutcome, Configuration } from "../../../lab/cni.ts";
-import { podCall, startPlugin } from "../../../lab/cni.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type MacAddress, parseMac } from "../../../../kernel/ip/mac.ts";
+import { type CallOutcome, type Configuration, podCall, startPlugin } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import type { WiredNode } from "../../../lab/topology.ts";

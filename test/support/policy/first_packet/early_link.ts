@@ -1,5 +1,4 @@
-import type { MacAddress } from "../../../../kernel/ip/mac.ts";
-import { macToBytes } from "../../../../kernel/ip/mac.ts";
+import { type MacAddress, macToBytes } from "../../../../kernel/ip/mac.ts";
 import { check } from "../../../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import type { PolicyOptions } from "../../../../policyd/semantics/policies/objects.ts";
 import { indexOf } from "../question.ts";
 import type { PolicyLab } from "./policy_lab.ts";
-import type { Question } from "./question.ts";
-import { askEvaluator, askLab, questionText } from "./question.ts";
+import { askEvaluator, askLab, type Question, questionText } from "./question.ts";
 
 /** The verdicts that a test expects. */
 export interface Expectation {

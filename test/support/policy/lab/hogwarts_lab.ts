@@ -1,12 +1,8 @@
-import type { ConformanceSubtest, Poke } from "../cnp_conformance/conformance_case.ts";
-import { pokesOf } from "../cnp_conformance/conformance_case.ts";
-import type { House, PodName } from "../cnp_conformance/hogwarts.ts";
-import { addressesOf, hogwarts, HOUSES, keyOf, pairOf } from "../cnp_conformance/hogwarts.ts";
-import type { NodeName, PodPlace } from "./place.ts";
-import { FAMILIES, NODE_NAMES, textsOf } from "./place.ts";
+import { type ConformanceSubtest, type Poke, pokesOf } from "../cnp_conformance/conformance_case.ts";
+import { addressesOf, hogwarts, type House, HOUSES, keyOf, pairOf, type PodName } from "../cnp_conformance/hogwarts.ts";
+import { FAMILIES, NODE_NAMES, type NodeName, type PodPlace, textsOf } from "./place.ts";
 import { PolicyLab } from "./policy_lab.ts";
-import type { Question, Traffic } from "./question.ts";
-import { askLab, questionText } from "./question.ts";
+import { askLab, type Question, questionText, type Traffic } from "./question.ts";
 import { renamed } from "./renamed.ts";
 import { singleService } from "./service.ts";
 

@@ -1,7 +1,5 @@
-import type { NodeName, PodFields, PodPlace } from "./place.ts";
-import { namespaceManifest, podManifest } from "./place.ts";
-import type { PolicyLabOptions } from "./policy_lab.ts";
-import { PolicyLab } from "./policy_lab.ts";
+import { namespaceManifest, type NodeName, type PodFields, podManifest, type PodPlace } from "./place.ts";
+import { PolicyLab, type PolicyLabOptions } from "./policy_lab.ts";
 import { listenAll } from "./nine_pods.ts";
 
 /** Pods by their keys, each with its node and the fields of its object. */

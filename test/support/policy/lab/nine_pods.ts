@@ -1,10 +1,16 @@
-import type { LabelChanges } from "../three_by_three.ts";
-import { addressOf, KEYS, NAMESPACES, PODS } from "../three_by_three.ts";
+import { addressOf, KEYS, type LabelChanges, NAMESPACES, PODS } from "../three_by_three.ts";
 import type { Twins } from "./dual_stack.ts";
-import type { NodeName, Place, PodFields, PodPlace } from "./place.ts";
-import { FAMILIES, namespaceManifest, podManifest, textsOf } from "./place.ts";
-import type { PolicyLabOptions } from "./policy_lab.ts";
-import { PolicyLab } from "./policy_lab.ts";
+import {
+  FAMILIES,
+  namespaceManifest,
+  type NodeName,
+  type Place,
+  type PodFields,
+  podManifest,
+  type PodPlace,
+  textsOf,
+} from "./place.ts";
+import { PolicyLab, type PolicyLabOptions } from "./policy_lab.ts";
 import { PORTS } from "./question.ts";
 import type { Shooter } from "./shooter.ts";
 

@@ -1,5 +1,4 @@
-import type { NftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
-import { nftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
+import { type NftablesCounters, nftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { UPLINK } from "../../../lab/topology.ts";
 

@@ -1,7 +1,6 @@
 import { KEYS } from "../three_by_three.ts";
 import type { Expectation } from "./expectation.ts";
-import type { Traffic } from "./question.ts";
-import { inBoth } from "./question.ts";
+import { inBoth, type Traffic } from "./question.ts";
 
 /** Whether the flows of a pair of the nine pods are denied. */
 export type IsDenied = (from: string, to: string) => boolean;

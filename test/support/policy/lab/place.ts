@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress } from "../../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 
 /** The place of a pod in a lab. */

@@ -2,23 +2,34 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { listAttachments } from "../../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
-import type { Configuration } from "../../../lab/cni.ts";
-import { podCall, startPlugin } from "../../../lab/cni.ts";
-import type { Lab, LabPod } from "../../../lab/lab.ts";
-import { createLab } from "../../../lab/lab.ts";
-import type { TwoNodes, WiredNode } from "../../../lab/topology.ts";
-import { connect, routeTo, setBridgeNetfilter, twoNodes, UPLINK } from "../../../lab/topology.ts";
+import { type Configuration, podCall, startPlugin } from "../../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../../lab/lab.ts";
+import {
+  connect,
+  routeTo,
+  setBridgeNetfilter,
+  type TwoNodes,
+  twoNodes,
+  UPLINK,
+  type WiredNode,
+} from "../../../lab/topology.ts";
 import { PolicydNode } from "../../policyd_node.ts";
-import type { WatchedDaemon } from "./in_force.ts";
-import { complaintsOf, countKinds, untilInForce } from "./in_force.ts";
+import { complaintsOf, countKinds, untilInForce, type WatchedDaemon } from "./in_force.ts";
 import { PacketCounter } from "./packet_count.ts";
-import type { NodeName, OutsideName, Place, PodPlace } from "./place.ts";
-import { FAMILIES, NODE_NAMES, nodeManifest, uidOf } from "./place.ts";
+import {
+  FAMILIES,
+  NODE_NAMES,
+  nodeManifest,
+  type NodeName,
+  type OutsideName,
+  type Place,
+  type PodPlace,
+  uidOf,
+} from "./place.ts";
 import { Shooter } from "./shooter.ts";
 
 const PLUGIN_WAIT = "30s";

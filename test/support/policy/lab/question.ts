@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { familyOf, parseAddress, tryParseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, parseAddress, tryParseAddress } from "../../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../../policyd/objects/model.ts";
 import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
 import type { Flow, FlowEnd } from "../../../../policyd/semantics/policies/flow.ts";

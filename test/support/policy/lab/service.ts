@@ -1,6 +1,5 @@
 import type { Protocol } from "../../../../policyd/objects/model.ts";
-import type { Place } from "./place.ts";
-import { textsOf } from "./place.ts";
+import { type Place, textsOf } from "./place.ts";
 
 /** The fields of a Service's spec other than its addresses and ports. */
 export type ServiceSpec = Readonly<Record<string, unknown>>;

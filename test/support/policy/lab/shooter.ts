@@ -4,8 +4,14 @@ import type { LabCalls } from "../../../lab/libc.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { icmp } from "../../../lab/probe/icmp.ts";
 import { Poller } from "../../../lab/probe/poller.ts";
-import type { Attempt, Located, Protocol, ProtocolName } from "../../../lab/probe/protocol.ts";
-import { TOKEN_SIZE, tokenKey } from "../../../lab/probe/protocol.ts";
+import {
+  type Attempt,
+  type Located,
+  type Protocol,
+  type ProtocolName,
+  TOKEN_SIZE,
+  tokenKey,
+} from "../../../lab/probe/protocol.ts";
 import type { Flow } from "../../../lab/probe/prober.ts";
 import { sctp } from "../../../lab/probe/sctp.ts";
 import { tcp } from "../../../lab/probe/tcp.ts";

@@ -1,7 +1,6 @@
 import { FAMILIES } from "./place.ts";
 import type { Answer, Question } from "./question.ts";
-import type { Mark, TruthTable } from "./truth_table.ts";
-import { differenceText } from "./truth_table.ts";
+import { differenceText, type Mark, type TruthTable } from "./truth_table.ts";
 
 /** Returns a table of expected and one of observed marks for each family. */
 export function tablesOf(

@@ -7,8 +7,7 @@ import type { ClusterStore } from "../../../../policyd/objects/store.ts";
 import type { PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
 import { attachmentRecord } from "../../attachment_record.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
-import type { LiveEvent } from "./live_node.ts";
-import { LiveNode, set } from "./live_node.ts";
+import { type LiveEvent, LiveNode, set } from "./live_node.ts";
 import { TickingClock } from "./ticking_clock.ts";
 
 /** Returns all objects of a cluster that matter to policies. */

@@ -7,8 +7,7 @@ import { storeOf } from "../../evaluate/store.ts";
 import { policyCases } from "../arbitrary_cluster.ts";
 import { NAMESPACES } from "../arbitrary_words.ts";
 import { manifestsOf } from "../raw_cluster.ts";
-import type { LiveEvent } from "./live_node.ts";
-import { gone, set } from "./live_node.ts";
+import { gone, type LiveEvent, set } from "./live_node.ts";
 
 const SAMPLES = 150;
 /** The number of pods of a namespace that may be this node's; the others never are. */

@@ -1,5 +1,4 @@
-import type { Cancel, Clock } from "../../../../policyd/lib/clock.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { type Cancel, type Clock, FakeClock } from "../../../../policyd/lib/clock.ts";
 
 interface Later {
   cancel: Cancel | undefined;

@@ -1,5 +1,4 @@
-import type { Family } from "../../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Family, parseAddress } from "../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { profileChainName } from "../../../../policyd/policies/compile/profile_chain.ts";
 import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
@@ -7,8 +6,7 @@ import type { Direction, FlowEnd } from "../../../../policyd/semantics/policies/
 import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
-import type { Neighbour } from "../first_packet/coming_pod.ts";
-import { podObject } from "../first_packet/coming_pod.ts";
+import { type Neighbour, podObject } from "../first_packet/coming_pod.ts";
 import { indexOf } from "../question.ts";
 
 type Labels = Readonly<Record<string, string>>;

@@ -4,8 +4,7 @@ import type { Packet } from "../../../../policyd/semantics/services/packet.ts";
 import type { Verdict } from "../../../../policyd/semantics/services/verdict.ts";
 import type { ServiceWorld } from "../../../../policyd/semantics/services/world.ts";
 import { storeOf } from "../../evaluate/store.ts";
-import type { NodePlace, Place } from "./places.ts";
-import { CLIENTS, entryNode, isPlace, PODS } from "./places.ts";
+import { CLIENTS, entryNode, isPlace, type NodePlace, type Place, PODS } from "./places.ts";
 import type { Probe, Transport } from "./row.ts";
 import { AcceptanceWorld } from "./world.ts";
 

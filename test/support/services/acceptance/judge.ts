@@ -1,14 +1,19 @@
-import type { ConntrackEntry } from "../../../../kernel/conntrack/entry.ts";
-import { ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
-import type { Family } from "../../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { type ConntrackEntry, ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
+import { type Family, formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatTuple } from "../../../../kernel/conntrack/tuple.ts";
 import { Errno, errnoText } from "../../../../kernel/syscall/errno.ts";
 import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
-import type { Choices, Measured, Result, Shot } from "./measured.ts";
-import { clientKey, healthUrl, specialKey, stickyKey } from "./measured.ts";
-import type { NodePlace, Place } from "./places.ts";
-import { NODES } from "./places.ts";
+import {
+  type Choices,
+  clientKey,
+  healthUrl,
+  type Measured,
+  type Result,
+  type Shot,
+  specialKey,
+  stickyKey,
+} from "./measured.ts";
+import { type NodePlace, NODES, type Place } from "./places.ts";
 import type { FailingProbe, Further, Probe, ReachingProbe, Row, Transport } from "./row.ts";
 import type { AcceptanceWorld } from "./world.ts";
 

@@ -1,13 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Family } from "../../../../kernel/ip/address.ts";
-import type { AcceptanceLab } from "./acceptance_lab.ts";
-import { FAMILIES } from "./acceptance_lab.ts";
-import type { Choices, Result, Shot, Special } from "./measured.ts";
-import { clientKey, specialKey } from "./measured.ts";
-import type { NodePlace } from "./places.ts";
-import { NODES } from "./places.ts";
-import type { Further, Probe, Row } from "./row.ts";
-import { ALL } from "./row.ts";
+import { type AcceptanceLab, FAMILIES } from "./acceptance_lab.ts";
+import { type Choices, clientKey, type Result, type Shot, type Special, specialKey } from "./measured.ts";
+import { type NodePlace, NODES } from "./places.ts";
+import { ALL, type Further, type Probe, type Row } from "./row.ts";
 import { furtherOf, shoot, until } from "./shoot.ts";
 
 /** A pause after which a part of a client's timeout is over. */

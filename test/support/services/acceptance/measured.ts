@@ -1,8 +1,6 @@
 import type { ConntrackEntry } from "../../../../kernel/conntrack/entry.ts";
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
-import type { NodePlace, Place } from "./places.ts";
-import { entryNode } from "./places.ts";
+import { type Address, type Family, formatAddress } from "../../../../kernel/ip/address.ts";
+import { entryNode, type NodePlace, type Place } from "./places.ts";
 import type { Probe, Row, Transport } from "./row.ts";
 import type { Refusal } from "./unreachable_messages.ts";
 

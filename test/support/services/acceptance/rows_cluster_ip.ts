@@ -1,5 +1,4 @@
-import type { Row } from "./row.ts";
-import { ALL } from "./row.ts";
+import { ALL, type Row } from "./row.ts";
 
 const SENDER = { "redis-1": "sender", "redis-2": "sender" } as const;
 const N1_BRIDGE = { "redis-1": "n1 bridge", "redis-2": "n1 bridge" } as const;

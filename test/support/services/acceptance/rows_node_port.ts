@@ -1,5 +1,4 @@
-import type { Row } from "./row.ts";
-import { ALL } from "./row.ts";
+import { ALL, type Row } from "./row.ts";
 
 const N1_PODS = ["P1", "dns", "redis-1", "redis-2", "ext-1", "ext-2"] as const;
 const BOTH_SEE_N1 = { "np-1": "n1", "np-2": "n1" } as const;

@@ -1,5 +1,4 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { addressFromBytes } from "../../../../kernel/ip/address.ts";
+import { type Address, addressFromBytes, type Family } from "../../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { payloadOf } from "../../../lab/probe/raw_packet.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";

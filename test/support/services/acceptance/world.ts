@@ -2,14 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import YAML from "yaml";
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { ipv6Twin } from "../../evaluate/family_twin.ts";
-import type { ManifestText } from "../../evaluate/manifest.ts";
-import { manifestsOf } from "../../evaluate/manifest.ts";
+import { manifestsOf, type ManifestText } from "../../evaluate/manifest.ts";
 import type { SocketAddress } from "../../../../policyd/semantics/services/packet.ts";
-import { isPlace, PLACES } from "./places.ts";
-import type { Place } from "./places.ts";
+import { isPlace, type Place, PLACES } from "./places.ts";
 
 interface WorldText extends Required<ManifestText> {
   readonly nodes: readonly object[];

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
 import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
 import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
-import type { BenchPod } from "../../../bench/policy/cluster.ts";
 import {
   admits,
   baseManifests,
+  type BenchPod,
   benchPod,
   benchPods,
   benchPolicies,
@@ -25,7 +25,7 @@ import {
 import { crowd, prefixManifests } from "../../../bench/policy/crowd.ts";
 import { mulberry32 } from "../../../bench/statistics.ts";
 
-/** Whether Kubernetes lets the first packet from one to the other pass, by the evaluator. */
+/** Returns a function that asks the evaluator whether the first packet from one pod to another passes. */
 function asker(manifests: readonly object[]): (from: BenchPod, to: BenchPod) => boolean {
   const objects = manifests.map(changeTo).flatMap((change) => (change.type === "set" ? [change.object] : []));
   const index = buildPolicyIndex(storeOf(objects));
@@ -54,7 +54,7 @@ describe("the policy benchmark's cluster", () => {
     assert.equal(onNode.length, LOCAL_PODS);
   });
 
-  it("can have all policies on the node's pods, as many on each, each naming a pod of its own", () => {
+  it("localPolicy puts equally many policies on each of the node's pods, each with its own peer", () => {
     const all = Array.from({ length: 5 * LOCAL_PODS }, (_, number) => localPolicy(number));
     for (const pod of local) {
       const own = all.filter((policy) => selects(policy, pod));
@@ -69,7 +69,7 @@ describe("the policy benchmark's cluster", () => {
     }
   });
 
-  it("knows who is let in as the evaluator does", () => {
+  it("agrees with the evaluator on which pods are admitted", () => {
     const ask = asker([...baseManifests(size), ...policies.map(policyManifest)]);
     const random = mulberry32(6);
     const answers = { yes: 0, no: 0 };
@@ -85,7 +85,7 @@ describe("the policy benchmark's cluster", () => {
     assert.ok(answers.yes > 30 && answers.no > 1000, JSON.stringify(answers));
   });
 
-  it("has pods elsewhere of which policies of the node hear, and of their new labels", () => {
+  it("has remote pods whose arrival and new labels affect policies of the node", () => {
     const onNode = policies.filter((policy) => local.some((pod) => selects(policy, pod)));
     for (let number = size.pods; number < size.pods + 200; number++) {
       const pod = pertinentPod(number);
@@ -95,7 +95,7 @@ describe("the policy benchmark's cluster", () => {
     }
   });
 
-  it("lets the client of a crowd in by the last of its policies, by labels and by prefixes", () => {
+  it("has a crowd whose client only the last policy admits, by labels and by prefixes", () => {
     const many = crowd(50);
     const admitting = many.policies.flatMap((policy, number) => (admits(policy, many.client) ? [number] : []));
     assert.deepEqual(admitting, [49]);

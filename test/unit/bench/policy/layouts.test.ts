@@ -1,25 +1,23 @@
 import assert from "node:assert/strict";
-import type { Crowd } from "../../../bench/policy/crowd.ts";
-import { crowd } from "../../../bench/policy/crowd.ts";
+import { type Crowd, crowd } from "../../../bench/policy/crowd.ts";
 import { benchPolicy, pertinentPod } from "../../../bench/policy/cluster.ts";
 import { KubeRouter } from "../../../bench/policy/kube_router.ts";
 import { podText, policyText, resolvePolicy } from "../../../bench/policy/kube_router_layout.ts";
 import { NftProgram } from "../../../bench/policy/nft_program.ts";
 import { Obvious } from "../../../bench/policy/obvious.ts";
 import { Wire } from "../../../bench/policy/wire.ts";
-import type { Lab } from "../../../lab/lab.ts";
-import { createLab } from "../../../lab/lab.ts";
+import { createLab, type Lab } from "../../../lab/lab.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 
-/** A crowd whose client no policy knows: the same, without his policy. */
+/** Returns the crowd without the policy that admits its client. */
 function refusing(many: Crowd): Crowd {
   return { ...many, policies: many.policies.slice(0, -1) };
 }
 
-describe("the layouts that the policy benchmark has beside ours", () => {
+describe("the policy benchmark's peer layouts", () => {
   const two = crowd(2);
 
-  it("kube-router's has five rules for each pod in the base chains, and two sets for a policy of one rule", () => {
+  it("kube-router's layout has five rules for each pod in the base chains, and two sets for a policy of one rule", () => {
     const pod = podText(4, "1", two.server, two.policies).trimEnd().split("\n");
     assert.equal(pod.filter((line) => line.includes(" KUBE-ROUTER-")).length, 5);
     assert.equal(pod.filter((line) => line.includes("run through nw policy")).length, 2);
@@ -43,7 +41,7 @@ describe("the layouts that the policy benchmark has beside ours", () => {
 
     for (const [name, write] of [
       [
-        "the obvious one",
+        "the obvious layout",
         (nft: NftProgram, { pods, policies }: Crowd) => void new Obvious(nft, pods, policies).build(),
       ],
       [
@@ -51,7 +49,7 @@ describe("the layouts that the policy benchmark has beside ours", () => {
         (nft: NftProgram, { pods, policies }: Crowd) => void new KubeRouter(nft, pods, policies).build(),
       ],
     ] as const) {
-      it(`${name} lets in whom a policy names, and nobody else`, () => {
+      it(`${name} admits only the clients that a policy names`, () => {
         const prefix = name === "kube-router's" ? "kr" : "obvious";
         using open = new Wire(lab, lab.namespace(`${prefix}-open`), two.client, two.server);
         write(new NftProgram(open.node, lab.scratch), two);
@@ -64,7 +62,7 @@ describe("the layouts that the policy benchmark has beside ours", () => {
       });
     }
 
-    it("both take a pod and a policy more, and less", () => {
+    it("both layouts can add and remove a pod and a policy", () => {
       const pods = [two.server, two.client];
       const policy = benchPolicy(0);
       const pod = pertinentPod(10_000);

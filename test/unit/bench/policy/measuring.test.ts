@@ -5,8 +5,8 @@ import { LoopMonitor } from "../../../bench/policy/loop_monitor.ts";
 import { DEFAULT_PLAN, ofSize, QUICK_PLAN } from "../../../bench/policy/plan.ts";
 import { compared } from "../../../bench/services/row.ts";
 
-describe("how the policy benchmark measures", () => {
-  it("takes turns, and begins nothing before the one before has ended", async () => {
+describe("the policy benchmark's measuring", () => {
+  it("inTurn alternates, and begins nothing before the previous step has ended", async () => {
     const steps: string[] = [];
     const step =
       (name: string) =>
@@ -28,14 +28,14 @@ describe("how the policy benchmark measures", () => {
     );
   });
 
-  it("sees the longest turn of the event loop, that under way as well, and forgets what was before a reset", async () => {
+  it("the monitor finds the longest turn of the event loop, also the current one, and forgets all before a reset", async () => {
     let now = 0;
     let times = { processor: 0, waited: 0 };
     const monitor = new LoopMonitor(
       () => now,
       () => times,
     );
-    /** A turn, after which the monitor looks. */
+    /** Simulates a turn, after which the monitor measures. */
     const turn = async (milliseconds: number, processor: number, waited: number): Promise<void> => {
       now += milliseconds;
       times = { processor: times.processor + processor, waited: times.waited + waited };
@@ -57,7 +57,7 @@ describe("how the policy benchmark measures", () => {
     assert.equal(other.stop().longestTurn, 30);
   });
 
-  it("takes another size for both clusters' policies, and for the large one's pods alone", () => {
+  it("a size option sets the policies of both clusters, and the pods of the large one only", () => {
     const { large, small } = ofSize(DEFAULT_PLAN, { pods: 500, policies: 20 });
     assert.deepEqual(
       [large, small],
@@ -69,7 +69,7 @@ describe("how the policy benchmark measures", () => {
     assert.deepEqual(ofSize(QUICK_PLAN, {}), QUICK_PLAN);
   });
 
-  it("reaches a goal of at least so much by the low end of the interval alone", () => {
+  it('a goal "at least" is reached only if the low end of the interval reaches it', () => {
     const pairs = (ratio: number) => Array.from({ length: 9 }, () => ({ ours: ratio, peer: 1 }));
     assert.equal(compared("", "ms", "", pairs(0.96), { ratioAtLeast: 0.95 }).isReached, true);
     assert.equal(compared("", "ms", "", pairs(0.94), { ratioAtLeast: 0.95 }).isReached, false);

@@ -4,17 +4,17 @@ import { benchService, withFirstReplaced } from "../../../bench/services/cluster
 import { baseText, endpointsText, hashed, LAYOUTS, serviceText } from "../../../bench/services/kube_proxy_layout.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 
-describe("kube-proxy's layouts, as the benchmark writes them", () => {
+describe("kube-proxy's layouts in the benchmark", () => {
   const service = benchService(0, 2);
   const after = withFirstReplaced(service, 1);
 
-  it("names chains as kube-proxy does", () => {
-    // Both from pkg/proxy/nftables/proxier_test.go.
+  it("chains are named as by kube-proxy", () => {
+    // Both names are from pkg/proxy/nftables/proxier_test.go.
     assert.equal(hashed("ns1/svc1/tcp/p80"), "ULMVA6XW-ns1/svc1/tcp/p80");
     assert.equal(hashed("ns1/svc1/tcp/p80__10.180.0.1/80"), "5OJB2KTY-ns1/svc1/tcp/p80__10.180.0.1/80");
   });
 
-  it("to 1.35 has a chain for a Service and for each endpoint", () => {
+  it("the layout up to 1.35 has a chain for a Service and for each endpoint", () => {
     const name = hashed("bench/svc-0/udp/dns");
     const [first, second] = service.endpoints.map((endpoint) => hashed(`bench/svc-0/udp/dns__${endpoint}/53`));
     assert.deepEqual(serviceText("chains", service).trimEnd().split("\n"), [
@@ -35,7 +35,7 @@ describe("kube-proxy's layouts, as the benchmark writes them", () => {
     ]);
   });
 
-  it("from 1.36 has a chain for a Service, with a map of its endpoints", () => {
+  it("the layout from 1.36 has a chain for a Service, with a map of its endpoints", () => {
     const name = hashed("bench/svc-0/udp/dns");
     const rule = (first: string): string =>
       `add rule ip kube-proxy service-${name} meta l4proto udp dnat ip addr . port to numgen random mod 2 map { 0 : ${first} . 53 , 1 : 10.128.1.1 . 53 }`;
@@ -59,7 +59,7 @@ describe("kube-proxy's layouts, as the benchmark writes them", () => {
     });
 
     for (const layout of LAYOUTS) {
-      it(`nft takes what ${layout} is made of, a Service more and another endpoint`, () => {
+      it(`nft accepts the layout ${layout}, a further Service and a changed endpoint`, () => {
         using lab = createLab("bench-layout");
         const node = lab.namespace(layout);
         const whole = baseText(layout) + serviceText(layout, service) + serviceText(layout, benchService(1, 3));

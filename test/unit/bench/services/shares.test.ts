@@ -3,8 +3,8 @@ import { kernelMemory } from "../../../bench/services/kernel_memory.ts";
 import { compared, found, measured } from "../../../bench/services/row.ts";
 import { sharesOf, worstDeviation } from "../../../bench/services/shares.ts";
 
-describe("the benchmark of Services: what it makes of what it finds", () => {
-  it("counts the shares of endpoints from the numbers they have", () => {
+describe("the benchmark of Services: evaluation", () => {
+  it("the shares of endpoints are computed from their numbers", () => {
     assert.deepEqual(
       sharesOf({ modulus: 2, draws: 1, holders: ["a", "b"], rest: undefined }),
       new Map([
@@ -12,7 +12,7 @@ describe("the benchmark of Services: what it makes of what it finds", () => {
         ["b", 0.5],
       ]),
     );
-    // Half of the draws find nobody: after two, a quarter is left for the one who takes the rest.
+    // Half of the draws find no endpoint. After two draws a quarter is left for the endpoint that takes the rest.
     const shares = sharesOf({ modulus: 4, draws: 2, holders: ["a", "b"], rest: "a" });
     assert.deepEqual(
       shares,
@@ -25,14 +25,14 @@ describe("the benchmark of Services: what it makes of what it finds", () => {
     assert.equal(worstDeviation(sharesOf({ modulus: 4, draws: 16, holders: ["a", "a", "b"], rest: "b" })) > 0.33, true);
   });
 
-  it("adds up what /proc/meminfo has of tables", () => {
+  it("kernelMemory adds up the kernel's tables in /proc/meminfo", () => {
     const text =
       "MemFree:  9 kB\nSlab:           1000 kB\nVmallocTotal: 7 kB\nVmallocUsed:     500 kB\nPercpu:   500 kB\n";
     assert.equal(kernelMemory(text), 2.048);
     assert.throws(() => kernelMemory("Slab: 1 kB\n"), /Percpu/);
   });
 
-  it("calls a goal reached only where the whole interval is on its good side", () => {
+  it("a goal is reached only where the whole interval is on its good side", () => {
     const pairs = (ratio: number) =>
       Array.from({ length: 9 }, (_, index) => ({ ours: ratio * (index < 4 ? 2 : 1), peer: 1 }));
     assert.equal(compared("x", "ms", "y", pairs(0.05), { timesFaster: 10 }).isReached, true);

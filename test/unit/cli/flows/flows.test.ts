@@ -10,8 +10,7 @@ import type { NodeMachine } from "../../../../cli/node/machine/machine.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
-import type { FlowEnd, FlowRow } from "../../../../policyd/flows/row.ts";
-import { endText } from "../../../../policyd/flows/row.ts";
+import { endText, type FlowEnd, type FlowRow } from "../../../../policyd/flows/row.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 
 const NOON = Date.UTC(2026, 0, 2, 12);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ManifestFileSystem } from "../../../../cli/input/manifest_files.ts";
-import { manifestFiles } from "../../../../cli/input/manifest_files.ts";
+import { manifestFiles, type ManifestFileSystem } from "../../../../cli/input/manifest_files.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles } from "../../../support/cli.ts";
 

@@ -11,14 +11,12 @@ import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
 import type { Flow, FlowEnd, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
 import { matchRule } from "../../../../policyd/semantics/policies/match.ts";
 import { resolveFlow } from "../../../../policyd/semantics/policies/party.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
 import { memoryFiles } from "../../../support/cli.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { NUMBERS } from "../../../support/policy/arbitrary_words.ts";
-import type { RawCluster } from "../../../support/policy/raw_cluster.ts";
-import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
+import { manifestsOf, type RawCluster } from "../../../support/policy/raw_cluster.ts";
 
 const CLUSTERS = 60;
 /** Addresses that no end has, some of them in networks that policies name. */

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { desiredBridges } from "../../../../cni/node_state/desired.ts";
-import type { DesiredBridge } from "../../../../cni/node_state/desired.ts";
+import { type DesiredBridge, desiredBridges } from "../../../../cni/node_state/desired.ts";
 import { repairSteps, stepText } from "../../../../cni/node_state/difference.ts";
 import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
 import { EVERYTHING } from "../../../../cni/node_state/observed.ts";

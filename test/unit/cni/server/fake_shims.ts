@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Node } from "../../../../cni/host.ts";
-import type { ServerLimits } from "../../../../cni/server/server.ts";
-import { PluginServer } from "../../../../cni/server/server.ts";
+import { PluginServer, type ServerLimits } from "../../../../cni/server/server.ts";
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { MachineCalls } from "../../../../kernel/syscall/machine_calls.ts";

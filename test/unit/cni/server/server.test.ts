@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { frame } from "../../../../cni/attachment/message_frame.ts";
 import { replyToJson } from "../../../../cni/attachment/policyd_messages.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
-import type { FakeRequest } from "./fake_shims.ts";
-import { DAEMON_MILLISECONDS, FakeShims, IDLE_MILLISECONDS, NO_NAMESPACE } from "./fake_shims.ts";
+import { DAEMON_MILLISECONDS, type FakeRequest, FakeShims, IDLE_MILLISECONDS, NO_NAMESPACE } from "./fake_shims.ts";
 
 const BEGUN = 254;
 const DECLINED = 255;

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { encodeArm64 } from "../../../../cni/shim/arm64.ts";
 import { assemble } from "../../../../cni/shim/assemble.ts";
-import type { Operation } from "../../../../cni/shim/operation.ts";
 import {
   add,
   address,
@@ -11,6 +10,7 @@ import {
   jumpIf,
   label,
   load,
+  type Operation,
   set,
   store,
   subtract,

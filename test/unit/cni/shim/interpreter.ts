@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { shimItems } from "../../../../cni/shim/data.ts";
-import type { AddressOf } from "../../../../cni/shim/image.ts";
-import { addressesOf, fill, place } from "../../../../cni/shim/image.ts";
+import { addressesOf, type AddressOf, fill, place } from "../../../../cni/shim/image.ts";
 import type { Comparison, Operation, Place, Register, Value } from "../../../../cni/shim/operation.ts";
 import type { ShimParameters } from "../../../../cni/shim/parameters.ts";
 import type { SystemCall } from "../../../../cni/shim/system_call.ts";

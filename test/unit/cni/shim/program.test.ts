@@ -4,8 +4,7 @@ import { LONGEST_STDIN } from "../../../../cni/standard_input.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { interpret, processOf } from "./interpreter.ts";
 import { parameters } from "./parameters.ts";
-import type { Circumstances, Seen } from "./shim_kernel.ts";
-import { shimKernel } from "./shim_kernel.ts";
+import { type Circumstances, type Seen, shimKernel } from "./shim_kernel.ts";
 
 const args = ["loopback", "b c", ""];
 const environment = ["CNI_COMMAND=ADD", "CNI_IFNAME=eth0"];

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import type { SystemCall } from "../../../../cni/shim/system_call.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
-import type { CallKernel, Memory } from "./interpreter.ts";
-import { Ended } from "./interpreter.ts";
+import { type CallKernel, Ended, type Memory } from "./interpreter.ts";
 
 /** The open file of a descriptor; two descriptors may share one, and its offset. */
 interface Description {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { assemble } from "../../../../cni/shim/assemble.ts";
-import type { Operation } from "../../../../cni/shim/operation.ts";
 import {
   add,
   address,
@@ -10,6 +9,7 @@ import {
   jumpIf,
   label,
   load,
+  type Operation,
   set,
   store,
   subtract,

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { BpfInstruction } from "../../../../kernel/bpf/instruction.ts";
-import { assembleBpf } from "../../../../kernel/bpf/instruction.ts";
+import { assembleBpf, type BpfInstruction } from "../../../../kernel/bpf/instruction.ts";
 
 /** Prints eight bytes per line, as bpftool does. */
 function hex(instructions: readonly BpfInstruction[]): readonly string[] {

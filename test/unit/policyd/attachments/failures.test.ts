@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import type { FailureCause } from "../../../../cni/status/failure_record.ts";
-import { FAILURE_CAUSES, noteFailure } from "../../../../cni/status/failure_record.ts";
-import type { RecordedFailure } from "../../../../policyd/attachments/failures.ts";
-import { AttachmentFailures, recordedFailures } from "../../../../policyd/attachments/failures.ts";
+import { FAILURE_CAUSES, type FailureCause, noteFailure } from "../../../../cni/status/failure_record.ts";
+import {
+  AttachmentFailures,
+  type RecordedFailure,
+  recordedFailures,
+} from "../../../../policyd/attachments/failures.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

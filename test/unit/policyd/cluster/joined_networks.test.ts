@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { AddressRange } from "../../../../kernel/ip/ranges.ts";
-import { joinedRanges } from "../../../../kernel/ip/ranges.ts";
+import { type AddressRange, joinedRanges } from "../../../../kernel/ip/ranges.ts";
 import { JoinedNetworks } from "../../../../policyd/objects/nodes/joined_networks.ts";
 
 const someCidr = fc

@@ -5,8 +5,7 @@ import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.
 import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
 import type { Node } from "../../../../policyd/objects/model.ts";
 import { doOverlap } from "../../../../policyd/objects/nodes/node_claims.ts";
-import type { JudgedNodes, JudgeOptions } from "../../../../policyd/objects/nodes/node_verdict.ts";
-import { problemsIn } from "../../../../policyd/objects/nodes/node_verdict.ts";
+import { type JudgedNodes, type JudgeOptions, problemsIn } from "../../../../policyd/objects/nodes/node_verdict.ts";
 import { node } from "../../../support/routes/machine.ts";
 
 const A = node("a", ["192.0.2.1"], ["10.244.1.0/24", "fd00:244:1::/64"]);

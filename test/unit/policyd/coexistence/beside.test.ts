@@ -6,8 +6,12 @@ import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts"
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { BesideDataplane } from "../../../../policyd/coexistence/beside_dataplane.ts";
 import type { BesideKernel } from "../../../../policyd/coexistence/beside_kernel.ts";
-import type { BesideEntries, NeighbouringBridge } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
-import { besideEntries, neighbouringBridges } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
+import {
+  type BesideEntries,
+  besideEntries,
+  type NeighbouringBridge,
+  neighbouringBridges,
+} from "../../../../policyd/coexistence/neighbouring_bridges.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 

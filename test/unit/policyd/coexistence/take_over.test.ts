@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { foreignPorts } from "../../../../policyd/coexistence/foreign_ports.ts";
-import type { BridgeSight } from "../../../../policyd/coexistence/take_over.ts";
-import { TakeOver } from "../../../../policyd/coexistence/take_over.ts";
+import { type BridgeSight, TakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 

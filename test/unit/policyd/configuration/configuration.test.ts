@@ -5,8 +5,7 @@ import { detachConfiguration } from "../../../../cni/configuration/detach_config
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { Written } from "../../../../policyd/configuration/configuration.ts";
-import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
+import { readConfiguration, type Written } from "../../../../policyd/configuration/configuration.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { noArguments } from "../../../support/cni.ts";
 

@@ -10,8 +10,7 @@ import {
   TOLD_MILLISECONDS,
 } from "../../../../policyd/events/event_log.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
-import type { Outcome } from "../../../../policyd/events/writer.ts";
-import { FakeEventWriter } from "../../../../policyd/events/writer.ts";
+import { FakeEventWriter, type Outcome } from "../../../../policyd/events/writer.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 
 const AWAY: Outcome = { type: "failed", reason: "connect ECONNREFUSED", retryAfter: undefined };

@@ -3,11 +3,9 @@ import fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { seenEnd } from "../../../../policyd/flows/flow_ends.ts";
-import type { SeenFlow } from "../../../../policyd/flows/ledger.ts";
-import { Ledger } from "../../../../policyd/flows/ledger.ts";
+import { Ledger, type SeenFlow } from "../../../../policyd/flows/ledger.ts";
 import { atOnce } from "../../../../policyd/lib/slices.ts";
-import type { FlowRow } from "../../../../policyd/flows/row.ts";
-import { endText } from "../../../../policyd/flows/row.ts";
+import { endText, type FlowRow } from "../../../../policyd/flows/row.ts";
 
 const LIMITS = { rows: 100, bytes: 1_000_000, connections: 100 };
 const WEB = seenEnd({ type: "workload", name: "shop/deployment/web" }, true);

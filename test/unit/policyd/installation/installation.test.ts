@@ -1,14 +1,21 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { readConfigurationNames } from "../../../../cli/node/machine/read_files.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
-import type { InstallationParts } from "../../../../policyd/installation/installation.ts";
-import { Installation } from "../../../../policyd/installation/installation.ts";
+import { Installation, type InstallationParts } from "../../../../policyd/installation/installation.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";

@@ -24,8 +24,7 @@ import { CONFIGURATION_FILE } from "../../../../policyd/installation/network_con
 import { Contest } from "../../../../policyd/installation/contest.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { freshText, ownPartNamed } from "../../../support/installation/own_part.ts";
-import type { Death } from "../../../support/installation/dying_files.ts";
-import { dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
+import { type Death, dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
 
 /** Makes an executable longer than one piece, so that it is copied in several steps. */
 const PADDING = "#".repeat(300 * 1024);

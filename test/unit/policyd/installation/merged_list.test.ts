@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { JsonObject, NetworkList } from "../../../../policyd/installation/list_text.ts";
-import { bytesOf, readList } from "../../../../policyd/installation/list_text.ts";
-import type { OwnPart } from "../../../../policyd/installation/merged_list.ts";
-import { mergeList, withoutOwnPart } from "../../../../policyd/installation/merged_list.ts";
+import { bytesOf, type JsonObject, type NetworkList, readList } from "../../../../policyd/installation/list_text.ts";
+import { mergeList, type OwnPart, withoutOwnPart } from "../../../../policyd/installation/merged_list.ts";
 import { freshText, listValues, ownPartNamed } from "../../../support/installation/own_part.ts";
 
 const ISTIO = { type: "istio-cni", name: "istio-cni", log_level: "info" };

@@ -4,8 +4,10 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import type { SharingAttachment } from "../../../../policyd/node/masquerade/port_share_dataplane.ts";
-import { PortShareDataplane } from "../../../../policyd/node/masquerade/port_share_dataplane.ts";
+import {
+  PortShareDataplane,
+  type SharingAttachment,
+} from "../../../../policyd/node/masquerade/port_share_dataplane.ts";
 import { FakeNodePorts } from "../../../../policyd/node/masquerade/taken_ports.ts";
 
 function setUp() {

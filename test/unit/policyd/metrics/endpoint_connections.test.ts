@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { CountedPort } from "../../../../policyd/metrics/endpoint_connections.ts";
-import { EndpointConnections } from "../../../../policyd/metrics/endpoint_connections.ts";
+import { type CountedPort, EndpointConnections } from "../../../../policyd/metrics/endpoint_connections.ts";
 import { endpointNumber, portNumber } from "../../../../policyd/services/rules/priority_number.ts";
 
 const WEB = 5;

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { request } from "node:http";
-import type { IncomingMessage, RequestOptions } from "node:http";
-import type { Socket } from "node:net";
-import { connect, createServer } from "node:net";
+import { type IncomingMessage, request, type RequestOptions } from "node:http";
+import { connect, createServer, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { Registry } from "prom-client";
-import type { MetricSources } from "../../../../policyd/metrics/metrics.ts";
-import { addMetrics, SyncDuration } from "../../../../policyd/metrics/metrics.ts";
+import { addMetrics, type MetricSources, SyncDuration } from "../../../../policyd/metrics/metrics.ts";
 import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 
 describe("policyd/metrics", () => {

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import type { EndpointSeries } from "../../../../policyd/metrics/endpoint_connections.ts";
-import type { PageParts } from "../../../../policyd/metrics/page.ts";
-import { metricsPage } from "../../../../policyd/metrics/page.ts";
+import { metricsPage, type PageParts } from "../../../../policyd/metrics/page.ts";
 import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 
 describe("policyd/metrics/page", () => {

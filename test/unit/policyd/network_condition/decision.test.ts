@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Attempts, Outcome, Situation } from "../../../../policyd/network_condition/decision.ts";
 import {
   attempted,
+  type Attempts,
   decide,
   LOOK_MILLISECONDS,
   MOST_ATTEMPTS,
   NO_ATTEMPTS,
+  type Outcome,
   PATIENCE_MILLISECONDS,
   RARE_MILLISECONDS,
   seenAvailable,
+  type Situation,
   UNSEEN_MILLISECONDS,
 } from "../../../../policyd/network_condition/decision.ts";
 

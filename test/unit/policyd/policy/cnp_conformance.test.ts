@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { judge } from "../../../../policyd/objects/gate/gate.ts";
-import type { ConformanceSubtest, Poke } from "../../../support/policy/cnp_conformance/conformance_case.ts";
-import { pokesOf } from "../../../support/policy/cnp_conformance/conformance_case.ts";
+import {
+  type ConformanceSubtest,
+  type Poke,
+  pokesOf,
+} from "../../../support/policy/cnp_conformance/conformance_case.ts";
 import { CONFORMANCE_CASES } from "../../../support/policy/cnp_conformance/conformance_cases.ts";
 import { addressesOf, hogwarts, keyOf, PLACEMENTS } from "../../../support/policy/cnp_conformance/hogwarts.ts";
 import { NEWER_CASES } from "../../../support/policy/cnp_conformance/newer_cases.ts";

@@ -4,8 +4,7 @@ import { podClasses } from "../../../../policyd/semantics/policies/pod_class.ts"
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { labelled, networkPolicy } from "../../../support/policy/manifest.ts";
 import { ask, indexOf } from "../../../support/policy/question.ts";
-import type { RawPod } from "../../../support/policy/raw_cluster.ts";
-import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
+import { manifestsOf, type RawPod } from "../../../support/policy/raw_cluster.ts";
 import { KEYS, threeByThree } from "../../../support/policy/three_by_three.ts";
 
 const TRAFFIC = ["80/TCP", "53/UDP", "8080/SCTP", "ICMP"] as const;

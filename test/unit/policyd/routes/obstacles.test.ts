@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr, networkAddress, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { addressFromValue } from "../../../../kernel/ip/address.ts";
 import type { FoundRoute } from "../../../../kernel/route/route.ts";
 import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
-import type { Statement } from "../../../../kernel/nftables/model/statement.ts";
-import { drop, equals, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { drop, equals, rule, type Statement } from "../../../../kernel/nftables/model/statement.ts";
 import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
 import { allowedOutcomes, surroundingsOf, walkedOutcome } from "../../../support/evaluate/agreement.ts";
 import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";

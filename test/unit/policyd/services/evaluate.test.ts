@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
 import { describeVerdict } from "../../../../policyd/semantics/services/print.ts";
-import { checkScenario, readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
-import type { Scenario } from "../../../support/evaluate/scenario.ts";
+import {
+  checkScenario,
+  readPacket,
+  readScenarios,
+  type Scenario,
+  scenarioWorld,
+} from "../../../support/evaluate/scenario.ts";
 
 const scenarios = new Map(
   ["frontends", "endpoints", "dual_stack"].flatMap((name) => [

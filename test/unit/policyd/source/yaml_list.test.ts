@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { BrokenObject } from "../../../../policyd/objects/directory/documents.ts";
-import { readYamlObjects } from "../../../../policyd/objects/directory/documents.ts";
+import { type BrokenObject, readYamlObjects } from "../../../../policyd/objects/directory/documents.ts";
 import { cutList, headerOf } from "../../../../policyd/objects/yaml/yaml_list.ts";
 import { readTree } from "../../../../policyd/objects/yaml/yaml_tree.ts";
 

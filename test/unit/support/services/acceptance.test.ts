@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { DocumentEvaluator } from "../../../support/services/acceptance/by_evaluator.ts";
-import type { Outcome } from "../../../support/services/acceptance/by_evaluator.ts";
+import { DocumentEvaluator, type Outcome } from "../../../support/services/acceptance/by_evaluator.ts";
 import type { Place } from "../../../support/services/acceptance/places.ts";
-import type { Probe, Row, Transport } from "../../../support/services/acceptance/row.ts";
-import { protocolsOf } from "../../../support/services/acceptance/row.ts";
+import { type Probe, protocolsOf, type Row, type Transport } from "../../../support/services/acceptance/row.ts";
 import { ROWS } from "../../../support/services/acceptance/rows.ts";
 
-/** How many rows each case of the document has, which are lettered from a on. */
+/** The number of rows of each case in the document, which are lettered from a on. */
 const ROWS_OF_CASE = {
   "2.2": 2,
   "3.2": 9,
@@ -27,7 +25,7 @@ const ROWS_OF_CASE = {
   "5.7": 5,
 } as const;
 
-/** What a row says of one sender, in the evaluator's words. */
+/** Returns a row's expectation for one sender, in the evaluator's form. */
 function expected(probe: Probe, from: Place): Outcome {
   if ("fails" in probe) return probe.fails;
   return new Map(
@@ -47,7 +45,7 @@ describe("the acceptance table of Services", () => {
     );
   });
 
-  it("demands something in every row that is ours", () => {
+  it("has a probe in every row that is ours", () => {
     const empty = ROWS.filter(({ probes = [], further = [] }) => probes.length + further.length === 0);
     assert.deepEqual(
       empty.map(({ id, onTop }) => [id, onTop]),
@@ -66,7 +64,7 @@ describe("the acceptance table of Services", () => {
 
   const evaluator = new DocumentEvaluator();
   for (const family of [4, 6] as const) {
-    it(`is what the evaluator says, IPv${family}`, () => {
+    it(`agrees with the evaluator, IPv${family}`, () => {
       const cases = ROWS.flatMap(casesOf);
       assert.ok(cases.length > 300, `${cases.length} cases`);
       for (const { id, probe, from, protocol } of cases) {
@@ -80,7 +78,7 @@ describe("the acceptance table of Services", () => {
   }
 });
 
-/** Every sender and protocol of a row. */
+/** Returns every sender and protocol of a row. */
 function casesOf({ id, probes = [] }: Row): readonly {
   readonly id: string;
   readonly probe: Probe;
@@ -92,7 +90,7 @@ function casesOf({ id, probes = [] }: Row): readonly {
   );
 }
 
-/** The endpoints of an outcome that another one has, too. */
+/** Returns the endpoints of an outcome that another outcome has, too. */
 function partOf(outcome: Outcome, of: Outcome): Outcome {
   if (typeof outcome === "string" || typeof of === "string") return outcome;
   return new Map([...outcome].filter(([place]) => of.has(place)));

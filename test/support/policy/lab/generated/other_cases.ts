@@ -1,6 +1,5 @@
 import { labelled, networkPolicy, oneOf } from "../../manifest.ts";
-import type { GeneratedCase } from "./generated_case.ts";
-import { basePolicy, oneStep } from "./generated_case.ts";
+import { basePolicy, type GeneratedCase, oneStep } from "./generated_case.ts";
 
 /** The addresses of x/b and y/c as prefixes of full length. */
 export interface Hosts {

@@ -1,6 +1,5 @@
 import { labelled } from "../../manifest.ts";
-import type { GeneratedCase } from "./generated_case.ts";
-import { baseWith, DIRECTIONS, oneStep } from "./generated_case.ts";
+import { baseWith, DIRECTIONS, type GeneratedCase, oneStep } from "./generated_case.ts";
 
 /** Prefixes around a pod, of both families: one with all of its node's pods, and one with its neighbours. */
 export interface Prefixes {

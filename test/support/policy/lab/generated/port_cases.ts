@@ -1,5 +1,4 @@
-import type { GeneratedCase } from "./generated_case.ts";
-import { baseWith, DIRECTIONS, oneStep } from "./generated_case.ts";
+import { baseWith, DIRECTIONS, type GeneratedCase, oneStep } from "./generated_case.ts";
 
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
 const RANGES = [

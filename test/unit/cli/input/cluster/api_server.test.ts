@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import type { Server } from "node:https";
-import https from "node:https";
+import https, { type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import os from "node:os";
 import path from "node:path";
@@ -12,8 +11,7 @@ import nock from "nock";
 import { connect } from "../../../../../cli/input/cluster/api_server.ts";
 import { readCluster } from "../../../../../cli/input/cluster/read_cluster.ts";
 import type { Manifests } from "../../../../../cli/input/manifests.ts";
-import type { Certificate } from "../../../../support/certificate.ts";
-import { makeCertificate } from "../../../../support/certificate.ts";
+import { type Certificate, makeCertificate } from "../../../../support/certificate.ts";
 import { FakeCluster, listOf, objectsIn, SERVER } from "../../../../support/fake_cluster.ts";
 
 // Importing nock replaces Node's HTTP client; other tests need the original one.

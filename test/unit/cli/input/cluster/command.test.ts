@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
-import type { ClusterAccess } from "../../../../../cli/input/cluster/access.ts";
-import { parseRequestTimeout } from "../../../../../cli/input/cluster/access.ts";
-import type { Outcome } from "../../../../support/cli.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { type ClusterAccess, parseRequestTimeout } from "../../../../../cli/input/cluster/access.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli.ts";
 import { fixtureFiles } from "../../../../support/cli_golden.ts";
-import type { Fault, RawObject } from "../../../../support/fake_cluster.ts";
-import { FakeCluster, objectsIn, statusOf } from "../../../../support/fake_cluster.ts";
+import { FakeCluster, type Fault, objectsIn, type RawObject, statusOf } from "../../../../support/fake_cluster.ts";
 
 const SHOP = objectsIn("test/fixtures/cli/shop");
 const OPEN_POLICY: RawObject = {

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import type { ApiResponse } from "../../../../../cli/input/cluster/object_input.ts";
-import { NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
+import { type ApiResponse, NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
 import { listAll } from "../../../../../cli/input/cluster/list.ts";
-import type { Resource } from "../../../../../cli/input/cluster/resources.ts";
-import { RESOURCES } from "../../../../../cli/input/cluster/resources.ts";
-import type { Fault } from "../../../../support/fake_cluster.ts";
-import { answer, FakeCluster, listOf, SERVER, statusOf } from "../../../../support/fake_cluster.ts";
+import { type Resource, RESOURCES } from "../../../../../cli/input/cluster/resources.ts";
+import { answer, FakeCluster, type Fault, listOf, SERVER, statusOf } from "../../../../support/fake_cluster.ts";
 
 const POLICIES = resourceOf("NetworkPolicy");
 const CLUSTER_POLICIES = resourceOf("ClusterNetworkPolicy");

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Cluster } from "../../../../../cli/cluster/cluster.ts";
-import { clusterOf } from "../../../../../cli/cluster/cluster.ts";
+import { type Cluster, clusterOf } from "../../../../../cli/cluster/cluster.ts";
 import { endNameOf } from "../../../../../cli/cluster/end_name.ts";
 import { findEnd } from "../../../../../cli/cluster/find_end.ts";
 import { readManifests } from "../../../../../cli/input/manifests.ts";
@@ -35,7 +34,7 @@ const TRAFFIC: readonly Traffic[] = [
   { protocol: "ICMP" },
 ];
 
-/** Every pair of pods of a cluster that do not stand for a node alone. */
+/** Yields every pair of pods of a cluster, without the pods that only represent a node. */
 function* pairsOf({ store }: Cluster): Generator<readonly [string, string]> {
   for (const from of store.pods.keys()) for (const to of store.pods.keys()) yield [from, to];
 }
@@ -50,7 +49,9 @@ function verdictOf(
   return evaluatePolicy(index, { ...ends, family, ...traffic }).kind === "allowed";
 }
 
-/** Whether a port is one of a case's connections, written as `80/TCP`, `1-79/TCP`, `all/UDP`, `ICMP` or `all`. */
+/**
+ * Returns whether a port is one of a case's connections, written as `80/TCP`, `1-79/TCP`, `all/UDP`, `ICMP` or `all`.
+ */
 function isAmong(connections: readonly string[], traffic: Traffic): boolean {
   return connections.some((text) => {
     if (text === "all" || text === traffic.protocol) return true;
@@ -61,11 +62,11 @@ function isAmong(connections: readonly string[], traffic: Traffic): boolean {
   });
 }
 
-describe("what explain says", () => {
+describe("policy explain: answers", () => {
   const context = contextOf("shop");
   const { cluster } = context;
 
-  it("EXPLAIN-02: of two pods it is what the evaluator says, in each family", () => {
+  it("EXPLAIN-02: the answer about two pods is the evaluator's, in each family", () => {
     const seen = { allowed: 0, denied: 0 };
     for (const pair of pairsOf(cluster)) {
       for (const traffic of TRAFFIC) {
@@ -88,7 +89,7 @@ describe("what explain says", () => {
     assert.ok(seen.allowed > 300 && seen.denied > 300, JSON.stringify(seen));
   });
 
-  it("EXPLAIN-04: without a port, every port is in one case of its family, and that has the evaluator's answer", () => {
+  it("EXPLAIN-04: without a port, every port is in exactly one case of its family, with the evaluator's answer", () => {
     for (const pair of pairsOf(cluster)) {
       const { cases } = ask(context, pair, undefined);
       for (const [i, family] of (["IPv4", "IPv6"] as const).entries()) {
@@ -105,7 +106,7 @@ describe("what explain says", () => {
     }
   });
 
-  it("EXPLAIN-03: every pod, every endpoint and both families, each in one case", () => {
+  it("EXPLAIN-03: every combination of pod, endpoint and family is in exactly one case", () => {
     const { cases, from, to } = ask(context, ["shop/deployment/cart", "service/shop/cart"], {
       protocol: "TCP",
       port: 80,
@@ -121,14 +122,14 @@ describe("what explain says", () => {
     );
     assert.deepEqual(told.toSorted(), expected.toSorted());
     assert.deepEqual([from.hosts, to.hosts], [pods, pods]);
-    // Each meets itself, which nothing forbids, and the other one, which no rule allows.
+    // Each pod reaches itself, which nothing forbids, and not the other one, which no rule allows.
     assert.deepEqual(
       cases.map(({ allowed }) => allowed),
       [true, true, false, false],
     );
   });
 
-  it("EXPLAIN-05: endpoints come from slices where there are any, else from the selector, which is said", () => {
+  it("EXPLAIN-05: endpoints come from EndpointSlices if there are any, or else from the selector, and the answer says so", () => {
     const https = { protocol: "TCP", port: 443 } as const;
     const derived = ask(context, ["shop/deployment/cart", "service/payments/api"], https);
     assert.deepEqual(
@@ -144,7 +145,7 @@ describe("what explain says", () => {
     assert.deepEqual([written.services.map(({ derivedFrom }) => derivedFrom), written.remarks], [[null, null], []]);
   });
 
-  it("EXPLAIN-05: of the pods a selector selects those that run are ready, and finished ones are none", async () => {
+  it("EXPLAIN-05: running pods that a selector selects are ready endpoints, and finished ones are not endpoints", async () => {
     const pod = (name: string, status: string, more = ""): string =>
       `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: x, labels: { app: a }${more} }\nspec: {}\nstatus: ${status}\n`;
     const service =
@@ -172,7 +173,7 @@ describe("what explain says", () => {
     );
   });
 
-  it("EXPLAIN-06: what the input does not have is said, and what stands in for it is never shown", async () => {
+  it("EXPLAIN-06: missing objects are reported, and invented addresses are never shown", async () => {
     const templates = contextOf("shop_templates");
     const { remarks, services, cases } = ask(templates, ["shop/deployment/mailer", "service/shop/cart"], {
       protocol: "TCP",
@@ -194,9 +195,9 @@ describe("what explain says", () => {
     }
   });
 
-  it("EXPLAIN-06: an address that could change nothing is not missed", () => {
+  it("EXPLAIN-06: a missing address that cannot change the answer is not reported", () => {
     const templates = contextOf("shop_templates");
-    // A rule for pods allows it already, so the one for addresses is of no matter.
+    // A rule for pods already allows the traffic, so the rule for addresses does not matter.
     const { remarks } = ask(templates, ["shop/deployment/frontend", "shop/deployment/cart"], {
       protocol: "TCP",
       port: 8080,
@@ -204,7 +205,7 @@ describe("what explain says", () => {
     assert.deepEqual(remarks, []);
   });
 
-  it("EXPLAIN-08: where a node puts its address in, policies of other nodes see the node, its own still the source", () => {
+  it("EXPLAIN-08: with masquerade, policies of other nodes see the node, and those of the own node see the source", () => {
     const { cases } = ask(context, ["203.0.113.9", "service/shop/frontend"], { protocol: "TCP", port: 80 });
     // The source itself is within an exception of the policy, the nodes are not.
     assert.deepEqual(
@@ -220,14 +221,14 @@ describe("what explain says", () => {
     );
   });
 
-  it("EXPLAIN-08: a Service of another node translates behind the source's egress", () => {
+  it("EXPLAIN-08: egress policies see a node port before another node translates it", () => {
     const { cases } = ask(context, ["shop/redis-0", "node/worker-2"], { protocol: "TCP", port: 30_080 });
     assert.ok(cases.every(({ egress }) => egress?.judgedAs === "to node/worker-2 port 30080/TCP"));
     const own = ask(context, ["shop/redis-0", "node/worker-1"], { protocol: "TCP", port: 30_080 });
     assert.ok(own.cases.length > 0 && own.cases.every(({ egress }) => egress?.judgedAs === null));
   });
 
-  it("EXPLAIN-10: of many pods that policies cannot tell apart two stand for all", () => {
+  it("EXPLAIN-10: many pods that policies do not distinguish are explained by two of them", () => {
     const pods = Array.from(
       { length: 500 },
       (_, i) =>
@@ -256,7 +257,7 @@ describe("what explain says", () => {
     );
   });
 
-  it("EXPLAIN-10: a pod on the node that it talks to is of a kind of its own", () => {
+  it("EXPLAIN-10: a pod on the node that it sends to is a case of its own", () => {
     const pods = Array.from(
       { length: 40 },
       (_, i) =>
@@ -282,7 +283,7 @@ describe("what explain says", () => {
     );
   });
 
-  it("EXPLAIN-06: an endpoint that is a pod the input does not have is not taken to be open", () => {
+  it("EXPLAIN-06: an endpoint whose pod is missing in the input does not count as open", () => {
     const text =
       "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\nspec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }\n" +
       "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n" +
@@ -319,7 +320,7 @@ describe("what explain says", () => {
     }
   });
 
-  it("EXPLAIN-06: a node port from outside, where the input has no node", () => {
+  it("EXPLAIN-06: a node port is explained from outside without any Node in the input", () => {
     const service =
       "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\n" +
       "spec: { type: NodePort, selector: { app: a }, ports: [{ port: 80, nodePort: 30080 }] }\n";
@@ -333,7 +334,7 @@ describe("what explain says", () => {
     assert.match(remarks.join(), /the input has no nodes/);
   });
 
-  it("EXPLAIN-01: a Service that another proxy serves leads nowhere that is known", () => {
+  it("EXPLAIN-01: a Service that another proxy serves has no known endpoints", () => {
     const text =
       "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x, labels: { service.kubernetes.io/service-proxy-name: other } }\n" +
       "spec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }\n---\n" +
@@ -349,7 +350,7 @@ describe("what explain says", () => {
     assert.match(services[0]?.because.join() ?? "", /Service x\/a has it, but is not served: another proxy/);
   });
 
-  it("EXPLAIN-03: addresses are whose they are, and a Service's address is the Service", () => {
+  it("EXPLAIN-03: an address means its owner, and a Service's address means the Service", () => {
     const http = { protocol: "TCP", port: 8080 } as const;
     const byAddress = ask(context, ["10.244.1.10", "10.244.1.11"], http);
     assert.deepEqual(
@@ -365,7 +366,7 @@ describe("what explain says", () => {
     assert.equal(parseAddress("fd00:96::b"), cluster.store.services.get("shop/cart")?.clusterIps[1]);
   });
 
-  it("EXPLAIN-07: a name that does not exist is an error with the nearest ones, a line that makes no sense one of usage", async () => {
+  it("EXPLAIN-07: an unknown name is an error with the nearest names, and an invalid command line is an error of usage", async () => {
     const run = (args: string) => runCli(["policy", "explain", "-f", "shop", ...args.split(" ")], fixtureFiles("shop"));
     const unknown = [
       ["--from shop/redis --to shop/redis-0 --port 80", /did you mean shop\/statefulset\/redis or shop\/redis-0\?/],

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { formatAddress } from "../../../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import type { ReadConnections } from "../../../../../cli/policy/live/conntrack_text.ts";
-import { readConntrack } from "../../../../../cli/policy/live/conntrack_text.ts";
+import { type ReadConnections, readConntrack } from "../../../../../cli/policy/live/conntrack_text.ts";
 
 const PLAIN =
   "tcp      6 431999 ESTABLISHED src=10.244.0.2 dst=10.96.0.10 sport=40001 dport=80 src=10.244.0.3 dst=10.244.0.2 sport=8080 dport=40001 [ASSURED] mark=0 use=1";
@@ -26,8 +25,8 @@ const told = ({ connections }: ReadConnections): readonly string[] =>
       `${protocol} ${formatAddress(source)} ${String(sourcePort)} ${formatAddress(asked)} ${String(askedPort)} ${formatAddress(destination)} ${String(port)}`,
   );
 
-describe("cli/policy/live: what conntrack prints", () => {
-  it("LIVE-01: entries are read as conntrack -L prints them, with -o extended, with counters and as XML", () => {
+describe("cli/policy/live: conntrack's output", () => {
+  it("LIVE-01: entries are read from conntrack -L, with -o extended, with counters and as XML", () => {
     const xml = `<?xml version="1.0" encoding="utf-8"?>\n<conntrack>\n${XML}\n</conntrack>\n`;
     const expected = [
       "TCP 10.244.0.2 40001 10.96.0.10 80 10.244.0.3 8080",
@@ -39,7 +38,7 @@ describe("cli/policy/live: what conntrack prints", () => {
     assert.deepEqual(told(read(`<conntrack>${XML}${XML.replace("40001", "40002")}</conntrack>`)).length, 2);
   });
 
-  it("LIVE-01: pieces of any length give the same, and an entry that two nodes have counts once", () => {
+  it("LIVE-01: chunks of any length give the same connections, and an entry of two nodes counts once", () => {
     const text = `${PLAIN}\n${EXTENDED}\n${PLAIN}\n`;
     for (let length = 1; length < 40; length++) {
       const pieces = Array.from({ length: Math.ceil(text.length / length) }, (_, i) =>
@@ -50,13 +49,13 @@ describe("cli/policy/live: what conntrack prints", () => {
     assert.equal(read(text).connections.length, 2);
   });
 
-  it("LIVE-01: protocols of which policies know nothing are counted and not judged", () => {
+  it("LIVE-01: entries of protocols without policies are counted and not evaluated", () => {
     const gre = "ipv4 2 gre 47 29 src=10.0.0.1 dst=10.0.0.2 srckey=0x0 dstkey=0x0 src=10.0.0.2 dst=10.0.0.1 use=1";
     const unknown = "unknown 2 29 src=10.0.0.1 dst=10.0.0.2 src=10.0.0.2 dst=10.0.0.1 use=1";
     assert.deepEqual(read(`${gre}\n${unknown}\n${PLAIN}\n`).others, 2);
   });
 
-  it("LIVE-09: TCP connections that have ended are marked, in each form, and others are not", () => {
+  it("LIVE-09: TCP connections that have ended are marked, as text and as XML, and others are not", () => {
     const line = (state: string): string =>
       `ipv4 2 tcp 6 100 ${state} src=10.0.0.1 dst=10.0.0.2 sport=1 dport=80 src=10.0.0.2 dst=10.0.0.1 sport=80 dport=1 [ASSURED] mark=0 use=1\n`;
     const xml = (state: string): string => {
@@ -76,7 +75,7 @@ describe("cli/policy/live: what conntrack prints", () => {
     }
   });
 
-  it("LIVE-02: a line that cannot be an entry, has a forged address or port, or has no end is refused with its number", () => {
+  it("LIVE-02: a line that is invalid, has a forged address or port, or is too long is refused with its number", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ["hello\n", /^node1.txt:1: expected an entry as conntrack -L prints it$/],
       [`${PLAIN}\n${PLAIN.replace("10.244.0.3", "10.244.0.3.4")}\n`, /^node1.txt:2: /],
@@ -95,7 +94,7 @@ describe("cli/policy/live: what conntrack prints", () => {
     }
   });
 
-  it("LIVE-02: a file with more connections than nodes have is refused at the limit, and not read further", () => {
+  it("LIVE-02: a file with too many connections is refused at the limit, and not read further", () => {
     let pieces = 0;
     const endless = function* (): Generator<Uint8Array> {
       for (;;) {

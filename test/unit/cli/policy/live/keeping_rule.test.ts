@@ -2,22 +2,19 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Connection } from "../../../../../cli/policy/live/connection.ts";
 import { forecast } from "../../../../../cli/policy/live/forecast.ts";
-import type { KeepingRule } from "../../../../../cli/policy/live/keeping_rule.ts";
-import { keepingRules } from "../../../../../cli/policy/live/keeping_rule.ts";
+import { type KeepingRule, keepingRules } from "../../../../../cli/policy/live/keeping_rule.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
-import type { RawCluster, RawNetworkPolicy } from "../../../../support/policy/raw_cluster.ts";
-import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { manifestsOf, type RawCluster, type RawNetworkPolicy } from "../../../../support/policy/raw_cluster.ts";
 
 const OUTSIDE = ["8.8.8.8", "2001:db8::8"];
 const PORTS = [80, 81, 8080];
 
 const indexOf = (cluster: RawCluster): PolicyIndex => buildPolicyIndex(storeOf(manifestsOf(cluster)), {});
 
-/** Connections from every address to every other of its family, at some ports. */
+/** Returns connections from every address to every other of its family, at some ports. */
 function connectionsIn({ pods }: RawCluster): readonly Connection[] {
   const addresses = [...pods.flatMap(({ status }) => (status.podIPs ?? []).map(({ ip }) => ip)), ...OUTSIDE].map((ip) =>
     parseAddress(ip),
@@ -34,7 +31,7 @@ function connectionsIn({ pods }: RawCluster): readonly Connection[] {
   );
 }
 
-/** The cluster with rules added to its policies. */
+/** Returns the cluster with rules added to its policies. */
 function withRules(cluster: RawCluster, rules: readonly KeepingRule[]): RawCluster {
   const networkPolicies = cluster.networkPolicies.map((policy): RawNetworkPolicy => {
     const { name, namespace } = policy.metadata;
@@ -53,7 +50,7 @@ function withRules(cluster: RawCluster, rules: readonly KeepingRule[]): RawClust
 }
 
 describe("cli/policy/live: rules that keep connections", () => {
-  it("LIVE-04: with the suggested rules in place every connection is kept that a rule can keep, in random clusters", () => {
+  it("LIVE-04: in random clusters the suggested rules keep every connection that a rule can keep", () => {
     let [cuts, kept] = [0, 0];
     fc.assert(
       fc.property(policyCases, ({ cluster }) => {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { PortRange } from "../../../../../cli/policy/connections/connection_set.ts";
 import {
   connectionText,
   difference,
@@ -10,12 +9,12 @@ import {
   NOTHING,
   ofPorts,
   PORT_PROTOCOLS,
+  type PortRange,
   rangesWhere,
 } from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
-import type { Matrix } from "../../../../../cli/policy/matrix/matrix.ts";
-import { matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
+import { type Matrix, matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
 import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Pod } from "../../../../../policyd/objects/model.ts";
@@ -27,15 +26,17 @@ import { familiesOf } from "../../../../../policyd/semantics/policies/party.ts";
 import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { indexOf as indexByDefaults } from "../../../../support/policy/question.ts";
-import type { RawCluster, RawPod } from "../../../../support/policy/raw_cluster.ts";
-import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";
 
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 150;
 
-/** A cluster whose nodes police what pods send to them, and whose own DNS has every third of its addresses. */
+/**
+ * Returns an index of the cluster. For half of the clusters its nodes police what pods send to them, and every third
+ * address is the nodes' own DNS.
+ */
 function indexOf(manifests: Parameters<typeof indexByDefaults>[0]): PolicyIndex {
   const index = indexByDefaults(manifests);
-  // Half of the random clusters, by what is random of them.
+  // The random sizes choose half of the clusters.
   if ((index.pods.size + index.networkPolicies.length) % 2 === 0) return index;
   const nodeLocalDNS = [...index.owners.keys()].filter((_, i) => i % 3 === 0);
   return { ...index, options: { policePodToOwnNode: true, nodeLocalDNS } };
@@ -44,7 +45,7 @@ function indexOf(manifests: Parameters<typeof indexByDefaults>[0]): PolicyIndex 
 describe("cli/policy/matrix: against the evaluator, port by port", function () {
   this.timeout(300_000);
 
-  it("MATRIX-01: connections are what the evaluator allows, on both sides of every port that is named", () => {
+  it("MATRIX-01: connections are what the evaluator allows, on both sides of every named port", () => {
     let [allowed, denied] = [0, 0];
     fc.assert(
       fc.property(policyCases, fc.boolean(), ({ cluster }, isThroughService) => {
@@ -72,7 +73,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     assert.ok(Math.min(allowed, denied) > 100 * ROUNDS, `${allowed} allowed, ${denied} denied`);
   });
 
-  it("MATRIX-01: ranges are put together, and sets of them combined, as the ports in them are", () => {
+  it("MATRIX-01: merging ranges, and combining sets of them, agrees with membership of each port", () => {
     const port = fc.integer({ min: 1, max: 12 });
     const range = fc.tuple(port, port).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
     const ranges = fc.array(range, { maxLength: 5 });
@@ -96,7 +97,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
   });
 
   for (const by of ["pod", "namespace", "workload"] as const) {
-    it(`MATRIX-02: cells by ${by} are the cases of all pairs of pods`, () => {
+    it(`MATRIX-02: cells by ${by} agree with the verdicts of all pairs of pods`, () => {
       const seen = { no: 0, some: 0, yes: 0 };
       fc.assert(
         fc.property(policyCases, ({ cluster }) => {
@@ -112,7 +113,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     });
   }
 
-  it("MATRIX-02: an isolated pod that no rule names others for reaches itself and its node's own DNS, and nobody else", () => {
+  it("MATRIX-02: an isolated pod without a rule for the others reaches only itself and its node's own DNS", () => {
     const podAt = (name: string, ip: string): object => ({
       apiVersion: "v1",
       kind: "Pod",
@@ -143,7 +144,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     }
   });
 
-  it("MATRIX-02: the groups are those of all pods that have not finished", () => {
+  it("MATRIX-02: the groups contain all pods that have not finished", () => {
     fc.assert(
       fc.property(policyCases, ({ cluster }) => {
         const index = indexOf(manifestsOf(cluster));
@@ -157,7 +158,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     );
   });
 
-  it("MATRIX-07: what the outside and pods may send each other is what the evaluator allows of each address at an edge", () => {
+  it("MATRIX-07: cells between outside and pods agree with the evaluator for each address at an edge", () => {
     const seen = { no: 0, some: 0, yes: 0 };
     fc.assert(
       fc.property(policyCases, ({ cluster }) => {
@@ -200,7 +201,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     assert.ok(Math.min(seen.no, seen.yes) > ROUNDS, JSON.stringify(seen));
   });
 
-  it("MATRIX-05: what a block says of two of its groups holds for all that are not each other's own", () => {
+  it("MATRIX-05: a block's answer for two groups holds for all its pairs, except a group with itself", () => {
     fc.assert(
       fc.property(policyCases, fc.constantFrom("pod", "workload", "namespace"), ({ cluster }, by) => {
         const matrix = matrixOf(indexOf(manifestsOf(crowded(cluster))), by);
@@ -238,7 +239,7 @@ function checkCells(index: PolicyIndex, matrix: Matrix, seen: Record<"no" | "som
   }
 }
 
-/** In each family that both have; undefined where there is none. */
+/** Returns the ends in each family that both have; undefined without a common one. */
 function casesOf(index: PolicyIndex, source: Pod, destination: Pod): readonly (FlowEnds | undefined)[] {
   const ends = {
     source: { type: "pod", key: source.key },
@@ -256,7 +257,7 @@ function answerTo(connections: Connections | undefined, traffic: Traffic): "no" 
   return every === true ? "yes" : some === true ? "some" : "no";
 }
 
-/** ICMP, and in each protocol both sides of every port that a policy or a pod names. */
+/** Returns ICMP, and in each protocol both sides of every port that a policy or a pod names. */
 function questionsOf(index: PolicyIndex): readonly Traffic[] {
   const rules = [...index.networkPolicies, ...index.clusterPolicies].flatMap(({ rules: { egress, ingress } }) => [
     ...egress,
@@ -278,7 +279,7 @@ function questionsOf(index: PolicyIndex): readonly Traffic[] {
   ];
 }
 
-/** Every pod, every node, and an address of nobody in each family. */
+/** Returns every pod, every node, and an unused address in each family. */
 function endsOf(index: PolicyIndex): readonly FlowEnd[] {
   const pods = [...index.pods.keys()].map((key) => ({ type: "pod", key }) as const);
   const nodes = [...index.nodes.keys()].map((name) => ({ type: "node", name }) as const);
@@ -292,7 +293,7 @@ function pairsOf(ends: readonly FlowEnd[]): readonly FlowEnds[] {
   return ends.flatMap((source) => ends.map((destination) => ({ source, destination })));
 }
 
-/** More pods that are alike, on one node and on two, of controllers and of the host's network. */
+/** Adds pods that are alike, on one node and on two, of controllers and of the host's network. */
 function crowded(cluster: RawCluster): RawCluster {
   const twins = cluster.pods.flatMap((pod, number) =>
     ["node1", "node2"].map((nodeName): RawPod => {

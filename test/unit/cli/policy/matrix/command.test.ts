@@ -4,9 +4,8 @@ import * as v from "valibot";
 import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
-import type { Outcome } from "../../../../support/cli.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli.ts";
 import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
 
 const entriesSchema = v.array(v.object({ from: v.string(), to: v.string(), allowed: v.boolean() }));
 const FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
@@ -34,8 +33,8 @@ const POLICY_IN_SHADOW = {
   spec: { podSelector: {} },
 };
 
-describe("policy matrix: what it prints", () => {
-  it("LINT-32: what nodes do not do of a policy for its size is said on stderr", async () => {
+describe("policy matrix: output", () => {
+  it("LINT-32: a policy that is too large for nodes is reported on stderr", async () => {
     const policyOf = (count: number): object => ({
       apiVersion: "networking.k8s.io/v1",
       kind: "NetworkPolicy",
@@ -49,7 +48,7 @@ describe("policy matrix: what it prints", () => {
     assert.equal(fitting.err, "");
   });
 
-  it("CNP-19: an AdminNetworkPolicy is refused with the ClusterNetworkPolicy to write instead, of which so much is printed", async () => {
+  it("CNP-19: an AdminNetworkPolicy is refused with the ClusterNetworkPolicy to write instead, of which only a part is printed", async () => {
     const policyOf = (kind: string, rules: number): object => ({
       apiVersion: "policy.networking.k8s.io/v1alpha1",
       kind,
@@ -96,13 +95,13 @@ describe("policy matrix: what it prints", () => {
     assert.doesNotMatch(odd.err, /write instead/, "what cannot be converted is not guessed");
   });
 
-  it("MATRIX-03: ports of several --port are all asked about", async () => {
+  it("MATRIX-03: the ports of several --port options add up", async () => {
     const args = ["--port", "80", "--port", "443,53/UDP", "-o", "csv", "--by", "pod"];
     const { out } = await onPods([podNamed("a"), podNamed("b")], ...args);
     for (const port of ["80,TCP", "443,TCP", "53,UDP"]) assert.ok(out.includes(`x/a,x/b,${port},yes`), out);
   });
 
-  it("MATRIX-06: a policy in shadow is told and not counted, and with --with-shadow as if it were in force", async () => {
+  it("MATRIX-06: a policy in shadow is reported and has no effect, unless --with-shadow treats it as enforced", async () => {
     const objects = [podNamed("a"), podNamed("b"), POLICY_IN_SHADOW];
     const now = await onPods(objects, "--port", "80", "-o", "csv");
     assert.match(now.out, /^x\/a,x\/b,80,TCP,yes\r$/m);
@@ -140,7 +139,7 @@ describe("policy matrix: what it prints", () => {
     });
   }
 
-  it("MATRIX-03: no line is wider than a terminal, and nothing is in colour where none is wanted", async () => {
+  it("MATRIX-03: no line is wider than the terminal, and there is no colour without a request", async () => {
     for (const columns of [80, 120]) {
       const { out } = await runCli(["policy", "matrix", "-f", "shop"], fixtureFiles("shop"), {
         columns,
@@ -173,7 +172,7 @@ describe("policy matrix: what it prints", () => {
     );
   });
 
-  it("MATRIX-04: what is denied is there, too, with allowed false", async () => {
+  it("MATRIX-04: denied pairs are listed, too, with allowed false", async () => {
     const deny = {
       apiVersion: "networking.k8s.io/v1",
       kind: "NetworkPolicy",
@@ -187,7 +186,7 @@ describe("policy matrix: what it prints", () => {
     assert.equal(entries.length, 12, "four pairs of pods, and of each pod two with IPv4 and two with IPv6");
   });
 
-  it("MATRIX-05: many pods that are alike are one line", async () => {
+  it("MATRIX-05: many pods that are alike share one line", async () => {
     const pods = Array.from({ length: 300 }, (_, i) => podNamed(`p${i}`));
     const { out } = await onPods([...pods, podNamed("q", { metadata: { name: "q", namespace: "y" } })], "--by", "pod");
     assert.equal(
@@ -204,13 +203,13 @@ describe("policy matrix: what it prints", () => {
     );
   });
 
-  it("MATRIX-05: what is not listed is said on standard error", async () => {
+  it("MATRIX-05: omitted pairs are reported on standard error", async () => {
     const { err } = await matrix("shop", "--by", "pod");
     assert.match(err, /^not listed: /);
     assert.equal((await matrix("shop", "--by", "pod", "-o", "wide")).err, "");
   });
 
-  it("MATRIX-05: where pods' nodes are not known, stderr says that a pod and its own node are not kept apart", async () => {
+  it("MATRIX-05: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
     const host = podNamed("agent", { spec: { nodeName: "n1", hostNetwork: true } });
     const said = /^not known: on which node some pods run; NetworkPolicies do not stop traffic /m;
     assert.match((await onPods([podNamed("a"), host])).err, said);
@@ -218,7 +217,7 @@ describe("policy matrix: what it prints", () => {
     assert.doesNotMatch((await onPods([podNamed("a"), podNamed("b")])).err, said);
   });
 
-  it("without pods there is nothing to say, in every format", async () => {
+  it("the answer without pods is empty, in every format", async () => {
     for (const format of MATRIX_FORMATS) {
       const { code, out } = await onPods(
         [{ apiVersion: "v1", kind: "Namespace", metadata: { name: "x" } }],
@@ -231,7 +230,7 @@ describe("policy matrix: what it prints", () => {
     }
   });
 
-  it("names out of objects can neither end a line nor speak the language of a format", async () => {
+  it("names from objects cannot end a line or inject syntax of a format", async () => {
     const evil = '\u001b[31m"];\n<b>,=1\u202e';
     const owner = { apiVersion: "v1", kind: evil, name: evil, controller: true };
     for (const format of MATRIX_FORMATS) {
@@ -247,7 +246,7 @@ describe("policy matrix: what it prints", () => {
 });
 
 describe("policy matrix: its command line", () => {
-  it("CLI-05: what makes no sense is a usage error", async () => {
+  it("CLI-05: an invalid option is a usage error", async () => {
     for (const args of [
       ["--by", "node"],
       ["-o", "xml"],
@@ -264,7 +263,7 @@ describe("policy matrix: its command line", () => {
     assert.equal((await runCli(["policy", "matrix"], memoryFiles({}))).code, 2, "without -f");
   });
 
-  it("CLI-05: what cannot be read ends with 3 and no answer", async () => {
+  it("CLI-05: an invalid object ends with 3 and no answer", async () => {
     const bad = {
       apiVersion: "networking.k8s.io/v1",
       kind: "NetworkPolicy",

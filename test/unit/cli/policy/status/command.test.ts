@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import type { Programs } from "../../../../../cli/input/programs/programs.ts";
-import type { ReportedPolicy } from "../../../../../policyd/policies/status/policy_report.ts";
-import { reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
+import { type ReportedPolicy, reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import type { RawObject } from "../../../../support/fake_cluster.ts";
-import { FakeCluster } from "../../../../support/fake_cluster.ts";
+import { FakeCluster, type RawObject } from "../../../../support/fake_cluster.ts";
 
 const NODES = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
 const SINCE = Date.UTC(2026, 0, 2, 3, 4, 5);
@@ -61,7 +59,7 @@ function report(fields: Partial<ReportedPolicy> = {}): string {
 
 const TRIED = report({ key: "shop/tried", generation: 1, inForce: 1, state: "shadow", rules: [] });
 
-/** Runs `policy status` where the nodes answer these, one after the other, and then the last again. */
+/** Runs `policy status` on nodes that give these answers one after the other and then repeat the last. */
 async function status(args: readonly string[], first: readonly string[], second: readonly string[]) {
   const left: Readonly<Record<string, string[]>> = { "drawbridge-a": [...first], "drawbridge-b": [...second] };
   const calls: string[] = [];
@@ -80,7 +78,7 @@ async function status(args: readonly string[], first: readonly string[], second:
 }
 
 describe("cli/policy/status", () => {
-  it("PSTATUS-04: names for each policy the nodes on which it is in force, since when, its pods, packets and unused rules", async () => {
+  it("PSTATUS-04: each policy is listed with its nodes, its time, its pods, its packets and its unused rules", async () => {
     const second = report({ since: SINCE + 60_000, rules: [{ direction: "ingress", rule: 0, packets: 5 }] });
     const { code, out, err, calls } = await status([], [report() + TRIED], [second + TRIED]);
     assert.deepEqual(out.split("\n"), [
@@ -98,7 +96,7 @@ describe("cli/policy/status", () => {
     );
   });
 
-  it("PSTATUS-04: another generation, a policy that a node does not know, and one that is not in shadow yet are missing there", async () => {
+  it("PSTATUS-04: a policy with another generation, unknown on a node, or not yet in shadow there counts as missing on that node", async () => {
     for (const [line, words] of [
       [report({ inForce: 3 }) + TRIED, /shop\/db: generation 4 is not in force on n2 \(generation 3\)/],
       [TRIED, /shop\/db: generation 4 is not in force on n2\n/],
@@ -115,7 +113,7 @@ describe("cli/policy/status", () => {
     }
   });
 
-  it("PSTATUS-05: --wait returns when a generation is in force on every node, and after its time with exit code 1 and the nodes", async () => {
+  it("PSTATUS-05: --wait returns when a generation is in force on every node, and at the timeout with exit code 1 and the nodes", async () => {
     const late = [report({ inForce: 3 }), report({ inForce: 3 }), report()];
     const waited = await status(["shop/db", "--wait"], [report()], late);
     assert.deepEqual([waited.code, waited.slept], [0, [1000, 1000]]);
@@ -124,14 +122,14 @@ describe("cli/policy/status", () => {
     assert.match(never.err, /^shop\/db: generation 4 is not in force on n2 \(generation 3\)$/m);
   });
 
-  it("PSTATUS-06: why a policy is not in force as it is written is below the table, each reason once", async () => {
+  it("PSTATUS-06: the reasons why a policy is not in force as written are below the table, each once", async () => {
     const restricted = report({ state: "restricted", problems: ["ingress[0]: it is too large\u001b[2J"] });
     const { code, out } = await status(["shop/db"], [restricted], [restricted]);
     assert.equal(code, 0);
     assert.equal(out.match(/shop\/db: ingress\[0\]: it is too large\\u\{1b\}\[2J/g)?.length, 1);
   });
 
-  it("PSTATUS-04: -o json has the same, and a name that no policy has is refused with the nearest", async () => {
+  it("PSTATUS-04: -o json has the same content, and an unknown name is refused with the nearest", async () => {
     const { out } = await status(["shop/db", "-o", "json"], [report()], [TRIED]);
     const { policies } = JSON.parse(out) as { readonly policies: readonly Readonly<Record<string, unknown>>[] };
     assert.deepEqual(policies[0]?.["missing"], [{ node: "n2", inForce: null }]);

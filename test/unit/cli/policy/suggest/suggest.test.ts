@@ -1,19 +1,15 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Connection } from "../../../../../cli/policy/live/connection.ts";
-import { flowOf } from "../../../../../cli/policy/live/connection.ts";
-import type { SuggestedPolicy, Suggestion } from "../../../../../cli/policy/suggest/suggest.ts";
-import { suggest } from "../../../../../cli/policy/suggest/suggest.ts";
-import type { Address } from "../../../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { type Connection, flowOf } from "../../../../../cli/policy/live/connection.ts";
+import { suggest, type SuggestedPolicy, type Suggestion } from "../../../../../cli/policy/suggest/suggest.ts";
+import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { evaluatePolicy, isAllowed } from "../../../../../policyd/semantics/policies/evaluate.ts";
-import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { networkPolicy } from "../../../../support/policy/manifest.ts";
 
 const NAMESPACES = ["shop", "other"] as const;
-/** Workloads of each namespace, two pods each on two nodes. */
+/** The workloads of each namespace, with two pods each on two nodes. */
 const APPS = ["web", "api", "db"] as const;
 const PORTS = [80, 5432, 9000] as const;
 const PROTOCOLS = ["TCP", "UDP"] as const;
@@ -39,7 +35,7 @@ const PODS: readonly PodInfo[] = NAMESPACES.flatMap((namespace, n) =>
   ),
 );
 
-/** Port 80 has a name that all pods agree on, 5432 one that they do not. */
+/** Returns the objects. All pods agree on the name of port 80, and disagree on that of 5432. */
 function objects(): readonly object[] {
   return [
     ...NAMESPACES.map((name) => ({
@@ -109,7 +105,7 @@ const workloadOf = (ip: string): string => {
 };
 const inShop = (ip: string): boolean => workloadOf(ip).startsWith("shop/");
 
-/** Every connection that may be asked about, with the text of its pair of workloads. */
+/** Every possible connection, with the text of its pair of workloads. */
 const EVERYTHING = ENDS.flatMap((from) =>
   ENDS.filter((to) => to !== from && (inShop(from) || inShop(to))).flatMap((to) =>
     PORTS.flatMap((port) =>
@@ -145,7 +141,7 @@ const pairsOf = (seen: readonly Connection[]): ReadonlySet<string> =>
   );
 
 describe("cli/policy/suggest", () => {
-  it("SUGGEST-01: of 500 random tables, each pair of workloads that was seen is allowed, and no other is", () => {
+  it("SUGGEST-01: for 500 random tables exactly the pairs of workloads that were seen are allowed", () => {
     let allowed = 0;
     fc.assert(
       fc.property(connections, (seen) => {
@@ -164,7 +160,7 @@ describe("cli/policy/suggest", () => {
     assert.ok(allowed > 1000, String(allowed));
   });
 
-  it("SUGGEST-02: without any of its peers or ports, something that was seen is denied", () => {
+  it("SUGGEST-02: without any one of the suggested peers or ports a seen connection is denied", () => {
     fc.assert(
       fc.property(connections, (seen) => {
         const { policies } = suggest(indexWith(), "shop", seen);
@@ -184,7 +180,7 @@ describe("cli/policy/suggest", () => {
   const web = "10.244.1.10";
   const db = "10.244.1.12";
 
-  it("SUGGEST-03: labels of templates and names of ports are used; a port whose name means another one elsewhere is a number", () => {
+  it("SUGGEST-03: rules have template labels and port names, and numbers for names that mean another port elsewhere", () => {
     const { policies } = suggest(indexWith(), "shop", [connection(web, db, 80), connection(web, db, 5432)]);
     const ofDb = policies.find(({ metadata }) => metadata.name === "observed-db");
     assert.deepEqual(ofDb?.spec, {
@@ -203,7 +199,7 @@ describe("cli/policy/suggest", () => {
     });
   });
 
-  it("SUGGEST-03: the cluster's DNS is allowed whether it was seen or not, and the output says so", () => {
+  it("SUGGEST-03: the cluster's DNS is always allowed, seen or not, and the output says so", () => {
     const dns = {
       apiVersion: "v1",
       kind: "Pod",
@@ -218,7 +214,7 @@ describe("cli/policy/suggest", () => {
     assert.ok(remarks.includes("every workload of shop may ask the cluster's DNS, seen or not"));
   });
 
-  it("SUGGEST-04: what policies allow already gets no rule, and a workload that they isolate in both directions no policy", () => {
+  it("SUGGEST-04: an allowed connection gets no rule, and a workload isolated in both directions gets no policy", () => {
     const spec = {
       podSelector: { matchLabels: { app: "db" } },
       policyTypes: ["Ingress", "Egress"],
@@ -234,7 +230,7 @@ describe("cli/policy/suggest", () => {
     assert.equal(first(suggest(indexWith(taken), "shop", [])).metadata.name, "observed-api-2");
   });
 
-  it("SUGGEST-05: what no rule can express and what may change is listed with its reason", () => {
+  it("SUGGEST-05: connections that no rule can express, or that may change, are listed with the reason", () => {
     const ping: Connection = { ...connection(web, db, 80), protocol: "ICMP", port: undefined };
     const many = Array.from({ length: 51 }, (_, i) => connection(web, `203.0.113.${i}`, 443));
     const deny = networkPolicy("shop", { podSelector: { matchLabels: { app: "api" } }, ingress: [] });
@@ -260,7 +256,7 @@ function inShopAt(value: Address): boolean {
   return ENDS.some((ip) => address(ip) === value && inShop(ip));
 }
 
-/** The policies without one peer, or without one port, of one rule; each once. */
+/** Returns the policies without one peer, or without one port, of one rule; each variant once. */
 function withOneLess(policies: readonly SuggestedPolicy[]): readonly (readonly object[])[] {
   return policies.flatMap((policy, p) =>
     (["ingress", "egress"] as const).flatMap((direction) => {
@@ -278,7 +274,10 @@ function withOneLess(policies: readonly SuggestedPolicy[]): readonly (readonly o
 
 type Rule = Readonly<Partial<Record<"from" | "to" | "ports", readonly object[]>>>;
 
-/** A rule without each of its elements; none in the place of one that has no other: an empty list is everyone or every port. */
+/**
+ * Returns a rule without each of its elements. A list's only element removes the rule, since an empty list means
+ * everyone or every port.
+ */
 function withoutOne(rule: Rule): readonly (readonly Rule[])[] {
   return (["from", "to", "ports"] as const).flatMap((field) => {
     const elements = rule[field] ?? [];

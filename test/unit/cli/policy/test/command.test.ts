@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Outcome } from "../../../../support/cli.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 
 const OBJECTS = `apiVersion: v1
@@ -32,7 +31,7 @@ function test(tests: string, ...args: readonly string[]): Promise<Outcome> {
   return runCli(["policy", "test", "e.yaml", "-f", "a.yaml", ...args], files);
 }
 
-/** The elements and texts of XML, or an error where it is not well-formed. */
+/** Returns the elements and texts of XML, or fails where it is not well-formed. */
 function readXml(text: string): readonly string[] {
   const open: string[] = [];
   const names: string[] = [];
@@ -63,7 +62,7 @@ const MIXED =
   entry("203.0.113.1", "shop/db", "", "denied");
 
 describe("policy test", () => {
-  it("PTEST-01: expectations that hold end with 0, and one that does not ends with 1, its reason and the explanation", async () => {
+  it("PTEST-01: expectations that hold end with 0, and one that fails ends with 1, its reason and the explanation", async () => {
     const good = await test(
       head + entry("shop/web", "shop/db", "sql", "allowed") + entry("203.0.113.1", "shop/db", "", "denied"),
     );
@@ -85,7 +84,7 @@ describe("policy test", () => {
     assert.match(bad.out, /^3 expectations: 2 hold, 1 fail$/m);
   });
 
-  it("PTEST-02: allowed and denied are for every case: what holds in one family of two is neither", async () => {
+  it("PTEST-02: an expectation must hold in every case, so a verdict in only one of two families fails both ways", async () => {
     const half = OBJECTS.replace(
       "{ podSelector: {} }, { ipBlock: { cidr: 192.0.2.0/24 } }",
       "{ ipBlock: { cidr: 10.1.0.0/16 } }",
@@ -97,10 +96,10 @@ describe("policy test", () => {
       assert.match(out, /but it is denied in part/);
     }
     const nothing = await test(head + entry("192.0.2.1", "shop/db", "", "denied"));
-    assert.equal(nothing.code, 1, "without a port nothing at all may be allowed");
+    assert.equal(nothing.code, 1, "without a port no port at all may be allowed");
   });
 
-  it("PTEST-03: an expectation about what is not there cannot be judged, and ends with 3", async () => {
+  it("PTEST-03: an expectation about a missing object cannot be evaluated, and ends with 3", async () => {
     const { code, out } = await test(
       head + entry("shop/wbe", "shop/db", "80", "denied") + entry("shop/web", "shop/db", "sql", "allowed"),
     );
@@ -109,7 +108,7 @@ describe("policy test", () => {
     assert.match(out, /^2 expectations: 1 hold, 0 fail, 1 cannot be judged$/m);
   });
 
-  it("PTEST-04: a file of expectations that is wrong ends with 3, with file and line of everything in it", async () => {
+  it("PTEST-04: an invalid file of expectations ends with 3, with file and line of each error", async () => {
     for (const [tests, message] of [
       [`${head}  - { from: shop/web, to: shop/db, port: 80, expect: allowed }\n`, /^e\.yaml:4: tests\[0\]: reason: /],
       [head + entry("shop/web", "shop/db", "80", "maybe"), /^e\.yaml:4: tests\[0\]: expect: /],
@@ -132,7 +131,7 @@ describe("policy test", () => {
     assert.equal((await runCli(["policy", "test", "-f", "a.yaml"], memoryFiles({ "a.yaml": OBJECTS }))).code, 2);
   });
 
-  it("PTEST-05: TAP has a plan, a point for each expectation and a diagnostic with the explanation", async () => {
+  it("PTEST-05: TAP has a plan, a test point for each expectation and a diagnostic with the explanation", async () => {
     const { code, out } = await test(MIXED, "-o", "tap");
     assert.equal(code, 1);
     assert.match(
@@ -143,7 +142,7 @@ describe("policy test", () => {
     assert.match(out, /\n {2}\.\.\.\nok 3 - 203\.0\.113\.1 to shop\/db\n$/);
   });
 
-  it("PTEST-05: JUnit is well-formed, with a failure where one does not hold and an error where it cannot be judged", async () => {
+  it("PTEST-05: JUnit is well-formed, with a failure for a failed expectation and an error for one that cannot be evaluated", async () => {
     const { out } = await test(MIXED + entry("shop/x", "shop/db", "80", "denied"), "-o", "junit");
     assert.deepEqual(readXml(out), [
       "testsuites",
@@ -158,7 +157,7 @@ describe("policy test", () => {
     assert.match(out, /<testsuites tests="4" failures="1" errors="1">/);
   });
 
-  it("PTEST-06: names and reasons can neither end a line nor speak the language of a format", async () => {
+  it("PTEST-06: names and reasons cannot end a line or inject syntax of a format", async () => {
     const evil = String.raw`\x1b[31m]]>\" # SKIP </failure>&\\ \n1..0\nok \u202e`;
     const tests = head + entry("shop/web", "shop/db", "80", "allowed", `, name: "${evil}"`).replace("so it is", evil);
     for (const format of ["table", "tap", "junit", "json"]) {
@@ -172,7 +171,7 @@ describe("policy test", () => {
     }
   });
 
-  it("PTEST-07: the example of the documents holds", async () => {
+  it("PTEST-07: the documented example holds", async () => {
     const args = ["policy", "test", "test/fixtures/cli/expectations/shop.yaml", "-f", "test/fixtures/cli/shop"];
     const { code, out } = await runCli(args, processIo().files);
     assert.equal(code, 0, out);

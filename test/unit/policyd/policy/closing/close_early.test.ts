@@ -7,16 +7,14 @@ import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
 import { nodeTables } from "../../../../../policyd/node/tables/tables.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { ClosingParts } from "../../../../../policyd/policies/closing/close_early.ts";
-import { closeEarly } from "../../../../../policyd/policies/closing/close_early.ts";
+import { closeEarly, type ClosingParts } from "../../../../../policyd/policies/closing/close_early.ts";
 import {
   CLOSING_BRIDGE_TABLE,
   CLOSING_TABLE,
   closingBridgeTable,
   closingTable,
 } from "../../../../../policyd/policies/closing/closing_tables.ts";
-import type { MarkPlace } from "../../../../../policyd/policies/closing/enforced_mark.ts";
-import { EnforcedMark } from "../../../../../policyd/policies/closing/enforced_mark.ts";
+import { EnforcedMark, type MarkPlace } from "../../../../../policyd/policies/closing/enforced_mark.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { kernelOpening } from "../../../../../policyd/policies/cuts/startup_rules.ts";
 import { policiesOff } from "../../../../../policyd/policies/policies_off.ts";

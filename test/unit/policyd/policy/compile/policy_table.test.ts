@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { PolicyDropReason, policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
-import { compiledYaml } from "../../../../support/policy/compiled_text.ts";
-import type { TextOptions } from "../../../../support/policy/compiled_text.ts";
-import type { PolicedPacket } from "../../../../support/policy/policed_node.ts";
-import { echoProtocol, PolicedNode } from "../../../../support/policy/policed_node.ts";
+import { compiledYaml, type TextOptions } from "../../../../support/policy/compiled_text.ts";
+import { echoProtocol, PolicedNode, type PolicedPacket } from "../../../../support/policy/policed_node.ts";
 import { SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 
 /** For each family: the node's pod, a pod that the node does not know, the node itself, and an outside address. */

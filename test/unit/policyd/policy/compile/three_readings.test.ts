@@ -5,14 +5,12 @@ import { tryParseAddress } from "../../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import { resolveFlow } from "../../../../../policyd/semantics/policies/party.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import type { EndVerdict } from "../../../../../policyd/semantics/policies/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
-import type { RawFlow } from "../../../../support/policy/raw_cluster.ts";
-import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { flowOf, manifestsOf, type RawFlow } from "../../../../support/policy/raw_cluster.ts";
 
 import { PolicedCluster } from "../../../../support/policy/three_readings.ts";
 

@@ -8,8 +8,10 @@ import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { ConnectionTable } from "../../../../../policyd/policies/connection_limit/connection_limit.ts";
-import { ConnectionLimit } from "../../../../../policyd/policies/connection_limit/connection_limit.ts";
+import {
+  ConnectionLimit,
+  type ConnectionTable,
+} from "../../../../../policyd/policies/connection_limit/connection_limit.ts";
 import type { CountedPod } from "../../../../../policyd/policies/connection_limit/fair_share.ts";
 
 const HOSTILE = "10.244.1.2";

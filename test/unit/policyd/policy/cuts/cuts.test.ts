@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { Address } from "../../../../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";

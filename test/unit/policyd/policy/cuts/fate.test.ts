@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { labelBit } from "../../../../../kernel/conntrack/labels.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
-import type { Fate } from "../../../../../policyd/policies/cuts/cut_decision.ts";
 import {
   CUT_LABEL,
+  type Fate,
   FATE_LABELS,
   fateOf,
   flowState,

@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
 import * as fc from "fast-check";
-import type { Address } from "../../../../../kernel/ip/address.ts";
-import { familyOf } from "../../../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../../../policyd/objects/model.ts";
-import type { PolicyOptions } from "../../../../../policyd/policies/compile/options.ts";
-import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../../policyd/policies/compile/options.ts";
 import type { JudgedFlow } from "../../../../../policyd/policies/compile/profile_verdict.ts";
 import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
-import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_judge.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
-import type {
-  RetainedRecord,
-  RetainedRecords,
-  RetainedStore,
+import {
+  NO_RETAINED_FILES,
+  type RetainedRecord,
+  type RetainedRecords,
+  type RetainedStore,
 } from "../../../../../policyd/policies/retained/retained_files.ts";
 import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/retained/packed_policy.ts";
 import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
-import { NO_RETAINED_FILES } from "../../../../../policyd/policies/retained/retained_files.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const TERMINATING = { uid: "1", isTerminating: true };

@@ -4,8 +4,7 @@ import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.
 import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
-import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
-import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 

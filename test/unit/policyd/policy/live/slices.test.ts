@@ -10,8 +10,7 @@ import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_tab
 import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import { emptyTargets } from "../../../../support/dataplane/empty_targets.ts";
-import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
-import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
 import { PolicyProgress } from "../../../../../policyd/policies/status/policy_progress.ts";
-import type { ReportedPolicy } from "../../../../../policyd/policies/status/policy_report.ts";
 import {
   packetsByPolicy,
   parseReportLine,
   policyReport,
+  type ReportedPolicy,
   reportLine,
   reportPage,
 } from "../../../../../policyd/policies/status/policy_report.ts";

@@ -6,8 +6,7 @@ import {
   timeoutFor,
   usedTimeout,
 } from "../../../../../policyd/services/affinity/kept_timeouts.ts";
-import type { TimeoutRules } from "../../../../../policyd/services/affinity/timeout_classes.ts";
-import { TimeoutClasses } from "../../../../../policyd/services/affinity/timeout_classes.ts";
+import { TimeoutClasses, type TimeoutRules } from "../../../../../policyd/services/affinity/timeout_classes.ts";
 import { applyAffinity } from "../../../../../policyd/semantics/services/affinity.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 import type { Statement } from "../../../../../kernel/nftables/model/statement.ts";

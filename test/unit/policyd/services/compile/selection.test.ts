@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
-import type { PortEndpoint } from "../../../../../policyd/services/elements/endpoints.ts";
-import { portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
+import { type PortEndpoint, portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
 import { select } from "../../../../../policyd/services/elements/selection.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 

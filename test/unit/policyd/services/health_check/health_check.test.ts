@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import type { Address } from "../../../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
-import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
-import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
+import { type HealthCheck, healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
 import {
   answeringAddresses,
   placeDifference,

@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { IncomingMessage } from "node:http";
-import { request } from "node:http";
-import type { Socket } from "node:net";
-import { connect, createServer } from "node:net";
+import { type IncomingMessage, request } from "node:http";
+import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
-import type { Listening } from "../../../../../policyd/services/health_check/http_listener.ts";
-import { nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
+import { type Listening, nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
 import type { Place } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 
 const listener = nodeHttpListener(500);

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import type { ConntrackEntry } from "../../../../../kernel/conntrack/entry.ts";
-import type { ConntrackFilter } from "../../../../../kernel/conntrack/filter.ts";
-import { matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
+import { type ConntrackFilter, matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { ConntrackEntry } from "../../../../../kernel/conntrack/entry.ts";
-import type { Address } from "../../../../../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
 import { FrontendIndex } from "../../../../../policyd/services/stale_flows/frontend_index.ts";
 import { isStale, questionsFor } from "../../../../../policyd/services/stale_flows/staleness.ts";

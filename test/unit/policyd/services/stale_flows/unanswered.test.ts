@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { ConntrackEntry } from "../../../../../kernel/conntrack/entry.ts";
-import { ConntrackStatus } from "../../../../../kernel/conntrack/entry.ts";
+import { type ConntrackEntry, ConntrackStatus } from "../../../../../kernel/conntrack/entry.ts";
 import { matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";

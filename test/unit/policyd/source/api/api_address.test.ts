@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import type { AddressPlaces } from "../../../../../policyd/objects/api/api_address.ts";
-import { apiAddress, foundText, KUBELET_KUBECONFIGS, tryUrl } from "../../../../../policyd/objects/api/api_address.ts";
+import {
+  type AddressPlaces,
+  apiAddress,
+  foundText,
+  KUBELET_KUBECONFIGS,
+  tryUrl,
+} from "../../../../../policyd/objects/api/api_address.ts";
 import { ServiceAccount } from "../../../../../policyd/objects/api/service_account.ts";
 
 const KUBELET = "/etc/kubernetes/kubelet.conf";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
-import type { Definition } from "../../../../apiserver/definitions.ts";
-import { CLUSTER_POLICY_PATHS } from "../../../../apiserver/definitions.ts";
+import { CLUSTER_POLICY_PATHS, type Definition } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import { Storm } from "../../../../apiserver/storm.ts";
 import type { Grants } from "../../../../support/manifest_grants.ts";

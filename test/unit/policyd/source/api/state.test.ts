@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
-import type { Failure } from "../../../../../policyd/objects/api/failure.ts";
-import { failureText } from "../../../../../policyd/objects/api/failure.ts";
-import type { Serving } from "../../../../../policyd/objects/api/serving.ts";
-import { REQUIRED } from "../../../../../policyd/objects/api/serving.ts";
-import type { ReflectorEvent, ReflectorState, Step } from "../../../../../policyd/objects/api/state.ts";
-import { advance, INITIAL } from "../../../../../policyd/objects/api/state.ts";
+import { type Failure, failureText } from "../../../../../policyd/objects/api/failure.ts";
+import { REQUIRED, type Serving } from "../../../../../policyd/objects/api/serving.ts";
+import {
+  advance,
+  INITIAL,
+  type ReflectorEvent,
+  type ReflectorState,
+  type Step,
+} from "../../../../../policyd/objects/api/state.ts";
 
 const UNKNOWN: Serving = { type: "unknown", versions: [0] };
 const half = (): number => 0.5;

@@ -3,8 +3,7 @@ import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { PageReader } from "../../../../../policyd/objects/api/page.ts";
-import type { WatchEvent } from "../../../../../policyd/objects/api/watch_lines.ts";
-import { WatchLines } from "../../../../../policyd/objects/api/watch_lines.ts";
+import { type WatchEvent, WatchLines } from "../../../../../policyd/objects/api/watch_lines.ts";
 
 const line = (type: string, object: unknown): string => `${JSON.stringify({ type, object })}\n`;
 const pod = (name: string, resourceVersion: string): object => ({ kind: "Pod", metadata: { name, resourceVersion } });

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
-import { KINDS } from "../../../../../policyd/objects/model.ts";
+import { type ClusterObject, KINDS } from "../../../../../policyd/objects/model.ts";
 import { ApiSource } from "../../../../../policyd/objects/api/api_source.ts";
 import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
-import type { Asked } from "../../../../apiserver/api.ts";
-import { Api, selectorOf } from "../../../../apiserver/api.ts";
+import { Api, type Asked, selectorOf } from "../../../../apiserver/api.ts";
 import { MemoryConnection } from "../../../../apiserver/memory_connection.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import type { RawObject } from "../../../../apiserver/storage.ts";
