@@ -50,7 +50,7 @@ describe("manifests/install.yaml", () => {
     assert.equal(roles.length, 1);
   });
 
-  it("DEPLOY-04: the daemon takes its configuration and its command line, and installs the plugin", () => {
+  it("DEPLOY-04: the daemon accepts its configuration and its command line, and installs the plugin", () => {
     const { nodeName, installCni, socketPath, cniSourceDirectory } = configurationOf(install);
     assert.deepEqual(
       { nodeName, installCni, socketPath, cniSourceDirectory },

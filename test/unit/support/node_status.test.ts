@@ -76,7 +76,7 @@ describe("test/apiserver/node_status", () => {
     assert.deepEqual([status, JSON.parse(text)], [200, stored[0]]);
     assert.equal(api.storage.version, before + 1);
     assert.equal(patched(api, path, body).status, 200);
-    assert.equal(api.storage.version, before + 1, "the same once more is no change");
+    assert.equal(api.storage.version, before + 1, "the same patch again changes nothing");
     assert.deepEqual(
       api.asked.map(({ verb }) => verb),
       Array<string>(7).fill("patch"),

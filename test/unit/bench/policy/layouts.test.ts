@@ -41,7 +41,7 @@ describe("the policy benchmark's peer layouts", () => {
 
     for (const [name, write] of [
       [
-        "the obvious layout",
+        "the obvious one",
         (nft: NftProgram, { pods, policies }: Crowd) => void new Obvious(nft, pods, policies).build(),
       ],
       [
@@ -49,7 +49,7 @@ describe("the policy benchmark's peer layouts", () => {
         (nft: NftProgram, { pods, policies }: Crowd) => void new KubeRouter(nft, pods, policies).build(),
       ],
     ] as const) {
-      it(`${name} admits only the clients that a policy names`, () => {
+      it(`the layout "${name}" admits only the clients that a policy names`, () => {
         const prefix = name === "kube-router's" ? "kr" : "obvious";
         using open = new Wire(lab, lab.namespace(`${prefix}-open`), two.client, two.server);
         write(new NftProgram(open.node, lab.scratch), two);
