@@ -73,14 +73,15 @@ export const BOUNDARIES: readonly Boundary[] = [
     within: ["cni/", "ipam/", "kernel/"],
     except: ["kernel/syscall/koffi.ts"],
     forbids: ["koffi", "winston", "@kubernetes/client-node", "commander", "valibot", "yaml"],
-    instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/koffi.ts",
+    instead:
+      "the plugin starts again for every pod and must not load it: keep it in policyd/ or kernel/syscall/koffi.ts",
   },
   {
     except: ["policyd/objects/api/kubeconfig.ts", "test/"],
     forbids: ["@kubernetes/client-node"],
     instead:
       "its informers stop at the first failed list, and it takes half a second to load: kubeconfig and authentication " +
-      "are read in policyd/objects/api/kubeconfig.ts alone, when somebody asks for a cluster by one",
+      "are read only in policyd/objects/api/kubeconfig.ts, when a command asks for a cluster by one",
   },
   {
     within: ["cni/", "ipam/"],
@@ -101,7 +102,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   {
     within: ["ipam/"],
     forbids: ["cni/", "policyd/"],
-    instead: "ipam/ stands on kernel/ alone: pass what it needs as an argument",
+    instead: "ipam/ stands only on kernel/: pass what it needs as an argument",
   },
   {
     within: ["cni/"],
@@ -121,10 +122,10 @@ export const BOUNDARIES: readonly Boundary[] = [
       "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
   },
   {
-    within: ["policyd/semantics/"],
-    except: ["policyd/semantics/services/"],
+    within: ["policyd/semantics/policies/"],
     forbids: [
       "policyd/policies/",
+      "policyd/semantics/services/",
       "cni/",
       "ipam/",
       "cli/",
@@ -145,11 +146,18 @@ export const BOUNDARIES: readonly Boundary[] = [
       "net",
       "process",
     ],
-    instead: "policies are evaluated from the objects only: import policyd/objects/, kernel/ip/ and kernel/error.ts only",
+    instead:
+      "policies are evaluated from the objects only: import policyd/objects/, kernel/ip/ and kernel/error.ts only",
   },
   {
     within: ["policyd/semantics/services/"],
-    forbids: ["policyd/services/elements/", "policyd/services/rules/", "policyd/node/", "policyd/ruleset/", "kernel/nftables/"],
+    forbids: [
+      "policyd/services/elements/",
+      "policyd/services/rules/",
+      "policyd/node/",
+      "policyd/ruleset/",
+      "kernel/nftables/",
+    ],
     instead:
       "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
   },
@@ -178,7 +186,7 @@ export const BOUNDARIES: readonly Boundary[] = [
       "policyd/metrics/",
       "policyd/socket/",
     ],
-    instead: "the command line runs anywhere, on objects alone: only `node` asks the kernel and the daemon",
+    instead: "the command line runs anywhere, on objects only: only `node` asks the kernel and the daemon",
   },
   {
     within: ["cli/"],

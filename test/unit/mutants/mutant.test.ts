@@ -85,7 +85,7 @@ describe("mutants: a breakage", () => {
   });
 
   it("is refused where its line is missing or not unique", () => {
-    assert.throws(() => applyMutant("", mutant), /no-hairpin: line: occurs 0 times in cni\/wiring.ts; expected once/);
+    assert.throws(() => applyMutant("", mutant), /no-hairpin: line: occurs 0 times in cni\/add\/wiring.ts; expected once/);
     assert.throws(() => applyMutant("hairpin: true hairpin: true", mutant), /occurs 2 times/);
   });
 
