@@ -10,7 +10,7 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
 import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "./kernel_state.ts";
 
-describe("how ADD wires a pod that is not the usual one", function () {
+describe("how ADD wires unusual pods", function () {
   this.timeout(60_000);
   let lab: Lab;
   let wired: WiredNode;
@@ -34,7 +34,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     );
   }
 
-  /** Which addresses do not answer the first echo request of a pod. */
+  /** Returns the addresses that do not answer the first echo request of a pod. */
   async function unreached(from: LabPod, addresses: readonly string[]): Promise<readonly string[]> {
     using prober = new Prober(lab.calls);
     const flows = addresses.map((text) => {
@@ -65,7 +65,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
       );
       assert.deepEqual([interfaces[0]?.mac, node.link("br9").mac], [mac, mac]);
     }
-    // A port with the lowest address there is, which a bridge without one of its own takes for itself.
+    // This port has the lowest possible address, which a bridge without an address of its own takes over.
     node.exec("ip", ["link", "add", "low", "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "low-peer"]);
     node.exec("ip", ["link", "set", "low", "master", "br9"]);
     assert.equal(node.link("br9").mac, mac);
@@ -87,7 +87,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.equal(node.readSysctl("net/ipv6/conf/cni0/accept_dad"), "0");
   });
 
-  it("POD-13: a kubenet's configuration of one subnet, with addIf, is carried out and taken back", async () => {
+  it("POD-13: ADD and DEL work with kubenet's configuration of one subnet and addIf", async () => {
     const overrides = {
       cniVersion: "0.3.1",
       name: "kubenet",
@@ -121,7 +121,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.deepEqual(nodeState(wired.node, "cbr0"), nothingHeld);
   });
 
-  it("POD-15: an MTU below IPv6's least works with IPv4 alone", async function () {
+  it("POD-15: an MTU below IPv6's minimum works with only IPv4", async function () {
     requireBridgeNetfilter(this);
     const overrides = { ...ipamWith("10.244.1.0/24"), mtu: 1200 };
     const [one, other] = [lab.pod("a"), lab.pod("b")];
@@ -136,7 +136,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("POD-15: IPv6 over a bridge whose MTU is below its least is refused by the bridge's name", () => {
+  it("POD-15: IPv6 over a bridge whose MTU is below IPv6's minimum is refused with the bridge's name", () => {
     const { node } = wired;
     node.exec("ip", ["link", "add", "br-low", "mtu", "1200", "type", "bridge"]);
     const pod = lab.pod("a");
@@ -152,7 +152,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.equal(pod.link("eth0").mtu, 1280);
   });
 
-  it("B3: a pod whose sandbox has IPv6 off gets it where it is given such an address, and is left alone else", async () => {
+  it("B3: a pod whose sandbox has IPv6 off gets it with an IPv6 address, and otherwise stays as it is", async () => {
     const links = ["all", "default", "lo"];
     const sandbox = (name: string): LabPod => {
       const pod = lab.pod(name);
@@ -169,7 +169,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.deepEqual([...settings, addressesOf(single, "eth0")], ["1", "1", "1", ["10.244.1.3/32"]]);
   });
 
-  it("pods of IPv6 alone have MACs of their own, also where the low bits of their addresses are equal", () => {
+  it("pods of only IPv6 have different MACs, also when the low bits of their addresses are equal", () => {
     const macs = ["fd00:244:1::/64", "fd00:244:2::/64"].map((subnet, i) => {
       const pod = lab.pod(`p${i}`);
       assert.match(podResult(add(wired, pod, ipamWith(subnet))).ips[0]?.address ?? "", /::2\/128$/);
@@ -228,7 +228,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.deepEqual([reservations, records, neighbours], [[], [], []]);
   });
 
-  it("B5: the DEL of a network whose ADD was refused takes nothing of the network that has the interface", () => {
+  it("B5: the DEL of a network whose ADD was refused removes nothing of the network that has the interface", () => {
     const first = {
       name: "first",
       ipMasq: true,
@@ -251,7 +251,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.deepEqual(nodeState(wired.node, "cni0", "first"), nothingHeld);
   });
 
-  it("a configured default route the pod already has is refused, with nothing left behind", () => {
+  it("a configured default route that the pod already has is refused and leaves nothing", () => {
     const pod = lab.pod("a");
     podResult(add(wired, pod));
     const { ipam } = ipamWith("10.245.1.0/24");
@@ -267,7 +267,7 @@ describe("how ADD wires a pod that is not the usual one", function () {
     );
   });
 
-  it("POD-17: an address of the bridge that a pod may be given is refused by its name, with nothing left behind", () => {
+  it("POD-17: an address of the bridge that a pod may be given is refused with its name, and leaves nothing", () => {
     const { node } = wired;
     const ranges = (changes: Configuration): Configuration => ({
       ipam: {

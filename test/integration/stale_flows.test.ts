@@ -65,7 +65,7 @@ for (const family of [4, 6] as const) {
       return pod;
     }
 
-    /** A Service with these endpoints; undefined for none. */
+    /** Puts a Service with these endpoints, or removes it if they are undefined. */
     function put(endpoints: Readonly<Partial<Record<Name, Conditions>>> | undefined, spec = {}): void {
       const list = NAMES.flatMap((name): readonly ManifestEndpoint[] => {
         const conditions = endpoints?.[name];
@@ -76,7 +76,7 @@ for (const family of [4, 6] as const) {
       policyd.put("talk.yaml", endpoints === undefined ? "" : text);
     }
 
-    /** The flows of the node to a Service, through NAT or not. */
+    /** Returns the flows of the node to a Service, through NAT or not. */
     function flows(protocol: "udp" | "tcp" = "udp"): readonly ConntrackEntry[] {
       const socket = nodes.node1.node.inside(() => openConntrackSocket(lab.calls));
       try {
@@ -131,25 +131,25 @@ for (const family of [4, 6] as const) {
         for (const socket of sockets) await talk.askUntil(socket, to(), (name) => name === lost);
       });
 
-      it(`SVC-27 NE-08: from ${title}: a socket that asked before there was anybody gets through, also when made anew`, async () => {
+      it(`SVC-27 NE-08: from ${title}: a socket that asked before there was an endpoint gets through, also when the Service is made again`, async () => {
         const socket = talk.client(...from());
         assert.equal(await talk.ask(socket, to()), "");
         put({ first: READY });
         await talk.askUntil(socket, to(), (name) => name === "first");
         put(undefined);
         await talk.askUntil(socket, to(), (name) => name === "");
-        // Now the flow is one through the node or to it, without a Service.
+        // Now the flow goes through the node or to it, without a Service.
         put({ second: READY });
         await talk.askUntil(socket, to(), (name) => name === "second");
       });
 
-      it(`TERM-04 SVC-27: from ${title}: a flow to an endpoint that terminates goes on until it is gone`, async () => {
+      it(`TERM-04 SVC-27: from ${title}: a flow to a terminating endpoint goes on until the endpoint has gone`, async () => {
         put({ first: READY });
         const socket = talk.client(...from());
         await talk.askUntil(socket, to(), (name) => name === "first");
         put({ first: TERMINATING, second: READY });
         await talk.askAnew(from(), to(), (name) => name === "second");
-        // What is to be forgotten has been a second later, if it is.
+        // A flow that is forgotten at all is forgotten within a second.
         await pause(1200);
         assert.equal(await talk.askUntil(socket, to(), (name) => name !== ""), "first");
         put({ second: READY });
@@ -157,7 +157,7 @@ for (const family of [4, 6] as const) {
       });
     }
 
-    it("SVC-27: what went while no daemon was running is made up for, and what did not is left alone", async () => {
+    it("SVC-27: a started daemon ends flows to endpoints that went while none was running, and keeps other flows", async () => {
       const to = { address: CLUSTER[family], port: SERVICE_PORT };
       put({ first: READY, second: READY });
       const sockets = Array.from({ length: 5 }, () => talk.client(client, clientAddress));
@@ -272,7 +272,7 @@ for (const family of [4, 6] as const) {
       };
       put({ first: READY });
       await policyd.kill();
-      // Another program's rules have the kernel follow connections all the time.
+      // Another program's rules make the kernel track connections all the time.
       node.exec("nft", [
         "flush ruleset; table inet other { chain out { type filter hook output priority 0; ct state new counter; }; }",
       ]);
@@ -299,7 +299,7 @@ for (const family of [4, 6] as const) {
       }
     });
 
-    it("POD-20: with a pod go its flows and its place in the memory of session affinity, and nobody else's", async () => {
+    it("POD-20: a DEL removes a pod's flows and its session affinity, and no other pod's", async () => {
       const to = { address: CLUSTER[family], port: SERVICE_PORT };
       put({ first: READY }, { sessionAffinity: "ClientIP" });
       const second = pods.get("second") ?? assert.fail();
@@ -308,7 +308,7 @@ for (const family of [4, 6] as const) {
         [second.pod, second.address],
       ] as const) {
         await talk.askUntil(talk.client(pod, address), to, (name) => name === "first");
-        // Directly, from pod to pod: as the one who asks and the one who is asked.
+        // Directly, from pod to pod: as the client and as the server.
         await talk.askUntil(
           talk.client(pod, address),
           { address: addressOf(3), port: TARGET_PORT },

@@ -25,7 +25,7 @@ describe("the daemon's files, removed while it runs", function () {
     await harmed.start();
     ({ runDir } = harmed.wired.node);
     ({ socketPath } = harmed.policyd);
-    // As an ADD with an IPAM plugin of others, and a namespace that has ended, leave them.
+    // An ADD with an IPAM plugin of others, and a namespace that has ended, leave such files.
     for (const [name, text] of [
       ["delegated/other/10.9.0.1", "c\r\neth0"],
       ["settings/net.example", "{}"],
@@ -39,7 +39,7 @@ describe("the daemon's files, removed while it runs", function () {
     lab?.destroy();
   });
 
-  /** All files below the state directory, with what is in them. */
+  /** Returns all files below the state directory, with their contents. */
   function files(): Readonly<Record<string, string>> {
     const names = existsSync(runDir) ? readdirSync(runDir, { recursive: true, encoding: "utf8" }) : [];
     const found = names.filter((name) => statSync(`${runDir}/${name}`, { throwIfNoEntry: false })?.isFile() === true);
@@ -58,16 +58,16 @@ describe("the daemon's files, removed while it runs", function () {
 
   const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
 
-  it("without the daemon nothing puts them back, and its pods are cut off from the next daemon's start on", async () => {
+  it("without the daemon nothing restores its records, and the pods are cut off once the next daemon starts", async () => {
     await harmed.policyd.kill();
     const records = `${runDir}/attachments`;
     const kept = `${lab.scratch}/kept`;
     const { node } = harmed.wired;
     node.exec("mv", [records, kept]);
     await harmed.restart();
-    // Its rules come after its status.
+    // The daemon's rules come after its status.
     const deadline = performance.now() + 5000;
-    while ((await harmed.lost()).length < 6) assert.ok(performance.now() < deadline, "it does not know them");
+    while ((await harmed.lost()).length < 6) assert.ok(performance.now() < deadline, "the pods are not cut off");
     await harmed.policyd.kill();
     node.exec("mv", [kept, records]);
     await harmed.restart();
@@ -102,7 +102,7 @@ describe("the daemon's files, removed while it runs", function () {
     ["the original settings are removed", () => rmSync(`${runDir}/settings`, { recursive: true })],
     ["the mark of enforced policies is removed", () => rmSync(`${runDir}/policies-enforced`)],
   ];
-  /** Files count as kept once the daemon has seen them. */
+  /** Waits until the daemon has seen all files, after which it restores them. */
   async function seen(): Promise<void> {
     await until(() => doesAnswer() && Object.keys(files()).length > 5, "all is there");
     await new Promise((resolve) => setTimeout(resolve, 600));
@@ -114,7 +114,7 @@ describe("the daemon's files, removed while it runs", function () {
       const before = files();
       harm();
       await until(() => isSame(files(), before) && existsSync(`${socketPath}.lock`), what, BACK_MILLISECONDS);
-      await until(doesAnswer, "it answers", BACK_MILLISECONDS);
+      await until(doesAnswer, "the daemon answers", BACK_MILLISECONDS);
       assert.equal(statSync(socketPath).mode & 0o777, 0o600);
       assert.deepEqual(await harmed.lost(), []);
       await harmed.policyd.kill();
@@ -124,9 +124,9 @@ describe("the daemon's files, removed while it runs", function () {
     });
   }
 
-  it("STATE-06: a pod's ADD and DEL succeed while all is removed again and again, and leave nothing", async () => {
+  it("STATE-06: a pod's ADD and DEL succeed while all files are removed again and again, and leave nothing", async () => {
     await seen();
-    // An ADD makes the directories of settings and delegations again, by which they count as there (docs/limits.md).
+    // An ADD makes the directories of settings and delegations again, so they count as present (docs/limits.md).
     const kept = (): readonly string[] =>
       Object.keys(files()).filter((name) => !/^(?:settings|delegated)\//.test(name));
     const before = kept();
@@ -144,10 +144,10 @@ describe("the daemon's files, removed while it runs", function () {
       await until(() => isSame(kept(), before), "the others' records are back, and this one's is not", 2000);
     }
     assert.deepEqual(await harmed.lost(), []);
-    await until(doesAnswer, "it has forgotten the pod whose DEL found no daemon", 20_000);
+    await until(doesAnswer, "the daemon has forgotten the pod whose DEL found no daemon", 20_000);
   });
 
-  it("STATE-06: a second daemon is refused after the lock was removed, as before", async () => {
+  it("STATE-06: a second daemon is refused after the lock was removed and is back", async () => {
     rmSync(`${socketPath}.lock`);
     await until(() => existsSync(`${socketPath}.lock`), "the lock is back", BACK_MILLISECONDS);
     const { node } = harmed.wired;
@@ -162,7 +162,7 @@ describe("the daemon's files, removed while it runs", function () {
     assert.ok(doesAnswer());
   });
 
-  it("STATE-06: the plugin server's directory is made again by the next call, which is answered, and the one after has a server", async () => {
+  it("STATE-06: a call without the plugin server's directory is answered and makes it again, and the next call has a server", async () => {
     const served = new ServedPlugin(lab);
     served.warm();
     const directory = `${lab.scratch}/plugin-run`;

@@ -32,14 +32,14 @@ describe("STATUS", function () {
 
   const failureFile = (kind: string): string => `${wired.node.runDir}/failures/${kind}/drawbridge.json`;
 
-  /** Lets a failure that was noted have begun and been seen for the last time earlier, in seconds. */
+  /** Moves the beginning and the last occurrence of a noted failure back by these numbers of seconds. */
   function age(kind: string, began: number, seen = 0): void {
     const failure = JSON.parse(readFileSync(failureFile(kind), "utf8")) as { since: number; last: number };
     const aged = { ...failure, since: failure.since - began, last: failure.last - seen };
     writeFileSync(failureFile(kind), JSON.stringify(aged));
   }
 
-  /** ADDs fail while the store's directory is a file. */
+  /** Returns a configuration with which every ADD fails, since the store's directory is a file. */
   function breakStore(): Configuration {
     writeFileSync(`${lab.scratch}/file`, "");
     return { ipam: { ...(configurationOf(wired)["ipam"] as object), dataDir: `${lab.scratch}/file` } };
@@ -69,7 +69,7 @@ describe("STATUS", function () {
     assertWell(networkStatus(wired), "after a success");
   });
 
-  it("STATUS-01: succeeds after a single failed ADD, however long nobody tries again, and fails once an ADD has failed a minute later", () => {
+  it("STATUS-01: succeeds after a single failed ADD, however long no other follows, and fails once an ADD has failed a minute later", () => {
     const broken = breakStore();
     assert.equal(add(wired, lab.pod("a"), broken).error?.code, 5);
     for (const seconds of [1, 60, 58]) {
@@ -80,7 +80,7 @@ describe("STATUS", function () {
     assertFails(networkStatus(wired), 50, /^no pod could be attached to network drawbridge for 1\d\d s/);
   });
 
-  it("STATUS-01: a failure that an ADD's own wishes may explain does not count, nor does one of another boot or a torn file", () => {
+  it("STATUS-01: a failure that an ADD's own options may explain does not count, nor does one of another boot or a torn file", () => {
     const wishes: readonly Configuration[] = [
       { runtimeConfig: { mac: "02:00:00:00:00:09" } },
       { runtimeConfig: { bandwidth: { ingressRate: 1_000_000, ingressBurst: 1_000_000 } } },
@@ -115,7 +115,7 @@ describe("STATUS", function () {
     mkdirSync(failureFile("attach"));
     assertWell(networkStatus(wired), "a directory");
     assert.equal(add(wired, lab.pod("b"), broken).error?.code, 5);
-    assert.equal(add(wired, lab.pod("c")).exitCode, 0, "what is in the way of the note fails no ADD");
+    assert.equal(add(wired, lab.pod("c")).exitCode, 0, "an obstacle to the note fails no ADD");
   });
 
   it("STATUS-02 I8: it succeeds while a range has no free address, and after one was given back", () => {
@@ -138,7 +138,7 @@ describe("STATUS", function () {
     assertWell(networkStatus(wired, tiny), "again");
   });
 
-  it("STATUS-01: what every ADD would fail by is found without one, and forgotten as soon as it is gone", async () => {
+  it("STATUS-01: a reason why every ADD would fail is found without an ADD, and forgotten as soon as it has gone", async () => {
     wired.node.exec("ip", ["link", "add", "taken", "type", "veth", "peer", "name", "other-end"]);
     const policyd = new PolicydNode(lab, wired);
     for (const [what, overrides, says] of [

@@ -10,7 +10,7 @@ import { ServedPlugin } from "../support/served_plugin.ts";
 import { podResult } from "./add_result.ts";
 import { addressesOf, nodeState, nothingHeld } from "./kernel_state.ts";
 
-/** A call that waits for something that never comes takes longer. */
+/** The limit for a call: one that waits for something that never comes takes longer. */
 const LONGEST_CALL_MILLISECONDS = 10_000;
 const AT_ONCE = 8;
 
@@ -35,7 +35,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     const links = (): string => wired.node.exec("ip", ["-o", "link"]);
     const codeOf = ({ stdout }: CallOutcome): unknown => (JSON.parse(stdout) as Record<string, unknown>)["code"];
 
-    /** Paths that lead to the node's own namespace, and such as lead to no network namespace. */
+    /** Returns paths that lead to the node's own namespace, and paths that lead to no network namespace. */
     function paths(): { readonly own: readonly string[]; readonly none: readonly string[] } {
       const directory = `${lab.scratch}/paths`;
       mkdirSync(`${directory}/directory`, { recursive: true });
@@ -56,7 +56,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       };
     }
 
-    it("P14: no path to the node's own namespace, nor one to something else, makes anything; none is waited for", () => {
+    it("P14: ADD with a path to the node's own namespace, or to something else, fails without a wait and makes nothing", () => {
       const before = links();
       const { own, none } = paths();
       for (const netns of [...own, ...none]) {
@@ -69,7 +69,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       assert.deepEqual(nodeState(wired.node), nothingHeld);
     });
 
-    it("P14: DEL with a path to the node's own namespace takes no link of the node, by whatever name", () => {
+    it("P14: DEL with a path to the node's own namespace removes no link of the node, whatever its name", () => {
       const pod = lab.pod("a");
       assert.equal(add(wired, pod, {}, { executable }).exitCode, 0);
       const [before, held] = [links(), nodeState(wired.node)];
@@ -85,7 +85,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       assert.deepEqual(nodeState(wired.node), nothingHeld);
     });
 
-    it("P6 B5: a name of an interface that is a setting, a pattern or taken is refused, and nothing is left", () => {
+    it("P6 B5: an interface name that is a setting, a pattern or taken is refused and leaves nothing", () => {
       const pod = lab.pod("a");
       const before = pod.exec("ip", ["-o", "link"]);
       for (const [ifname, code] of [
@@ -140,7 +140,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       assert.deepEqual(nodeState(wired.node), nothingHeld);
     });
 
-    it("P19: a program in the pod that locks its namespace keeps no DEL from its work", async () => {
+    it("P19: DEL succeeds while a program in the pod locks its namespace", async () => {
       const pod = lab.pod("a");
       assert.equal(add(wired, pod, {}, { executable }).exitCode, 0);
       const holder = pod.inside(() => spawn("flock", ["/proc/self/ns/net", "-c", "echo held; exec sleep 60"]));
@@ -155,7 +155,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       }
     });
 
-    it("P19: of an ADD and DELs for one container that are made at once a last DEL leaves nothing", async () => {
+    it("P19: after ADDs and DELs for one container made at once, a last DEL leaves nothing", async () => {
       const pod = lab.pod("a");
       for (let round = 0; round < 5; round++) {
         const commands = (["ADD", "DEL", "DEL", "ADD", "DEL"] as const).map((command) =>

@@ -68,7 +68,7 @@ for (const bridgeNetfilter of [true, false]) {
           ),
       );
 
-    /** Measures flows that are to arrive: a first packet may be lost where a machine stalls, and TCP sends the next after 1 s. */
+    /** Measures flows that must arrive. A first packet may be lost on a stalled machine; TCP repeats it after 1 s. */
     const measure = <F extends Flow>(flows: readonly F[]) => prober.run(flows, { timeoutMilliseconds: 8000 });
 
     const assertReached = (results: readonly ProbeResult[]): void => {
@@ -79,7 +79,7 @@ for (const bridgeNetfilter of [true, false]) {
       );
     };
 
-    /** The first address of the source pod that has the family of the destination. */
+    /** Returns the first address of the source pod that has the family of the destination. */
     const ownAddress = ({ flow }: ProbeResult): Address | undefined =>
       pods.find(({ pod }) => pod === flow.from)?.addresses.find((own) => typeof own === typeof flow.to.address);
 
@@ -146,7 +146,7 @@ for (const bridgeNetfilter of [true, false]) {
       const [a, b] = pods;
       assert.ok(a !== undefined && b !== undefined);
       const forwardedBefore = forwardedBy(nodes.node1.node);
-      // Established TCP connections are what follows a redirect; datagrams of unbound sockets would prove nothing.
+      // Established TCP connections follow a redirect; datagrams of unbound sockets would prove nothing.
       const flows = [a, b].flatMap((from) =>
         (from === a ? b : a).addresses.map((address): Flow => ({
           protocol: "tcp",
@@ -170,7 +170,7 @@ for (const bridgeNetfilter of [true, false]) {
       assert.ok(forwarded >= 2000, `each packet and its answer pass the node's IP layer, not ${forwarded}`);
     });
 
-    it("the first packet after ADD gets through, 50 times over", async () => {
+    it("the first packet after ADD gets through, 50 times in a row", async () => {
       const [, peer] = pods;
       assert.ok(peer !== undefined);
       const late = lab.pod("late");
@@ -195,7 +195,7 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    /** A counter of a namespace's IP layer, both families added up. */
+    /** Returns a counter of a namespace's IP layer for each family. */
     const count = (namespace: LabNamespace, section: string, v4: string, v6: string): { v4: number; v6: number } => {
       const read = (file: string): string =>
         namespace.inside(() => readFileSync(`/proc/thread-self/net/${file}`, "latin1"));

@@ -29,7 +29,7 @@ const PORT = 9107;
 const ROUTER = { 4: parseAddress("192.0.2.254"), 6: parseAddress("2001:db8:2::254") } as const;
 const NODE_PORT = 30_478;
 const CLUSTER_IPS = { 4: "10.96.0.107", 6: "fd00:96::107" } as const;
-/** VXLAN's header: the VNI is there (RFC 7348, section 5). */
+/** VXLAN's header, with the flag of a VNI (RFC 7348, section 5). */
 const VXLAN = [
   0x08,
   0,
@@ -39,12 +39,12 @@ const VXLAN = [
   0,
 ] as const;
 
-/** Somebody who gets a datagram to the tunnel of node3. */
+/** An attempt to get a datagram to the tunnel of node3. */
 interface Attack {
   readonly title: string;
   readonly from: LabNamespace;
   readonly to: Endpoint;
-  /** Where it is dropped. */
+  /** The node that drops it. */
   readonly droppedAt: RoutedNode;
 }
 
@@ -66,7 +66,7 @@ for (const outer of FAMILIES) {
       };
       victim = { 4: socket(4), 6: socket(6) };
       await on.untilPodsReachPods();
-      // What is in force stays, and nobody puts back what the test takes away.
+      // The rules stay in force, and no daemon restores those that the test removes.
       await Promise.all(on.nodes.map(({ policyd }) => policyd.kill()));
     });
     after(async () => {
@@ -75,7 +75,7 @@ for (const outer of FAMILIES) {
       on?.[Symbol.dispose]();
     });
 
-    /** Sends a packet for the victim from the address of a pod that it is not, wrapped as node2 would. */
+    /** Sends a packet to the victim from the address of another pod, wrapped as node2 would; returns its token. */
     function attack({ from, to }: Attack, inner: Family): Uint8Array {
       const [, impersonated, { addresses, podAddresses }] = on.nodes;
       const token = newToken();
@@ -87,7 +87,7 @@ for (const outer of FAMILIES) {
       return token;
     }
 
-    /** Whom the victim takes a token to be from; undefined for one that has not come. */
+    /** Returns the address from which the victim got a token, or undefined if it has not come. */
     function sourceOf(token: Uint8Array, inner: Family): Address | undefined {
       const received = [...victim[inner].drain()].filter((one) => one.kind === "data");
       return received.find(({ data }) => Buffer.compare(data, token) === 0)?.from?.address;
@@ -101,7 +101,7 @@ for (const outer of FAMILIES) {
     const dropped = (at: RoutedNode): number => counted(at, DropReason.TUNNEL);
 
     it(`GUARD-10: a UDP client of a node whose source port is VXLAN's gets its answers, beside a tunnel over IPv${outer}`, async () => {
-      // The socket of the tunnel owns the port in its own family, so such a client can exist in the other one only.
+      // The socket of the tunnel owns the port in its own family, so such a client can exist only in the other one.
       const family = outer === 4 ? 6 : 4;
       const [near, neighbour] = on.nodes;
       const client = ProbeSocket.open(near.wired.node, family, SocketType.DATAGRAM);
@@ -151,7 +151,7 @@ for (const outer of FAMILIES) {
       const kind = TOO_BIG[outer];
       const learned = (): number | undefined => learnedMtu(node, far.addresses[outer]);
       const refused = (): number => counted(near, EndsDropReason.ERROR);
-      /** Guesses right which port the node sends from: there are 28,232, one second's packets. */
+      /** Sends the error with a right guess of the node's port: there are 28,232, one second's packets. */
       const attackNode = async (): Promise<void> => {
         const quoted = await tunnelPacket(near, far);
         const { payload } = encodeError(near.podAddresses[outer], near.addresses[outer], kind, quoted);
@@ -171,11 +171,11 @@ for (const outer of FAMILIES) {
       forgetMtus(node);
     });
 
-    it(`ENDS-06: a neighbour lowers the MTU of no path over IPv${outer} to a node on the link, and a router's word counts where it is on the path`, async () => {
+    it(`ENDS-06: a neighbour lowers the MTU of no path over IPv${outer} to a node on the link, and a router's error counts where it is on the path`, async () => {
       const [near, neighbour, far] = on.nodes;
       const { node } = near.wired;
       const kind = TOO_BIG[outer];
-      /** From the router, which is on the link as well, about a query of node1 to another node or of that node to it. */
+      /** Sends an error from the router, also on the link, about a query of node1 to a node or of that node to it. */
       const forge = async (to: RoutedNode, way: "asks" | "is asked"): Promise<void> => {
         const [asking, asked] = way === "asks" ? [near, to] : [to, near];
         const end = ({ wired, addresses }: RoutedNode) => ({ namespace: wired.node, address: addresses[outer] });
@@ -194,7 +194,10 @@ for (const outer of FAMILIES) {
         assert.ok(await eventually(() => counted(near, KNOWN_PATH_REASON) === before + 1), `node1 ${way}: dropped`);
         assert.equal(learned(neighbour), undefined);
         await forge(far, way);
-        assert.ok(await eventually(() => learned(far) === kind.mtu), `node1 ${way}: of a routed path it is believed`);
+        assert.ok(
+          await eventually(() => learned(far) === kind.mtu),
+          `node1 ${way}: on a routed path the error is believed`,
+        );
         forgetMtus(node);
       }
       for (const way of ["asks", "is asked"] as const) {
@@ -208,7 +211,7 @@ for (const outer of FAMILIES) {
       }
     });
 
-    /** A packet between two nodes' tunnels, as one of the node's links has seen it. */
+    /** Returns a packet between two nodes' tunnels, as seen on a link of the first. */
     async function tunnelPacket(from: RoutedNode, to: RoutedNode): Promise<IpPacket> {
       using link = new FrameSocket(on.router, `to-${from.name}`);
       const client = ProbeSocket.open(from.pod, outer, SocketType.DATAGRAM);
@@ -224,7 +227,7 @@ for (const outer of FAMILIES) {
       return packet;
     }
 
-    it(`GUARD-09: forged tunnel packets over IPv${outer} (VU#199397, CWE-940: a tunnel that asks nobody who he is) of pods and strangers reach no pod`, async () => {
+    it(`GUARD-09: forged tunnel packets over IPv${outer} (VU#199397, CWE-940: a tunnel without authentication) of pods and strangers reach no pod`, async () => {
       const [near, , far] = on.nodes;
       const tunnel = { address: far.addresses[outer], port: TUNNEL.port };
       const attacks: readonly Attack[] = [
@@ -276,7 +279,7 @@ for (const outer of FAMILIES) {
   });
 }
 
-/** The UDP packet that a frame carries; undefined for any other. */
+/** Returns the UDP packet that a frame carries, or undefined for any other. */
 function udpPacketOf(frame: Uint8Array, from: Address, to: Address): IpPacket | undefined {
   const [family, size] = [familyOf(from), addressToBytes(from).length];
   const header = frame.subarray(14);
@@ -295,7 +298,7 @@ async function datagramOf(socket: ProbeSocket, expectation: string): Promise<Ext
   return received;
 }
 
-/** A Service whose endpoint is the tunnel of a node. */
+/** Returns a Service whose endpoint is the tunnel of a node. */
 function service(family: Family, address: Address): string {
   const ports = [{ name: "", protocol: "UDP", port: TUNNEL.port }];
   const items = [

@@ -29,11 +29,11 @@ for (const outer of FAMILIES) {
       on?.[Symbol.dispose]();
     });
 
-    it(`CLAIM-01: the tunnel over IPv${outer} carries all pods' packets; where the Service is served, a pod gets them and reads them`, async () => {
+    it(`CLAIM-01: the tunnel over IPv${outer} carries all pods' packets; a daemon that served the Service would let a pod read them`, async () => {
       await on.untilPodsReachPods();
       const [near, , far] = on.nodes;
       await far.policyd.kill();
-      // Without our defence the attack works: what a daemon would load that serves the Service.
+      // Without our defence the attack works: a daemon that serves the Service would load this.
       const { node } = far.wired;
       node.writeSysctl("net/ipv4/conf/all/rp_filter", "2");
       const ip = outer === 4 ? "ip" : "ip6";
@@ -60,10 +60,10 @@ for (const outer of FAMILIES) {
         return isRead;
       });
       assert.ok(isRead, "the pod reads packets of other pods");
-      // The next daemon knows better, though the Service is there still.
+      // The next daemon does not serve the Service, though it is still there.
       await far.policyd.start(["--encapsulation=auto"]);
       await on.untilPodsReachPods();
-      // The last ones by the earlier rule.
+      // These are the last packets by the earlier rule.
       readNow();
       await on.untilPodsReachPods();
       assert.equal(readNow(), 0);
@@ -72,7 +72,7 @@ for (const outer of FAMILIES) {
   });
 }
 
-/** A Service with every node's address and the tunnel's port, which leads to a pod of node3. */
+/** Returns a Service with every node's address and the tunnel's port, which leads to a pod of node3. */
 function claim({ nodes }: RouteLab, family: Family): string {
   const [, , far] = nodes;
   const port = { name: "", protocol: "UDP" } as const;

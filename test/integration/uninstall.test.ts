@@ -32,7 +32,7 @@ const DEMANDS: Configuration = {
   },
 };
 
-/** A way to run Drawbridge on a node, of which each changes other things there. */
+/** A way to run Drawbridge on a node. Each changes other things there. */
 interface Mode {
   readonly name: string;
   /** Fields of the daemon's configuration; undefined where the plugin works without a daemon. */
@@ -62,7 +62,7 @@ interface Snapshot extends NetworkState {
   readonly mounts: string;
 }
 
-describe("uninstalling gives a node back as it was", function () {
+describe("uninstalling leaves a node as it was before", function () {
   this.timeout(180_000);
   let lab: Lab;
   let net: TwoNodes;
@@ -100,7 +100,7 @@ describe("uninstalling gives a node back as it was", function () {
     lab?.destroy();
   });
 
-  /** Puts on the node the things of other programs. */
+  /** Puts things of other programs on the node. */
   function others(): void {
     const { node } = wired;
     node.exec("nft", ["-f", "-"], FOREIGN_TABLES);
@@ -185,7 +185,7 @@ describe("uninstalling gives a node back as it was", function () {
 
   const executable = (): string => `${place.binaryDirectory}/drawbridge`;
 
-  /** The plugin's configuration, by the list that the daemon has installed or by hand. */
+  /** Returns the plugin's configuration, from the list that the daemon has installed or made by hand. */
   function pluginConfiguration({ daemon, plugin = {} }: Mode): Configuration {
     const hand = { runDir: place.stateDirectory, ipam: ipamOf(), ...plugin };
     if (daemon === undefined) return hand;
@@ -196,14 +196,14 @@ describe("uninstalling gives a node back as it was", function () {
     return { type: "host-local", dataDir: place.dataDirectory, ranges: subnets.map((subnet) => [{ subnet }]) };
   }
 
-  /** Our entry of a list, as a runtime gives it to the plugin. */
+  /** Returns our entry of a list, as a runtime gives it to the plugin. */
   function listed(file: string): Configuration {
     const text = readFileSync(`${place.configurationDirectory}/${file}`, "utf8");
     const { name, plugins } = JSON.parse(text) as { readonly name: string; readonly plugins: readonly Configuration[] };
     return { ...plugins.find(({ type }) => type === "drawbridge"), name, cniVersion: "1.1.0" };
   }
 
-  /** Runs the cleanup with `--pods --yes`. @throws AssertionError when something of it fails */
+  /** Runs the cleanup with `--pods --yes`. @throws AssertionError when a part of it fails */
   function cleanUp(): CleanupPlan {
     const machine = systemMachine(lab.calls);
     return wired.node.inside(() => {
@@ -218,7 +218,11 @@ describe("uninstalling gives a node back as it was", function () {
     return callPlugin(wired.node, podCall(verb, wired, pod, configuration, { executable: executable() }));
   }
 
-  /** @throws AssertionError when the node differs, in whatever, from how it was; `changed` are settings that may */
+  /**
+   * Asserts that the node is in every respect as it was.
+   *
+   * @param changed the settings that may differ, with their values
+   */
   function assertRestored(before: Snapshot, changed: Readonly<Record<string, string>> = {}): void {
     const { settings: earlier, ...rest } = before;
     const { settings, ...now } = snapshot();
@@ -230,7 +234,7 @@ describe("uninstalling gives a node back as it was", function () {
   }
 
   for (const mode of MODES) {
-    it(`UNINSTALL-02: where ${mode.name}, everything is as before, and pods are deleted by what is left in between`, async () => {
+    it(`UNINSTALL-02: where ${mode.name}, the node ends as it was before, and pods are deleted by what stays in between`, async () => {
       const before = snapshot();
       const pods = ["a", "b"].map((name) => lab.pod(name));
       const [a, b] = pods;
@@ -248,7 +252,7 @@ describe("uninstalling gives a node back as it was", function () {
       assert.notEqual(call("ADD", d, full).error, undefined);
       assert.equal(wired.node.readSysctl(REDIRECTS), "0");
       const isRaised = (): boolean => wired.node.readSysctl(CLOSE_WAIT) === "3600";
-      if (mode.daemon !== undefined) await until(isRaised, "the daemon has raised it");
+      if (mode.daemon !== undefined) await until(isRaised, "the daemon has raised the setting");
       await policyd.kill();
 
       const { pods: left } = cleanUp();
@@ -267,7 +271,8 @@ describe("uninstalling gives a node back as it was", function () {
         assert.equal(error?.code, code, verb);
         assert.match(error?.msg ?? "", /uninstalled.*install/);
       }
-      // One by the list of the moment, as containerd; one by that of its ADD, as CRI-O; one whose namespace went without a DEL.
+      // Pod a is deleted by the present list, as by containerd, and b by that of its ADD, as by CRI-O; c loses its
+      // namespace without a DEL.
       assert.deepEqual(call("DEL", a, { ...detaching, ...places }).error, undefined);
       assert.deepEqual(call("DEL", b, configuration).error, undefined);
       lab.remove(c);
@@ -280,7 +285,7 @@ describe("uninstalling gives a node back as it was", function () {
     });
   }
 
-  it("UNINSTALL-01: what others have set since stays, forwarding stays on, and each is named with the way to change it", async () => {
+  it("UNINSTALL-01: settings that others changed since stay, forwarding stays on, and each is named with the way to change it", async () => {
     const { node } = wired;
     const [forward, forward6] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] as const;
     node.writeSysctl(forward, "0");
@@ -305,7 +310,7 @@ describe("uninstalling gives a node back as it was", function () {
       [forward, forward6].map((key) => node.readSysctl(key)),
       ["1", "1"],
     );
-    // With what it says the node is as it was before in this respect, too.
+    // The commands that it names restore these settings, too.
     for (const { why } of kept) {
       const [, assignment] = /sysctl -w (\S+)$/.exec(why) ?? [];
       if (assignment !== undefined) node.exec("sysctl", ["-w", assignment]);
@@ -313,13 +318,13 @@ describe("uninstalling gives a node back as it was", function () {
     assertRestored(before, { [CLOSE_WAIT]: "120", "net/ipv4/conf/all/log_martians": "1" });
   });
 
-  it("UNINSTALL-01: the value before the first of several daemons is given back, whatever each of them has written", async () => {
+  it("UNINSTALL-01: a setting gets back the value from before the first of several daemons, whatever each of them has written", async () => {
     const before = snapshot();
     const [mode] = MODES;
     assert.ok(mode !== undefined);
     await install(mode);
     await policyd.kill();
-    // Another release, or another configuration, wants more; then the first comes back, and a write is cut short.
+    // Another release or configuration raises the setting further; then the first comes back, and a write is cut short.
     await install({ ...mode, daemon: { conntrackCloseWaitTimeout: "2h" } });
     await until(() => wired.node.readSysctl(CLOSE_WAIT) === "7200", "the second daemon has raised it");
     await policyd.kill();
@@ -333,7 +338,7 @@ describe("uninstalling gives a node back as it was", function () {
     assertRestored(before);
   });
 
-  it("UNINSTALL-03: where another add-on's configuration is there, runtimes delete by that, and ours leaves only its programs", async () => {
+  it("UNINSTALL-03: with another add-on's configuration present, runtimes delete by that, and the cleanup leaves only our programs", async () => {
     writeFileSync(`${place.configurationDirectory}/20-another.conflist`, "{}");
     const before = snapshot();
     const [mode] = MODES;
@@ -352,7 +357,7 @@ describe("uninstalling gives a node back as it was", function () {
     assertRestored(before);
   });
 
-  it("UNINSTALL-03: a daemon that is installed again takes over, and the list for deleting goes", async () => {
+  it("UNINSTALL-03: a daemon that is installed again takes over, and removes the list for deleting", async () => {
     const [mode] = MODES;
     assert.ok(mode !== undefined);
     await install(mode);
@@ -372,12 +377,12 @@ describe("uninstalling gives a node back as it was", function () {
 
 async function until(isSo: () => boolean, what: string): Promise<void> {
   for (let left = 200; !isSo(); left--) {
-    assert.ok(left > 0, `not so after 10 s: ${what}`);
+    assert.ok(left > 0, `does not hold after 10 s: ${what}`);
     await pause(50);
   }
 }
 
-/** Each file below a directory with its mode's type and a hash of its content. */
+/** Returns each file below a directory with its type and a hash of its content. */
 function filesBelow(directory: string): readonly string[] {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .map((entry) => {

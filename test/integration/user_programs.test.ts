@@ -23,7 +23,7 @@ spec:
   ingress: [{ from: [{ podSelector: { matchLabels: { app: ${from} } } }] }]
 `;
 
-describe("the command line beside kustomize, helm and pre-commit themselves", function () {
+describe("the command line with the real kustomize, helm and pre-commit", function () {
   this.timeout(900_000);
   let directory = "";
 
@@ -70,7 +70,7 @@ patches:
       );
     });
 
-    it("CLI-31: --kustomize answers from what kustomize makes of an overlay, with its namespace, prefix and patch", () => {
+    it("CLI-31: --kustomize answers from kustomize's output for an overlay, with its namespace, prefix and patch", () => {
       const from = (name: string) =>
         drawbridge(
           programs,
@@ -91,7 +91,7 @@ patches:
     });
 
     it("CLI-31: policy diff of a base and its overlay names what opens and what closes", () => {
-      // Without the prefix, so that the same pods are on both sides.
+      // There is no prefix, so that the same pods are on both sides.
       write("patched/kustomization.yaml", "resources: [../base]\npatches: [{ path: patch.yaml }]\n");
       write("patched/patch.yaml", POLICY("other").replace("name: web }", "name: web, namespace: shop }"));
       const { status, out, err } = drawbridge(
@@ -108,7 +108,7 @@ patches:
       assert.match(out, /^removed .*shop\/client.*shop\/web/m);
     });
 
-    it("CLI-31: a kustomization with a mistake ends with exit code 3 and kustomize's own last words", () => {
+    it("CLI-31: a kustomization with a mistake ends with exit code 3 and kustomize's own message", () => {
       write("base/kustomization.yaml", "resources: [missing.yaml]\n");
       const { status, out, err } = drawbridge(programs, "policy", "matrix", "--kustomize", "base");
       assert.deepEqual([status, out], [3, ""]);
@@ -157,7 +157,7 @@ patches:
       assert.equal(status, 1, err);
     });
 
-    it("CLI-31: a template with a mistake ends with exit code 3 and helm's own last words", () => {
+    it("CLI-31: a template with a mistake ends with exit code 3 and helm's own message", () => {
       write("chart/templates/policy.yaml", "{{ .Values.client | nosuch }}\n");
       const { status, out, err } = explain("client");
       assert.deepEqual([status, out], [3, ""]);
@@ -178,7 +178,7 @@ patches:
     });
     beforeEach(() => {
       const node = path.dirname(process.execPath);
-      // The hooks' checkout, its packages and pre-commit's own records end with the test.
+      // The hooks' checkout, its packages and pre-commit's own records are removed with the test.
       environment = {
         ...environment,
         HOME: directory,
@@ -201,7 +201,7 @@ patches:
     };
 
     it("CI-01: pre-commit runs lint and diff from a clone of this repository, and a commit with a mistake is refused", () => {
-      // pre-commit clones what is committed; the work tree's own hooks are what is to be tested.
+      // pre-commit clones the commit at HEAD, so the committed hooks are tested.
       const rev = git("-C", PROJECT, "rev-parse", "HEAD");
       write(
         ".pre-commit-config.yaml",

@@ -69,7 +69,7 @@ describe("how ADD wires a pod", () => {
     );
   });
 
-  it("B3 POD-09 POD-14: IPv4, IPv6, both, and both with a second IPv6 set give three interfaces, single addresses and default routes via the bridge (DS-01)", () => {
+  it("B3 POD-09 POD-14: IPv4, IPv6, both, and both with a second IPv6 set give three interfaces, single addresses and default routes (DS-01)", () => {
     const v4 = [[{ subnet: "10.244.1.0/24" }]];
     const v6 = [[{ subnet: "fd00:244:1::/64" }]];
     const secondV6 = [[{ subnet: "fd00:244:101::/64" }]];
@@ -95,7 +95,7 @@ describe("how ADD wires a pod", () => {
       }
       assert.deepEqual(addressesOf(pod, "eth0").toSorted(), ips.map((ip) => ip.address).toSorted());
       const defaults = [...ipJson(pod, "route", "show", "default"), ...ipJson(pod, "-6", "route", "show", "default")];
-      // One per family: a second range set of a family is another address, not another way out.
+      // There is one per family: a second range set of a family adds an address, not a default route.
       assert.deepEqual(
         defaults.map((route) => [route["gateway"], route["dev"]]),
         ips.slice(0, 2).map((ip) => [ip.gateway, "eth0"]),
@@ -193,7 +193,7 @@ describe("how ADD wires a pod", () => {
     assert.ok((times[2] ?? Infinity) < 1000, `${times.join(", ")} ms`);
   });
 
-  it("B23: the host end's alias names the pod and its name follows from the container alone", () => {
+  it("B23: the host end's alias names the pod and its name depends only on the container", () => {
     const { pod, hostInterface } = attach("a");
     assert.equal(wired.node.link(hostInterface).alias, "default/a");
     assert.match(hostInterface, /^dbv[0-9a-f]{12}$/);
@@ -262,7 +262,7 @@ describe("how ADD wires a pod", () => {
     assert.deepEqual(advertised(), [], "a forwarding node must go on listening: the router has taken its route back");
   });
 
-  it("DEL takes the link, the addresses, the record and the neighbour entries, three times over", () => {
+  it("DEL removes the link, the addresses, the record and the neighbour entries, three times in a row", () => {
     const { pod } = attach("a");
     assert.deepEqual(nodeState(wired.node).neighbours, ["10.244.1.2", "fd00:244:1::2"]);
     for (let i = 0; i < 3; i++) {
@@ -345,7 +345,7 @@ describe("how ADD wires a pod", () => {
     wired.node.route.request(deleteLink({ name: hostInterface }));
   });
 
-  it("an address that a range does not hold is refused with nothing left behind", () => {
+  it("an address outside of the ranges is refused and leaves nothing", () => {
     const pod = lab.pod("a");
     const { exitCode, error } = add(wired, pod, {}, { arguments: "IP=10.99.0.1" });
     assert.equal(exitCode, 1);
