@@ -155,7 +155,7 @@ describe("a DNS server at a cluster IP", function () {
     assert.deepEqual(ask(cluster.nodes.node1.node, SERVER_V6, questions), expected);
   });
 
-  it("DNS-07: no query is lost when a client sends those for both families back to back from one port", async () => {
+  it("DNS-07: no query is lost of a client that asks for both families back to back from one port", async () => {
     for (const from of clients()) {
       for (const family of FAMILIES) {
         assert.deepEqual(await askPairs(poller, from, DNS_IPS[family], "web.shop.svc.cluster.local", 150), []);

@@ -85,7 +85,7 @@ describe("a plugin server that is stopped, or that has silent connections", func
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("SERVER-10: a call is done once when its shim gives up while the stopped server goes on", async () => {
+  it("SERVER-10: a call is done once even if its shim gives up just when the stopped server goes on", async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     console.log(`      seed ${seed} (DRAWBRIDGE_SEED replays it)`);
     const pods = Array.from({ length: PARALLEL }, (_, i) => lab.pod(`p${i}`));

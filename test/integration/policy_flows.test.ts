@@ -121,7 +121,7 @@ describe("policies and packets after the first one of a flow", function () {
     }
   });
 
-  it("POL-56 DS-12: a port's refusal, and neighbour discovery both ways, reach a pod to which policies allow nothing", async () => {
+  it("POL-56 DS-12: the refusal by a closed port, and neighbour discovery both ways, reach a pod to which policies allow nothing", async () => {
     const nobody = { podSelector: {}, policyTypes: ["Ingress", "Egress"] };
     const shut = 82;
     const egress = [{ ports: [{ protocol: "UDP", port: shut }] }];

@@ -93,7 +93,7 @@ describe("policies and a pod's own node, with policePodToOwnNode and nodeLocalDN
     );
   });
 
-  it("POL-72: no NetworkPolicy keeps a pod from the node's untracked DNS, and other ports of it are closed", async () => {
+  it("POL-72: no NetworkPolicy keeps a pod from the node's untracked DNS, and its other ports are closed", async () => {
     await hold([DENY_X], {
       allowed: ["x/a", "x/b", "y/a"].flatMap((pod) => toDns(pod, "53/UDP", "53/TCP")),
       denied: ["x/a", "x/b"].flatMap((pod) => toDns(pod, "80/UDP", "80/TCP")),

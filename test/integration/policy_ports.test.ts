@@ -83,7 +83,7 @@ describe("ports and blocks of policies, with packets", function () {
     });
   });
 
-  it("POL-31: a port name is a number of each pod's own: the selected pod's at ingress, each peer's at egress", async () => {
+  it("POL-31: a port name means each pod's own number: the selected pod's at ingress, each peer's at egress", async () => {
     const http = (containerPort: number): readonly object[] => [{ name: "http", containerPort, protocol: "TCP" }];
     const changes = {
       "x/b": { ports: http(80) },

@@ -40,7 +40,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
   });
   after(() => lab?.close());
 
-  it(`POL-62: ${FLOWS} flows in random clusters pass or do not as the evaluator and the compiled tables say`, async () => {
+  it(`POL-62: ${FLOWS} flows in random clusters have the fates that the evaluator and the compiled tables give`, async () => {
     const seen = new Map<string, number>();
     const problems: string[] = [];
     let count = 0;

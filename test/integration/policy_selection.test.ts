@@ -122,7 +122,7 @@ describe("subjects and peers of policies, with packets", function () {
     await hold([named(egressOfX(), "deny"), named(ingressOfX({}), "allow")], (from) => isIn("x", from));
   });
 
-  it("POL-21 POL-22: a podSelector means peers of the policy's namespace, a namespaceSelector pods of others, and neither hosts outside", async () => {
+  it("POL-21 POL-22: a podSelector selects peers in the policy's namespace, a namespaceSelector in others, and neither selects hosts outside", async () => {
     await hold([ingressOfA(FROM_B)], (from, to) => toA(to) && from !== "x/b");
     const everywhere = [...ninePods(lab), ingressOfA({ from: [{ namespaceSelector: {} }] })];
     await expectOf(lab, everywhere, together(pairs(never), { denied: inBoth("outside", "x/a", "80/TCP") }));

@@ -101,7 +101,7 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     });
   }
 
-  it("REG-06: with a base chain of the guard gone ADD fails with try again later", () => {
+  it("REG-06: without a base chain of the guard ADD fails with try again later", () => {
     load(guard() + policies());
     load("delete chain bridge drawbridge forward\n");
     assertRefused(add(wired, lab.pod("a"), overrides), /table bridge drawbridge has no base chain forward/);

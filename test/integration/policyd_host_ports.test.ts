@@ -270,7 +270,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(await reachedAt(HOST_PORT), ["second", "second"]);
   });
 
-  it("REG-04: a pod from before the daemon is the only one with its host port until its DEL, by the plugin's table", async () => {
+  it("REG-04: a pod from before the daemon keeps its host port by the plugin's table until its DEL, and no other pod gets it", async () => {
     const [early, late] = [lab.pod("early"), lab.pod("late")];
     podResult(add(wired, early, everything));
     const before = wired.node.exec("nft", ["list", "table", "inet", "drawbridge-cni"]);

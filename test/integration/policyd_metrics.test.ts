@@ -282,7 +282,7 @@ describe("metrics of a node with policyd", function () {
     assert.equal(linesOf(/takes traffic to its externalIPs/), 1, "the warning comes once");
   });
 
-  it("METRIC-03: a taken metrics port hinders the daemon in nothing, and is served when it is free", async () => {
+  it("METRIC-03: a daemon works while its metrics port is taken, and serves metrics when the port is free", async () => {
     const program = "require('net').createServer().listen(9873, '127.0.0.1', () => console.log('up'))";
     const other = wired.node.inside(() =>
       spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] }),

@@ -118,7 +118,7 @@ describe("a node whose API server is away for a while", function () {
     await node.daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
   }
 
-  it("API-17: during an outage rules and packets stay as they are and requests are bounded, and afterwards all follows the server", async () => {
+  it("API-17: during an outage rules and packets stay as they are and requests are bounded, and afterwards the node follows the server", async () => {
     await node.server.apply(...Array.from({ length: LOADED_PODS }, (_, index) => sample("Pod", index)));
     await node.listen();
     node.start(undefined, heapOptions());

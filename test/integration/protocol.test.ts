@@ -248,7 +248,7 @@ describe("the executable and the CNI protocol", () => {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P15: standard output holds only JSON, that of an error too, with its version", () => {
+  it("P15: standard output holds only JSON, for a result and for an error, each with its version", () => {
     const pod = lab.pod("p15");
     const { stdout, stderr } = add(wired, pod);
     assert.equal(objectOf(stdout)["cniVersion"], "1.1.0");

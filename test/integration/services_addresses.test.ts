@@ -56,7 +56,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.there.apply("");
     });
 
-    it("SVC-14: a node that calls from its bridge's address is seen with it by near and far endpoints", async () => {
+    it("SVC-14: near and far endpoints see the bridge's address when the node calls from it", async () => {
       const bridge = on.gatewaysOf("node1");
       for (const pod of [on.near, on.far]) {
         on.here.apply(external(on.at(pod)));

@@ -121,7 +121,7 @@ describe("the endpoints that packets go to", function () {
     await on.reach(toCluster(), [on.near]);
   });
 
-  it("HINT-03 HINT-04: all endpoints are used if a ready one has no hint, none has this zone's, or the node has no zone", async () => {
+  it("HINT-03 HINT-04: all endpoints are used if a ready one has no hint, none has a hint for this zone, or the node has no zone", async () => {
     for (const [zone, endpoints] of [
       ["a", [...near(hintedFor("a")), ...far()]],
       ["a", [...near(hintedFor("b")), ...far(hintedFor("c"))]],
