@@ -25,7 +25,7 @@ describe("kernel/syscall backends", () => {
   });
   after(() => lab?.destroy());
 
-  it("do and see the same: Bun's, of the plugin, and koffi's, of the daemon", () => {
+  it("the plugin's Bun backend and the daemon's koffi backend do and see the same", () => {
     const [nodeA, podA, nodeB, podB] = [
       lab.namespace("na"),
       lab.namespace("pa"),

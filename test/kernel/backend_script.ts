@@ -11,7 +11,7 @@ import { programsOf } from "../../kernel/bpf/object.ts";
 import { findPort, putPort } from "../../kernel/bpf/port_table.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 
-/** Everything a backend did and saw, as one text: addresses are bigints, which JSON has not. */
+/** Wires a pod with a backend. @returns everything that it did and saw, with bigint addresses as texts for JSON */
 export function wireAndDescribe(syscalls: MachineCalls, nodePath: string, podPath: string): string {
   const home = currentNamespace(syscalls);
   const [node, pod] = [openNamespace(syscalls, nodePath), openNamespace(syscalls, podPath)];

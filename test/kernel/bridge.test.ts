@@ -31,7 +31,7 @@ describe("kernel/route bridge", () => {
   });
   after(() => lab?.destroy());
 
-  /** A port whose MAC is lower than the bridge's: what a bridge without a MAC of its own would adopt. */
+  /** Adds a port whose MAC is lower than the bridge's. A bridge without a MAC of its own would adopt it. */
   function addPort(number: number, master = bridge): void {
     const host = {
       name: `dbv${number}`,
@@ -53,7 +53,7 @@ describe("kernel/route bridge", () => {
     assert.equal(node.link("cni0").up, true);
   });
 
-  it("has no carrier before its first port; one made without a MAC has, and its state stays unknown", () => {
+  it("has no carrier before its first port; a bridge made without a MAC has one, and its state stays unknown", () => {
     assert.equal(node.link("cni0").carrier, false);
     node.exec("ip", ["link", "add", "br9", "type", "bridge"]);
     node.exec("ip", ["link", "set", "br9", "up"]);
@@ -62,7 +62,7 @@ describe("kernel/route bridge", () => {
     node.route.request(deleteLink({ name: "br9" }));
   });
 
-  it("reads STP as on when it is", () => {
+  it("has STP on when iproute2 switches it on", () => {
     node.exec("ip", ["link", "add", "stp0", "type", "bridge", "stp_state", "1"]);
     assert.deepEqual(node.link("stp0").bridge, { stp: true });
     node.route.request(deleteLink({ name: "stp0" }));
@@ -88,7 +88,7 @@ describe("kernel/route bridge", () => {
     assert.equal(node.link("cni0").mac, mac);
   });
 
-  it("keeps an MTU set by a change while ports come and go (POD-15)", () => {
+  it("keeps an MTU that was set while ports come and go (POD-15)", () => {
     node.route.request(changeLink({ name: "cni0" }, { mtu: 1400 }));
     addPort(1);
     assert.equal(node.link("cni0").mtu, 1400);
@@ -97,7 +97,7 @@ describe("kernel/route bridge", () => {
     assert.equal(iprouteOne(node, "ip", "link show cni0")["mtu"], 1400);
   });
 
-  it("switches hairpin of a port on and off, by the port's index and by its name (POD-11)", () => {
+  it("has ports whose hairpin is switched on and off, by index and by name (POD-11)", () => {
     addPort(2);
     assert.deepEqual(node.link("dbv2").bridgePort, { hairpin: false, isolated: false, groupForwardMask: 0 });
     for (const hairpin of [true, false, true]) {
@@ -108,7 +108,7 @@ describe("kernel/route bridge", () => {
     }
   });
 
-  it("changes up, MTU, alias and hairpin of a port in one message", () => {
+  it("has ports whose up, MTU, alias and hairpin change in one message", () => {
     addPort(3);
     node.route.request(
       changeLink({ name: "dbv3" }, { up: false, mtu: 1300, alias: "a/b", bridgePort: { hairpin: true } }),
@@ -120,12 +120,12 @@ describe("kernel/route bridge", () => {
     );
   });
 
-  it("reads isolation as bridge sets it", () => {
+  it("has ports whose isolation is read as iproute2's bridge sets it", () => {
     node.exec("bridge", ["link", "set", "dev", "dbv3", "isolated", "on"]);
     assert.equal(node.link("dbv3").bridgePort?.isolated, true);
   });
 
-  it("reads a port's master, and that it has none any more", () => {
+  it("is read as its ports' master, until a port leaves it", () => {
     assert.equal(node.link("dbv2").master, bridge);
     node.exec("ip", ["link", "set", "dbv2", "nomaster"]);
     assert.equal(node.link("dbv2").master, undefined);
@@ -133,7 +133,7 @@ describe("kernel/route bridge", () => {
     assert.equal(node.link("dbv2").master, bridge);
   });
 
-  it("takes its ports' bridge with it, not the ports", () => {
+  it("keeps its ports in the namespace when it is deleted", () => {
     node.route.request(deleteLink({ index: bridge }));
     assert.equal(
       node.links().some(({ kind }) => kind === "bridge"),

@@ -21,7 +21,7 @@ import { carries, newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { inner, iproute } from "./iproute.ts";
 
-/** Another's program, which lets everything pass. @returns its id */
+/** Attaches another program's BPF program, which lets everything pass. @returns its id */
 function attachForeign(calls: Syscalls & BpfCalls, link: number): number {
   const instructions = assembleBpf([{ do: "set", to: 0, value: -1 }, { do: "exit" }]);
   const program = loadProgram(calls, "another", instructions);
@@ -36,7 +36,7 @@ function attachForeign(calls: Syscalls & BpfCalls, link: number): number {
 const BRIDGE_MAC = parseMac("ce:00:00:00:00:01");
 const GATEWAY = { 4: parseAddress("10.244.1.1"), 6: parseAddress("fd00:244:1::1") } as const;
 
-/** A pod by the number at its addresses' end, and the port it is at. */
+/** A pod, made from the last number of its addresses, and its port. */
 interface Party {
   readonly name: string;
   readonly hostMac: MacAddress;
@@ -109,7 +109,7 @@ describe("kernel: packets around a bridge", () => {
     socket.send(frame);
   }
 
-  /** Packets of which the filters of a port have said where they go on. */
+  /** Returns the number of packets that the filters of a port have redirected. */
   function takenUp(name: string): number {
     const filters = iproute(node, "tc", `-s filter show dev ${name} ingress`);
     const actions = filters.flatMap((filter) => inner(filter, "options")["actions"] ?? []);
@@ -119,7 +119,7 @@ describe("kernel: packets around a bridge", () => {
   const datagram = (family: 4 | 6, from = first): ReturnType<typeof encodeIp> =>
     encodeIp(encodeUdp(from.addresses[family], GATEWAY[family], 9, new Uint8Array(8)));
 
-  it("BYPASS-01: what a pod sends as itself to its port is received by the bridge at once, and nothing else", async () => {
+  it("BYPASS-01: only a pod's own packets to its port are received by the bridge at once", async () => {
     const port = node.link(first.name).index;
     node.route.requestAll([
       addClassifiers(port),
@@ -142,7 +142,7 @@ describe("kernel: packets around a bridge", () => {
     using pod = new FrameSocket(podOf(first), "eth0");
     using received = new FrameSocket(node, "cni0");
     let before = takenUp(first.name);
-    /** How many more there are once the bridge has received a right frame that was sent behind this one. */
+    /** Sends a frame, and then a right one. @returns the number of frames redirected before the right one */
     const counted = async (frame: Frame): Promise<number> => {
       const fence = newToken();
       pod.send(encodeFrame(frame));
@@ -156,8 +156,12 @@ describe("kernel: packets around a bridge", () => {
     for (const family of [4, 6] as const) {
       const own = { ...right, ...datagram(family) };
       assert.equal(await counted(own), 1, `IPv${family}`);
-      assert.equal(await counted({ ...right, ...datagram(family, second) }), 0, `IPv${family} from another's address`);
-      assert.equal(await counted({ ...own, from: second.mac }), 0, "another's MAC address");
+      assert.equal(
+        await counted({ ...right, ...datagram(family, second) }),
+        0,
+        `IPv${family} from another pod's address`,
+      );
+      assert.equal(await counted({ ...own, from: second.mac }), 0, "another pod's MAC address");
       assert.equal(await counted({ ...own, to: BRIDGE_MAC }), 0, "to the bridge");
       assert.equal(await counted({ ...own, to: second.hostMac }), 0, "to another port");
       assert.equal(await counted({ ...own, tags: [{ type: EtherType.VLAN, id: 0 }] }), 0, "with a tag");
@@ -166,7 +170,7 @@ describe("kernel: packets around a bridge", () => {
     assert.equal(await counted({ ...right, ...arp }), 0, "ARP");
   });
 
-  it("GUARD-01: who goes around the bridge no more is looked at by it again; another's port is left alone", () => {
+  it("GUARD-01: a port that no longer bypasses the bridge is handled by the bridge again, and a foreign port is not touched", () => {
     const port = node.link(first.name);
     const classifiers = (): string => node.exec("tc", ["qdisc", "show", "dev", first.name, "clsact"]);
     const links = { batch: (requests: readonly Request[]) => node.route.batch(requests) };
@@ -181,7 +185,7 @@ describe("kernel: packets around a bridge", () => {
 
   const table = <T>(action: () => T): T => node.inside(action);
 
-  /** At which ports the pods get a frame that the bridge sends. */
+  /** Returns the ports at which pods get a frame that the bridge sends. */
   async function receivers(to: MacAddress): Promise<readonly string[]> {
     const token = newToken();
     const ends = [first, second].map((one) => ({ name: one.name, socket: new FrameSocket(podOf(one), "eth0") }));
@@ -194,7 +198,7 @@ describe("kernel: packets around a bridge", () => {
           if (socket.received().some((frame) => carries(frame, token))) found.add(name);
         return found.size > 0;
       };
-      assert.ok(await eventually(hasFound), `a frame to ${to} gets somewhere`);
+      assert.ok(await eventually(hasFound), `a frame to ${to} arrives at a port`);
       hasFound();
       return [...found].toSorted();
     } finally {
@@ -202,7 +206,7 @@ describe("kernel: packets around a bridge", () => {
     }
   }
 
-  it("BYPASS-02: what a bridge sends to a MAC address leaves by the port its table has, and the rest as the bridge finds it", async () => {
+  it("BYPASS-02: a bridge sends to a MAC address by the port in its table, and otherwise by its own learning", async () => {
     const { calls } = node;
     const [one, other] = [first, second].map(({ name }) => node.link(name).index);
     assert.ok(one !== undefined && other !== undefined);
@@ -217,19 +221,19 @@ describe("kernel: packets around a bridge", () => {
       table(() => findPort(calls, bridge, first.mac)),
       other,
     );
-    assert.deepEqual(await receivers(first.mac), [second.name], "by the table, not by what the bridge has learned");
+    assert.deepEqual(await receivers(first.mac), [second.name], "the table decides, not what the bridge has learned");
     assert.deepEqual(await receivers(second.mac), [second.name]);
     assert.deepEqual(
       await receivers(parseMac("02:00:00:00:00:99")),
       [first.name, second.name],
-      "unknown: to all ports",
+      "a frame to an unknown address goes to all ports",
     );
     assert.equal(table(() => programsOf(calls, bridge)).ids.length, 1);
   });
 
-  // Of the last two bytes 12 bits count: f1:02 and 01:02 are alike in them.
+  // Only 12 bits of the last two bytes count, in which f1:02 and 01:02 are equal.
   for (const alike of [parseMac("0a:58:0a:f4:f1:02"), parseMac("0a:58:0b:f4:01:02")]) {
-    it(`BYPASS-03: of MAC addresses that end alike the last one has the place, and the bridge finds the other: ${alike}`, async () => {
+    it(`BYPASS-03: of MAC addresses with equal low bits the last one is in the table, and the bridge finds the other: ${alike}`, async () => {
       const { calls } = node;
       const [one, other] = [first, second].map(({ name }) => node.link(name).index);
       assert.ok(one !== undefined && other !== undefined);
@@ -244,7 +248,7 @@ describe("kernel: packets around a bridge", () => {
     });
   }
 
-  it("BYPASS-03: a port that has gone is replaced by the next of its MAC address", async () => {
+  it("BYPASS-03: a port that was removed is replaced by the next one with its MAC address", async () => {
     const { calls } = node;
     table(() => putPort(calls, bridge, first.mac, node.link(first.name).index));
     node.route.request(deleteLink({ name: first.name }));
@@ -253,12 +257,12 @@ describe("kernel: packets around a bridge", () => {
       undefined,
     );
     const again = wire(first, podOf(first));
-    assert.deepEqual(await receivers(first.mac), [first.name], "as the bridge finds it");
+    assert.deepEqual(await receivers(first.mac), [first.name], "the bridge finds the port by itself");
     table(() => putPort(calls, bridge, first.mac, again));
     assert.deepEqual(await receivers(first.mac), [first.name]);
   });
 
-  it("BYPASS-03: what is taken off a bridge is gone, with nothing of others", async () => {
+  it("BYPASS-03: removePortTable removes our table from a bridge, and keeps programs of others", async () => {
     const { calls } = node;
     const foreign = node.inside(() => attachForeign(calls, bridge));
     const has = (): boolean => table(() => hasPortTable(calls, bridge));

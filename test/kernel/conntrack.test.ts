@@ -20,7 +20,7 @@ import { requireKernel } from "../support/privilege.ts";
 import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const LABEL = 100;
-/** Labels what goes to ports from 7000 on, counts what is labelled, and marks what goes to port 7003. */
+/** Rules that label what goes to ports from 7000 on, count labelled packets, and mark what goes to port 7003. */
 const RULESET = `
 table inet lab {
   counter labelled { }
@@ -81,14 +81,14 @@ describe("kernel/conntrack", () => {
     return BigInt(/packets (?<packets>\d+)/.exec(listed)?.groups?.["packets"] ?? assert.fail(listed));
   }
 
-  it("dumps the flows with both tuples, state, status and counters", () => {
+  it("a dump has the flows with both tuples, state, status and counters", () => {
     const udp = toPort(6000);
     assert.deepEqual([udp.original.source, udp.original.destination], [pair.nearAddresses[0], pair.farAddresses[0]]);
     assert.deepEqual([udp.reply.source, udp.reply.destination], [pair.farAddresses[0], pair.nearAddresses[0]]);
     assert.deepEqual([udp.reply.sourcePort, udp.reply.destinationPort], [6000, udp.original.sourcePort]);
     assert.ok((udp.status & ConntrackStatus.SEEN_REPLY) !== 0 && (udp.status & ConntrackStatus.CONFIRMED) !== 0);
     assert.ok(udp.timeout !== undefined && udp.timeout > 0 && udp.timeout <= 180, `${udp.timeout} s`);
-    // A token of 16 bytes in UDP over IPv4, there and back.
+    // A token of 16 bytes in UDP over IPv4 goes there and back.
     assert.deepEqual(udp.counters?.original, { packets: 1n, bytes: 44n });
     assert.deepEqual(udp.counters?.reply, { packets: 1n, bytes: 44n });
     assert.equal(udp.tcpState, undefined);
@@ -102,7 +102,7 @@ describe("kernel/conntrack", () => {
     assert.equal(toPort(7003).mark, 0xab);
   });
 
-  it("reads ICMP queries of both families and SCTP", () => {
+  it("ICMP queries of both families and SCTP flows are read", () => {
     const [icmp] = listEntries(socket, { protocol: "icmp" });
     assert.deepEqual([icmp?.original.icmp?.type, icmp?.reply.icmp?.type, icmp?.original.sourcePort], [8, 0, undefined]);
     const [icmpv6] = listEntries(socket, { protocol: "icmpv6", original: { destination: pair.farAddresses[1] } });
@@ -111,7 +111,7 @@ describe("kernel/conntrack", () => {
     assert.equal(sctp?.reply.sourcePort, 6001);
   });
 
-  it("peeks at the same tuples as it reads, in both families and without ports", () => {
+  it("peekTuples returns the same tuples as parseEntry, in both families and without ports", () => {
     const seen = new Set<string>();
     socket.walk(dumpEntries(), ({ body, ...rest }) => {
       const { family, original, reply } = parseEntry({ ...rest, body });
@@ -125,13 +125,13 @@ describe("kernel/conntrack", () => {
       seen.add(`${String(original.protocol)} ${family}`);
       for (let length = 0; length < body.length; length++) {
         const cut = peekTuples(body.subarray(0, length));
-        assert.ok(cut === undefined || cut.original.source === original.source, "what is cut off is not made up");
+        assert.ok(cut === undefined || cut.original.source === original.source, "a truncated tuple is not invented");
       }
     });
     for (const kind of ["udp 4", "udp 6", "tcp 4", "icmp 4", "icmpv6 6", "sctp 4"]) assert.ok(seen.has(kind), kind);
   });
 
-  it("reads one entry by its key, and finds none for a key of no flow", () => {
+  it("findEntry returns the entry of a key, and nothing for a key without a flow", () => {
     for (const entry of listEntries(socket)) {
       const found = findEntry(socket, entry);
       assert.deepEqual([found?.id, found?.original, found?.reply], [entry.id, entry.original, entry.reply]);
@@ -140,7 +140,7 @@ describe("kernel/conntrack", () => {
     assert.equal(findEntry(socket, { original: { ...original, destinationPort: 1 } }), undefined);
   });
 
-  it("lists by any filter what the filter means among all, and has the kernel leave out what it can", () => {
+  it("a list by any filter has the matching entries, and the kernel omits what it can", () => {
     const all = listEntries(socket);
     assert.ok(all.length >= 11, `${all.length} entries`);
     const { original, reply } = toPort(6000);
@@ -155,7 +155,7 @@ describe("kernel/conntrack", () => {
       [undefined, true, { status: { value: ConntrackStatus.ASSURED, mask: ConntrackStatus.ASSURED } }],
       [4, false, { labels: { value: labelBit(LABEL), mask: labelBit(LABEL) } }],
       [0, true, { family: 6, original: { source: pair.nearAddresses[0] } }],
-      // The answer to the flow in zone 5 is a flow of its own outside of it.
+      // The answer to the flow in zone 5 is a separate flow outside of the zone.
       [1, true, { original: { source: pair.farAddresses[0] } }],
       [1, false, { zone: 5 }],
       [1, true, { protocol: "udp", original: { destination: pair.farAddresses[1], destinationPort: 6000 } }],
@@ -167,11 +167,11 @@ describe("kernel/conntrack", () => {
       if (expected !== undefined) assert.equal(ours.length, expected, label);
       else assert.ok(ours.length > 0 && ours.length < all.length, label);
       const told = socket.dump(dumpEntries(filter)).length;
-      if (byKernel) assert.ok(told < all.length, `${label}: the kernel tells ${told} of ${all.length}`);
+      if (byKernel) assert.ok(told < all.length, `${label}: the kernel lists ${told} of ${all.length}`);
     }
   });
 
-  it("goes through many entries one by one, and ends the list when the visit fails", () => {
+  it("visitEntries visits many entries one by one, and ends when a visit throws", () => {
     const [address] = pair.farAddresses;
     const socketOfMany = ProbeSocket.open(pair.near, 4, SocketType.DATAGRAM);
     const ports = Array.from({ length: 1000 }, (_, i) => 20_000 + i);
@@ -191,7 +191,7 @@ describe("kernel/conntrack", () => {
     assert.deepEqual(new Set(deleteEntries(socket, many)), new Set(["done"]));
   });
 
-  it("clears and sets a label, as a rule of `ct label` sees it", () => {
+  it("a label is cleared and set, as a `ct label` rule sees it", () => {
     const key = toPort(7001);
     assert.ok(hasLabel(key.labels, LABEL));
     const send = (): bigint => {
@@ -213,7 +213,7 @@ describe("kernel/conntrack", () => {
     assert.equal(findEntry(socket, key)?.labels, bit | labelBit(3));
   });
 
-  it("says which entries of a list are gone", () => {
+  it("changeLabelsOf reports which entries are gone", () => {
     const key = toPort(7001);
     const gone = { original: { ...key.original, destinationPort: 1 } };
     const bit = labelBit(LABEL);
@@ -227,7 +227,7 @@ describe("kernel/conntrack", () => {
     );
   });
 
-  it("says of which flows there is no room for labels", async () => {
+  it("changeLabelsOf reports flows without room for labels", async () => {
     using bare = createLab("kernel-conntrack-bare");
     const other = trackedPair(
       bare,
@@ -247,7 +247,7 @@ describe("kernel/conntrack", () => {
     conntrack.close();
   });
 
-  it("deletes exactly the entries named, and by ID none that took the place", () => {
+  it("deleteEntries deletes exactly the named entries, and by ID no newer entry with the same tuple", () => {
     const before = listEntries(socket);
     const key = toPort(6000);
     assert.deepEqual(deleteEntries(socket, [{ original: key.original, id: key.id ^ 1 }]), ["absent"]);
@@ -260,7 +260,7 @@ describe("kernel/conntrack", () => {
     );
   });
 
-  it("deletes within a zone, of both directions or of one", () => {
+  it("deleteEntries deletes within a zone of both directions or of one", () => {
     for (const [port, zone, zoneDirection] of [
       [6500, 5, "both"],
       [6501, 6, "original"],
@@ -273,7 +273,7 @@ describe("kernel/conntrack", () => {
   });
 });
 
-/** One more packet of a UDP flow from the near end, which has passed the rules when this returns. */
+/** Sends one more packet of a UDP flow from the near end. It has passed the rules when this returns. */
 function sendAgain({ near }: TrackedPair, { original }: ConntrackEntry): void {
   const socket = ProbeSocket.open(near, familyOf(original.source), SocketType.DATAGRAM);
   try {

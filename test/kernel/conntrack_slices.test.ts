@@ -15,7 +15,7 @@ import { requireKernel } from "../support/privilege.ts";
 import { type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const LABEL = 100;
-/** The kernel tells them in several datagrams. */
+/** Enough flows that the kernel lists them in several datagrams. */
 const FLOWS_PER_FAMILY = 600;
 const FIRST_PORT = 20_000;
 const RULESET = `
@@ -26,7 +26,7 @@ table inet lab {
   }
 }`;
 
-/** Works as long as a slice lasts, so that each thing seen ends one. */
+/** Works as long as a slice lasts, so that the slice ends after the entry. */
 function workOn(): void {
   const end = performance.now() + 2.5;
   while (performance.now() < end);
@@ -35,7 +35,7 @@ function workOn(): void {
 describe("kernel/conntrack: in slices", () => {
   let lab: Lab | undefined;
   let pair: TrackedPair;
-  /** How often other things got their turn. */
+  /** The number of turns that other work got. */
   let turns = 0;
   let immediate: NodeJS.Immediate | undefined;
 
@@ -77,7 +77,7 @@ describe("kernel/conntrack: in slices", () => {
     }
   }
 
-  it("a walk tells every entry once, other things have their turn in between, and know of each slice's end", async () => {
+  it("a walk visits every entry once, and other work runs between slices and after each slice's end", async () => {
     const socket = open();
     const seen: number[] = [];
     let unsettled = 0;
@@ -92,7 +92,7 @@ describe("kernel/conntrack: in slices", () => {
       turnsAtEnds.push(turns);
     };
     const walk = walkInSlices(socket, {}, { see, endSlice }, pair.near.calls);
-    const check = setInterval(() => assert.equal(unsettled, 0, "something came before the end of a slice"), 0);
+    const check = setInterval(() => assert.equal(unsettled, 0, "other work ran before the end of a slice"), 0);
     await walk;
     clearInterval(check);
     socket.close();
@@ -103,7 +103,7 @@ describe("kernel/conntrack: in slices", () => {
     assert.ok(new Set(turnsAtEnds).size >= 10, "slices end before others get their turn");
   });
 
-  it("peeks at the same number as it reads", () => {
+  it("peekId returns the same ID as parseEntry", () => {
     const socket = open();
     socket.walk(dumpEntries(), (message) => {
       assert.equal(peekId(message.body), parseEntry(message).id);
@@ -112,7 +112,7 @@ describe("kernel/conntrack: in slices", () => {
     socket.close();
   });
 
-  it("what a visit throws ends the walk", async () => {
+  it("an exception of a visit ends the walk", async () => {
     const socket = open();
     let visits = 0;
     const see = (): void => {
@@ -124,7 +124,7 @@ describe("kernel/conntrack: in slices", () => {
     assert.equal(visits, 1);
   });
 
-  it("labels of the flows that are meant change as decided, of all others not, while other things go on", async () => {
+  it("relabelFlows changes the labels of exactly the chosen flows, while other work goes on", async () => {
     const cleared: number[] = [];
     const bit = labelBit(LABEL);
     await relabelFlows(sockets(), [{ family: 4 }, { family: 6 }], {
@@ -149,7 +149,7 @@ describe("kernel/conntrack: in slices", () => {
     }
   });
 
-  it("a refusal of the kernel's reaches who asked, and both sockets are closed", async () => {
+  it("a refusal by the kernel reaches the caller, and both sockets are closed", async () => {
     const opened: { isClosed: boolean }[] = [];
     const closing = (): NetlinkSocket => {
       const socket = open();
@@ -170,7 +170,7 @@ describe("kernel/conntrack: in slices", () => {
     assert.deepEqual(opened, [{ isClosed: true }, { isClosed: true }]);
   });
 
-  it("sockets are kept for the next walk, as closing one may wait for a grace period", async () => {
+  it("sockets are kept for the next walk, since closing one may wait for a grace period", async () => {
     let opened = 0;
     const counted = sockets(() => {
       opened++;
@@ -182,13 +182,13 @@ describe("kernel/conntrack: in slices", () => {
     assert.equal(opened, 2);
   });
 
-  it("deletes no flow that was not asked for, though all are listed where they are few", async () => {
+  it("deleteFlows deletes no other flow, although it lists all where they are few", async () => {
     const count = entries().length;
     assert.equal(await pair.near.inside(() => deleteFlows(sockets(), [{ protocol: "tcp" }], () => true)), 0);
     assert.equal(entries().length, count);
   });
 
-  it("deletes flows of both families, exactly those that are meant, while other things go on", async () => {
+  it("deleteFlows deletes exactly the chosen flows of both families, while other work goes on", async () => {
     const kept = FIRST_PORT + 7;
     let glances = 0;
     const deleted = await pair.near.inside(() =>

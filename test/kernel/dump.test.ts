@@ -9,7 +9,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { iproute } from "./iproute.ts";
 
-/** Veths, as the kernel takes 16 ms to tear a bridge down, with rtnl held, and 0.1 ms for a pair of these. */
+/** The number of veth pairs. The kernel removes a bridge in 16 ms with rtnl held, and such a pair in 0.1 ms. */
 const PAIRS = 250;
 const mac = parseMac("0a:58:0a:f4:01:01");
 
@@ -29,7 +29,7 @@ describe("kernel/netlink with many links", () => {
     return createVeth({ host: { name: `many${number}`, mac }, peer, mtu: 0, master: 0 });
   }
 
-  it("carries out a long batch with one refusal in the middle", () => {
+  it("a long batch with one refusal in the middle is carried out", () => {
     const requests = Array.from({ length: PAIRS + 1 }, (_, i) => pair(i === 100 ? 99 : i));
     const refused = node.route.batch(requests).filter(({ error }) => error !== undefined);
     assert.deepEqual(
@@ -38,12 +38,12 @@ describe("kernel/netlink with many links", () => {
     );
   });
 
-  it("reads the answers to a batch of questions that would not fit the receive buffer at once", () => {
+  it("the answers to a batch are read that would not fit the receive buffer at once", () => {
     const replies = node.route.batch(Array.from({ length: 200 }, () => getLink({ name: "many0" })));
     assert.ok(replies.every(({ error, messages }) => error === undefined && messages.length === 1));
   });
 
-  it("lists all of them, in several datagrams", () => {
+  it("a list has all links, in several datagrams", () => {
     const listed = node.route.dump(dumpLinks()).map(parseLink);
     assert.equal(listed.length, 1 + 2 * PAIRS);
     assert.deepEqual(
@@ -52,7 +52,7 @@ describe("kernel/netlink with many links", () => {
     );
   });
 
-  it("lists the links that stay, while others come and go", async () => {
+  it("a list has every link that stays, while others come and go", async () => {
     const worker = new Worker(new URL("link_churn.ts", import.meta.url), { workerData: { path: node.path } });
     await once(worker, "message");
     try {

@@ -1,7 +1,7 @@
 import type { EventListener } from "../../kernel/events/events.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 
-/** What a listener was told, in order: messages, and "overrun". */
+/** Records what a listener gets, in order: messages, and "overrun". */
 export class EventRecorder implements EventListener {
   readonly told: (ReceivedMessage | "overrun")[] = [];
   failure: Error | undefined;
@@ -30,7 +30,7 @@ export class EventRecorder implements EventListener {
     this.#notify();
   }
 
-  /** Waits until something holds, which is looked at after every event; the test's own timeout is the bound. */
+  /** Waits until a condition holds, which it checks after every event; the test's own timeout is the limit. */
   async until(holds: () => boolean): Promise<void> {
     while (!holds()) await this.#changed.promise;
   }

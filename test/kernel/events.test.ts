@@ -62,7 +62,7 @@ describe("kernel/events", () => {
     return readdirSync("/proc/self/fd").length;
   }
 
-  it("tells of connections made and gone, of the namespace it was started for", async () => {
+  it("new and ended connections are reported, of the namespace for which the thread was started", async () => {
     const recorder = new EventRecorder();
     await startIn(pair.near).subscribe({ kind: "conntrack", events: ["new", "destroy"] }, recorder);
     const events = (kind: ConntrackEvent["kind"]): readonly ConntrackEvent[] =>
@@ -91,8 +91,8 @@ describe("kernel/events", () => {
     assert.equal(recorder.overruns, 0);
   });
 
-  it("is not told the end of an entry that was made while nobody listened", async () => {
-    // The default of kernels from 5.19 on; older ones have only on and off.
+  it("the end of an entry that was made without a listener is not reported", async () => {
+    // This is the default of kernels from 5.19 on; older kernels only have on and off.
     pair.near.writeSysctl("net/netfilter/nf_conntrack_events", "2");
     const flow = (port: number) => ({ protocol: "udp", to: pair.farAddresses[0], port }) as const;
     await makeFlows(pair, [flow(6110)]);
@@ -109,7 +109,7 @@ describe("kernel/events", () => {
     assert.deepEqual(ports, [6111]);
   });
 
-  it("tells of links and of nftables, each to its subscriber, until that closes", async () => {
+  it("events of links and of nftables reach their subscribers until these close", async () => {
     const events = startIn(pair.near);
     const [links, rules] = [new EventRecorder(), new EventRecorder()];
     const subscription = await events.subscribe({ kind: "route", groups: ["link"] }, links);
@@ -132,29 +132,32 @@ describe("kernel/events", () => {
     assert.equal(links.told.length, told);
   });
 
-  it("tells a listener that does not keep up that events were lost, and after that only what came later", async () => {
+  it("a slow listener gets an overrun, and after it only later events", async () => {
     const recorder = new EventRecorder();
     const rename = (alias: string): Request => changeLink({ name: "cable" }, { alias });
     const isOf = (item: ReceivedMessage | "overrun", alias: string): boolean =>
       item !== "overrun" && item.type === RTM_NEWLINK && parseLink(item).alias === alias;
     const source = { kind: "route", groups: ["link"], receiveBufferBytes: 16 * 1024 } as const;
     await startIn(pair.near).subscribe(source, recorder);
-    // The event loop stands still meanwhile, so nothing is read.
+    // The event loop is blocked meanwhile, so nothing is read.
     for (let i = 0; i < 500; i++) pair.near.route.request(rename("flood"));
     await recorder.until(() => recorder.overruns > 0);
-    // Another overrun may be on its way and take a change with it, as it says.
+    // Another overrun may be pending and lose a change, which it reports.
     for (let i = 0, overruns = 0; overruns < recorder.overruns; i++) {
       overruns = recorder.overruns;
       pair.near.route.request(rename(`later${i}`));
       await recorder.until(() => overruns < recorder.overruns || recorder.told.some((item) => isOf(item, `later${i}`)));
     }
     const flood = recorder.told.filter((item) => isOf(item, "flood")).length;
-    assert.ok(flood < 500, `${flood} told`);
+    assert.ok(flood < 500, `${flood} events were reported`);
     const last = recorder.told.lastIndexOf("overrun");
-    assert.ok(!recorder.told.slice(last).some((item) => isOf(item, "flood")), "told what is older than the overrun");
+    assert.ok(
+      !recorder.told.slice(last).some((item) => isOf(item, "flood")),
+      "an event from before the overrun was reported after it",
+    );
   });
 
-  it("loses nothing of what the kernel's buffer holds while the listener is busy", async () => {
+  it("no event that the kernel's buffer holds is lost while the listener is busy", async () => {
     const recorder = new EventRecorder();
     await startIn(pair.near).subscribe({ kind: "nftables" }, recorder);
     for (let i = 0; i < 30; i++) {
@@ -167,7 +170,7 @@ describe("kernel/events", () => {
     assert.equal(count(), 30);
   });
 
-  it("refuses what cannot be opened, and goes on", async () => {
+  it("a source that cannot be opened is refused, and the thread goes on", async () => {
     const events = startIn(pair.near);
     const group = { kind: "nflog", group: 7, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;
     const other = await events.subscribe(group, new EventRecorder());
@@ -188,7 +191,7 @@ describe("kernel/events", () => {
     });
   });
 
-  it("DP-19: our own commits wake nobody, and those of others are reported", async () => {
+  it("DP-19: our own commits wake no listener, and those of others are reported", async () => {
     const portId = 2 ** 30 + 77;
     let reads = 0;
     const calls: typeof pair.near.calls = {
@@ -222,7 +225,7 @@ describe("kernel/events", () => {
     for (const socket of [own, other]) socket.close();
   });
 
-  it("tells subscribers when its thread dies, and refuses what comes after", async () => {
+  it("subscribers get the error when the thread ends, and later subscriptions are refused", async () => {
     const calls = { ...pair.near.calls, eventfd: () => 1_000_000 };
     const events = startEventThread({ calls, namespacePath: pair.near.path });
     const recorder = new EventRecorder();
@@ -235,7 +238,7 @@ describe("kernel/events", () => {
     await assert.rejects(events.subscribe({ kind: "nftables" }, recorder), { message: /the event thread has ended/ });
   });
 
-  it("a process that ends without a stop does not wait for the thread that waits for notifications", async () => {
+  it("a process that exits without a stop does not wait for the thread", async () => {
     const modules = ["events/thread.ts", "syscall/node.ts"].map(
       (name) => new URL(`../../kernel/${name}`, import.meta.url),
     );
@@ -250,7 +253,7 @@ describe("kernel/events", () => {
     assert.equal(child.exitCode, 7);
   });
 
-  it("stops at once, closes its sockets and refuses what comes after", async () => {
+  it("stop ends the thread at once, closes its sockets and refuses later subscriptions", async () => {
     const events = startIn(pair.near);
     const recorder = new EventRecorder();
     const group = { kind: "nflog", group: 8, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;

@@ -20,12 +20,12 @@ describe("kernel/file_lock beside flock(1)", () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  /** Whether another process could take the lock now. */
+  /** Returns whether another process could take the lock now. */
   function isFree(): boolean {
     return spawnSync("flock", ["--nonblock", lock, "true"]).status === 0;
   }
 
-  /** Another process that holds the lock for so long, once it has it. */
+  /** Starts another process that holds the lock for some seconds, and waits until it has it. */
   async function hold(seconds: number): Promise<ChildProcess> {
     const holder = spawn("flock", ["--no-fork", lock, "sh", "-c", `echo held; exec sleep ${seconds}`], {
       stdio: ["ignore", "pipe", "inherit"],
@@ -42,7 +42,7 @@ describe("kernel/file_lock beside flock(1)", () => {
     assert.equal(isFree(), true);
   });
 
-  it("excludes a second holder of our own kind, who gives up in time", () => {
+  it("excludes a second holder in our own process, which gives up in time", () => {
     const releases = [acquireFileLock(nodeSyscalls(), lock)];
     let now = 0;
     const impatient = { now: () => (now += 5000), pause: () => {} };

@@ -17,7 +17,7 @@ import { normalListing } from "../support/nftables/listing.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const SHARE = { first: 1024, last: 3000 };
-/** Its elements lead to chains that come and go. */
+/** The one set that stays empty: its elements lead to chains that come and go. */
 const EMPTY = "port_shares";
 
 const ELEMENTS: ReadonlyMap<string, readonly Element[]> = new Map([
@@ -56,7 +56,7 @@ const CLAIMS = Map.groupBy(
   ({ set }) => set,
 );
 
-/** Of a set by its name: what one pod has in it. */
+/** Returns the elements that one pod has in a set. */
 function elementsIn(set: string): readonly Element[] {
   return ELEMENTS.get(set) ?? CLAIMS.get(set)?.map(({ element }) => element) ?? [];
 }
@@ -66,7 +66,7 @@ describe("the node's tables in the kernel", () => {
     requireKernel(this);
   });
 
-  it("nft lists them as they are printed, and its listing loads again", () => {
+  it("nft lists the node's tables as we print them, and loads its own listing again", () => {
     using lab = createLab("node-tables");
     const [node, copy] = [lab.namespace("node"), lab.namespace("copy")];
     const nftables = node.inside(() => new NftablesSocket(lab.calls));

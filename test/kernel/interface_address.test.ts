@@ -52,7 +52,7 @@ describe("kernel/route interface address", () => {
     return { ...found };
   }
 
-  it("answers at once: an IPv6 address is never tentative, although the link runs DAD (B18, POD-23)", () => {
+  it("an IPv6 address answers at once and is never tentative, although the link runs DAD (B18, POD-23)", () => {
     assert.equal(pod.readSysctl("net/ipv6/conf/eth0/accept_dad"), "1");
     pod.route.request(newAddress(eth0, parseCidr("fd00:244:1::7/64")));
     const found = ours({ family: 6, index: eth0 }).find(({ address }) => formatCidr(address) === "fd00:244:1::7/64");
@@ -69,7 +69,7 @@ describe("kernel/route interface address", () => {
     });
   });
 
-  it("reads a tentative address as tentative", () => {
+  it("a tentative address is read as tentative", () => {
     pod.exec("ip", ["address", "add", "fd00:244:1::8/64", "dev", "eth0"]);
     const found = ours({ family: 6 }).find(({ address }) => formatCidr(address) === "fd00:244:1::8/64");
     assert.equal(found?.tentative, true);
@@ -90,7 +90,7 @@ describe("kernel/route interface address", () => {
     });
   }
 
-  it("lists only the interface and the family asked for", () => {
+  it("a list has only addresses of the requested interface and family", () => {
     assert.ok(ours().some(({ index }) => index !== eth0));
     assert.ok(ours({ index: eth0 }).every(({ index }) => index === eth0));
     assert.ok(ours({ family: 4 }).every(({ address }) => typeof address.address === "number"));
@@ -101,7 +101,7 @@ describe("kernel/route interface address", () => {
     });
   });
 
-  it("refuses an address twice, and deletes it once", () => {
+  it("an address is refused a second time, and deleted only once", () => {
     const cidr = parseCidr("10.244.1.7/24");
     assert.throws(() => pod.route.request(newAddress(eth0, cidr)), {
       code: "ERR_NETLINK",

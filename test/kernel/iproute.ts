@@ -1,9 +1,9 @@
 import type { LabNamespace } from "../lab/namespace.ts";
 
-/** One object of what `ip -j`, `bridge -j` or `tc -j` prints. */
+/** One object in the output of `ip -j`, `bridge -j` or `tc -j`. */
 export type Printed = Readonly<Record<string, unknown>>;
 
-/** What iproute2 says is in a namespace: a reading of the kernel's state that shares no code with ours. */
+/** Returns what iproute2 lists in a namespace: the kernel's state, read without our code. */
 export function iproute(namespace: LabNamespace, program: "ip" | "bridge" | "tc", command: string): readonly Printed[] {
   const text = namespace.exec(program, ["-j", "-d", ...command.split(" ")]).trim();
   const printed: unknown = text === "" ? [] : JSON.parse(text);
@@ -11,7 +11,7 @@ export function iproute(namespace: LabNamespace, program: "ip" | "bridge" | "tc"
   return printed.filter(isPrinted);
 }
 
-/** The one object `command` prints. */
+/** Returns the only object that `command` prints. */
 export function iprouteOne(namespace: LabNamespace, program: "ip" | "bridge" | "tc", command: string): Printed {
   const printed = iproute(namespace, program, command);
   const [only] = printed;
@@ -20,7 +20,7 @@ export function iprouteOne(namespace: LabNamespace, program: "ip" | "bridge" | "
   return only;
 }
 
-/** A member that is an object itself ("linkinfo"), as an empty one when it is not there. */
+/** Returns a member that is an object itself ("linkinfo"), or an empty object if it is missing. */
 export function inner(printed: Printed, ...path: readonly string[]): Printed {
   return path.reduce<Printed>((object, name) => {
     const value = object[name];
@@ -28,7 +28,7 @@ export function inner(printed: Printed, ...path: readonly string[]): Printed {
   }, printed);
 }
 
-/** Only the named members, to compare with what was asked for. */
+/** Returns only the named members, to compare them with the requested ones. */
 export function pick(printed: Printed, ...names: readonly string[]): Printed {
   return Object.fromEntries(names.map((name) => [name, printed[name]]));
 }

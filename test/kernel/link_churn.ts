@@ -5,7 +5,7 @@ import { createBridge, deleteLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 
-/** A thread that creates and deletes links in a namespace, a pair in 25 ms or more, until it is terminated. */
+/** Runs as a thread that creates and deletes links in a namespace, a pair in 25 ms or more, until it is terminated. */
 function isInput(value: unknown): value is { readonly path: string } {
   return typeof value === "object" && value !== null && "path" in value && typeof value.path === "string";
 }

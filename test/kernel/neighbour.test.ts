@@ -29,7 +29,7 @@ describe("kernel/route neighbour", () => {
     const address = parseAddress(text);
     const family = typeof address === "number" ? 4 : 6;
 
-    it(`sets a permanent entry for ${text}, replaces and deletes it`, () => {
+    it(`a permanent entry for ${text} is set, replaced and deleted`, () => {
       for (const mac of macs) {
         node.route.request(setNeighbour(bridge, address, mac));
         const [seen] = iproute(node, "ip", `-${family} neighbour show to ${text} dev cni0`);
@@ -45,13 +45,13 @@ describe("kernel/route neighbour", () => {
     });
   }
 
-  it("reads what ip learned or set otherwise as not permanent", () => {
+  it("an entry that ip set with another state is read as not permanent", () => {
     node.exec("ip", ["neighbour", "add", "10.244.1.9", "lladdr", macs[0], "dev", "cni0", "nud", "stale"]);
     const found = node.route.dump(dumpNeighbours(4)).map(parseNeighbour);
     assert.equal(found.find((entry) => entry?.address === parseAddress("10.244.1.9"))?.permanent, false);
   });
 
-  it("has words for an entry and a link that are not there", () => {
+  it("the error describes a missing entry and a missing link", () => {
     assert.throws(() => node.route.request(deleteNeighbour(bridge, parseAddress("10.9.9.9"))), {
       message: /^delete neighbour 10\.9\.9\.9 on link \d+: .*\(ENOENT\)$/,
     });

@@ -28,7 +28,7 @@ describe("kernel/network_namespace on a kernel", () => {
     return here.inode === namespace.inode;
   }
 
-  it("acts inside and is home again, also when the action throws", () => {
+  it("insideNamespace acts inside and returns home, also when the action throws", () => {
     const pod = lab.namespace("pod").handle;
     assert.equal(
       insideNamespace(lab.calls, lab.home, pod, () => hereIs(pod)),
@@ -46,7 +46,7 @@ describe("kernel/network_namespace on a kernel", () => {
     assert.equal(isSameNamespace(pod, lab.home), false);
   });
 
-  it("refuses to enter what is no network namespace, naming the path", () => {
+  it("a path that is not a network namespace is refused with the path", () => {
     for (const file of ["/etc/hostname", "/proc/self/ns/uts", lab.scratch]) {
       const namespace = openNamespace(lab.calls, file);
       assert.throws(() => insideNamespace(lab.calls, lab.home, namespace, () => assert.fail("acted")), {
@@ -57,7 +57,7 @@ describe("kernel/network_namespace on a kernel", () => {
     }
   });
 
-  it("does not wait for a writer when the path is a FIFO", () => {
+  it("a path that is a FIFO is refused without waiting for a writer", () => {
     const fifo = path.join(lab.scratch, "fifo");
     execFileSync("mkfifo", [fifo]);
     const namespace = openNamespace(lab.calls, fifo);
@@ -65,7 +65,7 @@ describe("kernel/network_namespace on a kernel", () => {
     closeNamespace(lab.calls, namespace);
   });
 
-  it("keeps settings apart: a sysctl is the namespace's own, and an interface's too", () => {
+  it("each namespace has its own settings, also those of an interface", () => {
     const [one, two] = [lab.namespace("one"), lab.namespace("two")];
     one.writeSysctl("net/ipv4/ip_forward", "1");
     two.writeSysctl("net/ipv4/ip_forward", "0");
@@ -77,7 +77,7 @@ describe("kernel/network_namespace on a kernel", () => {
     one.route.request(changeLink({ name: "br.1+é" }, { up: false }));
   });
 
-  it("names a setting that refuses the value, and the errno", () => {
+  it("the error names a setting that refuses its value, and the errno", () => {
     const node = lab.namespace("three");
     assert.throws(() => node.writeSysctl("net/ipv4/ip_forward", "x"), {
       code: "ERR_SYSCALL",

@@ -54,7 +54,7 @@ describe("kernel/nflog", () => {
     return found();
   }
 
-  it("brings packets with prefix, hook, mark, interfaces and their headers parsed", async () => {
+  it("packets have prefix, hook, mark, interfaces and their parsed headers", async () => {
     await makeFlows(
       pair,
       pair.farAddresses.map((to) => ({ protocol: "udp", to, port: 6200 })),
@@ -84,16 +84,16 @@ describe("kernel/nflog", () => {
     }
   });
 
-  it("brings what came in, with its link-layer header", async () => {
+  it("incoming packets have their link-layer header", async () => {
     await makeFlows(pair, [{ protocol: "udp", to: pair.farAddresses[0], port: 6200 }]);
     const cable = pair.near.link("cable").index;
     const [answer] = await packets("in-6200", 2);
     assert.deepEqual([answer?.hook, answer?.inputInterface, answer?.outputInterface], ["input", cable, undefined]);
-    // An Ethernet header: to us, from the other end, IPv4.
+    // The Ethernet header is from the other end to us, with IPv4.
     assert.equal(Buffer.from(answer?.hardwareHeader ?? []).toString("hex"), "020000009901" + "020000009902" + "0800");
   });
 
-  it("makes printable ASCII of a hostile prefix, and keeps the longest whole", async () => {
+  it("a hostile prefix becomes printable ASCII, and the longest one stays whole", async () => {
     await makeFlows(pair, [
       { protocol: "udp", to: pair.farAddresses[0], port: 6201 },
       { protocol: "tcp", to: pair.farAddresses[0], port: 6202 },
@@ -104,13 +104,13 @@ describe("kernel/nflog", () => {
     assert.deepEqual([longest?.ip?.protocol, longest?.ip?.destinationPort], ["tcp", 6202]);
   });
 
-  it("reads type and code of ICMPv6", async () => {
+  it("type and code of ICMPv6 are read", async () => {
     await makeFlows(pair, [{ protocol: "icmp", to: pair.farAddresses[1], port: 0 }]);
     const [ping] = await packets("ping");
     assert.deepEqual([ping?.ip?.protocol, ping?.ip?.icmp], ["icmpv6", { type: 128, code: 0 }]);
   });
 
-  it("cuts packets to what the group copies, and reads several from one datagram", async () => {
+  it("packets are cut to the group's copy length, and several are read from one datagram", async () => {
     const other = startEventThread({ calls: pair.near.calls, namespacePath: pair.near.path });
     const cut = new EventRecorder();
     try {

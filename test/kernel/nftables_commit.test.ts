@@ -27,7 +27,7 @@ const table: Table = {
   ],
 };
 
-/** One element for each of the first addresses of 10.0.0.0/8. */
+/** Returns one element for each of the first addresses of 10.0.0.0/8. */
 function manyElements(count: number): readonly Element[] {
   return Array.from({ length: count }, (_, index) => ({
     key: [addressFromValue(4, BigInt(0x0a000000 + index)) ?? 0, "tcp", 80],
@@ -89,7 +89,7 @@ describe("kernel/nftables/socket: a batch", () => {
     );
   });
 
-  it("names the element that is not there among those to delete, and overlapping ranges", () => {
+  it("whose deletion of a missing element, or addition of overlapping ranges, is refused names the element", () => {
     nft.commit([{ kind: "add elements", table, set: frontends, elements: manyElements(2000) }]);
     assertRefused(
       [
@@ -120,7 +120,7 @@ describe("kernel/nftables/socket: a batch", () => {
     );
   });
 
-  it("names the object that is missing", () => {
+  it("that needs a missing object is refused with its name", () => {
     assertRefused(
       [{ kind: "delete chain", table, chain: "none" }],
       "delete chain inet t none: no such file or directory (ENOENT, attribute name)",
@@ -135,7 +135,7 @@ describe("kernel/nftables/socket: a batch", () => {
     );
   });
 
-  it("of several mistakes reports each to its own request, and the first to whom commits", () => {
+  it("with several errors reports each at its own request, and throws the first", () => {
     const socket = namespace.inside(() => new NetlinkSocket(namespace.calls, NETLINK_NETFILTER));
     const requests = requestsOf([
       { kind: "delete chain", table, chain: "none" },
@@ -152,8 +152,8 @@ describe("kernel/nftables/socket: a batch", () => {
     assert.equal(nft.table(table)?.chains.has("c"), false);
   });
 
-  it("that the kernel refuses at the commit is reported for the batch", () => {
-    // Each rule is fine by itself; that they make a loop shows when all are there.
+  it("that the kernel refuses at the commit has an error for the whole batch", () => {
+    // Each rule is valid by itself; only all of them together make a loop.
     const input = { type: "filter", hook: "input", priority: 0, policy: "accept" } as const;
     const changes: readonly Change[] = [
       { kind: "add chain", table, chain: { name: "base", base: input } },
@@ -204,7 +204,7 @@ describe("kernel/nftables/socket: a batch", () => {
     assert.deepEqual(nft.elements(table, frontends), manyElements(1));
   });
 
-  it("whose refusals overrun the receive buffer has failed, and the socket goes on", () => {
+  it("whose refusals overrun the receive buffer has failed, and the socket can be used further", () => {
     const small = namespace.inside(
       () => new NetlinkSocket(namespace.calls, NETLINK_NETFILTER, { bufferBytes: 512 * 1024 }),
     );

@@ -51,7 +51,7 @@ const TABLE: Table = {
   ],
 };
 
-/** More than one datagram holds. */
+/** More elements than one datagram holds. */
 const ELEMENTS = 2000;
 const elements = Array.from({ length: ELEMENTS }, (_, i): Element => ({
   key: [parseAddress(`10.0.${i >> 8}.${i & 255}`), 80],
@@ -70,7 +70,7 @@ describe("kernel/nftables counters", () => {
     node = lab.namespace("node");
     nftables = node.inside(() => new NftablesSocket(lab.calls));
     const real = nftablesCounters(lab.calls);
-    // A list's socket is opened with its first step.
+    // A list opens its socket with its first step.
     counters = {
       elements: (...args) => node.inside(() => [...real.elements(...args)]),
       rules: (...args) => node.inside(() => [...real.rules(...args)]),
@@ -91,7 +91,7 @@ describe("kernel/nftables counters", () => {
     lab?.destroy();
   });
 
-  /** Sends datagrams from sockets of their own, so that each is a new connection. */
+  /** Sends each datagram from a socket of its own, so that each is a new connection. */
   function send(address: string, port: number, count: number): void {
     const program = `
       const { createSocket } = require("node:dgram");
@@ -102,7 +102,7 @@ describe("kernel/nftables counters", () => {
     node.exec(process.execPath, ["--eval", program]);
   }
 
-  it("METRIC-01: each element tells how many packets it has met, and all are told, in pieces", () => {
+  it("METRIC-01: all elements are listed in several pieces, each with the number of packets that matched it", () => {
     send("10.0.7.5", 80, 3);
     send("10.0.0.9", 80, 1);
     const pieces = [...counters.elements(TABLE, SET)];
@@ -122,10 +122,10 @@ describe("kernel/nftables counters", () => {
     );
   });
 
-  it("METRIC-02: tells rules that count and have a comment, of the chain alone", () => {
+  it("METRIC-02: only rules of the given chain with a counter and a comment are listed", () => {
     assert.deepEqual([...counters.rules(TABLE, "drops")].flat(), [{ comment: "to the ninth", packets: 0 }]);
     for (const port of [9, 10, 11]) {
-      // The kernel tells the sender of its own drop.
+      // The kernel reports its drop to the sender.
       try {
         send("127.0.0.1", port, 2);
       } catch (error) {
@@ -137,7 +137,7 @@ describe("kernel/nftables counters", () => {
     assert.deepEqual([...counters.rules(TABLE, "absent")].flat(), []);
   });
 
-  it("METRIC-06: tells the rules of all chains that count and have a comment, with chain, number and verdict", () => {
+  it("METRIC-06: rules of all chains with a counter and a comment are listed, with chain, number and verdict", () => {
     const real = ruleCounters(lab.calls);
     const list = (table: Table, chain?: string): readonly CountedTableRule[] =>
       node.inside(() => [...real.rules(table, chain)].flat());
@@ -151,7 +151,7 @@ describe("kernel/nftables counters", () => {
     assert.deepEqual(list({ ...TABLE, name: "absent" }), []);
   });
 
-  it("a set that is not there is an error, one without counters tells none", () => {
+  it("a missing set is an error, and a set without counters gives none", () => {
     assert.throws(() => [...counters.elements(TABLE, { ...SET, name: "absent" })], { code: "ERR_NETLINK" });
     assert.deepEqual([...counters.elements(TABLE, { name: "plain", key: ["ipv4_addr"] })].flat(), []);
   });

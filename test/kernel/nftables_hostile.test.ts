@@ -17,7 +17,7 @@ import { requireKernel } from "../support/privilege.ts";
 const COUNT = 10_000;
 const PER_TABLE = 1000;
 
-/** Texts that mean something to nft, to a shell, to C or to Unicode, and mixtures of them; the same in each run. */
+/** Returns texts that are meaningful to nft, a shell, C or Unicode, and mixtures of them; the same in each run. */
 function hostileTexts(count: number): readonly string[] {
   const random = mulberry32(0x5eed);
   const pieces =
@@ -61,7 +61,7 @@ describe("kernel/nftables: hostile texts", () => {
     lab?.destroy();
   });
 
-  /** Writes a table and holds the listing, and what the listing loads as, against our text. */
+  /** Writes a table, and compares its listing, and the table that loads from the listing, with our text. */
   function assertLists(table: Table, elements: ReadonlyMap<string, readonly Element[]> = new Map()): void {
     written.exec("nft", ["flush", "ruleset"]);
     nft.commit(tableChanges(table, elements));
@@ -72,7 +72,7 @@ describe("kernel/nftables: hostile texts", () => {
 
   function taken(changesOf: (text: string) => readonly Change[]): readonly string[] {
     const found = [...new Set(texts.filter((text) => isTaken(changesOf(text))))];
-    assert.ok(found.length > 5 && found.length < texts.length, `${found.length} of ${texts.length} are taken`);
+    assert.ok(found.length > 5 && found.length < texts.length, `${found.length} of ${texts.length} are accepted`);
     return found;
   }
 
@@ -108,7 +108,7 @@ describe("kernel/nftables: hostile texts", () => {
     }
   });
 
-  it("as names of what goes are sent as they are, since others' objects may have them", () => {
+  it("as names of deleted objects are sent unchanged, since objects of others may have them", () => {
     nft.commit(tableChanges(scratch, new Map()));
     for (const kind of ["delete chain", "flush chain"] as const) {
       const names = taken((chain) => [{ kind, table: scratch, chain }]);
@@ -167,7 +167,7 @@ describe("kernel/nftables: hostile texts", () => {
     }
   });
 
-  it("names that are words of nft's grammar are those that do not load again", function () {
+  it("are reserved exactly if they are words of nft's grammar that do not load as names", function () {
     this.timeout(60_000);
     const words = [
       "table",

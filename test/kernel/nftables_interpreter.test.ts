@@ -38,7 +38,7 @@ import { trackedPair } from "./tracked_pair.ts";
 const BIT = 0x10000000;
 const NEAR = parseAddress("10.99.0.1");
 const FAR = parseAddress("10.99.0.2");
-/** Translated to the near end, back to the far one, refused, and to nobody. */
+/** Virtual addresses that are translated to the near end, translated back to the far end, refused, and unused. */
 const [VIP_NEAR, VIP_FAR, VIP_NONE, VIP_OTHER] = ["10.96.0.1", "10.96.0.2", "10.96.0.3", "10.96.0.4"].map((text) =>
   parseAddress(text),
 ) as [Address, Address, Address, Address];
@@ -55,7 +55,7 @@ const dnat: Statement = {
   },
 };
 
-/** Rules that count what they meet: what the interpreter makes of a packet must show in the same counters. */
+/** Rules that count matching packets, so that the interpreter's result must show in the same counters. */
 const table: Table = {
   family: "inet",
   name: "t",
@@ -82,7 +82,7 @@ const table: Table = {
     },
     {
       name: "nat_pre",
-      // Its own priority does not matter: NAT has its place.
+      // The chain's priority does not matter, since NAT has its own.
       base: { type: "nat", hook: "prerouting", priority: -180, policy: "accept" },
       rules: [rule(isUdp, jumpTo("translate"))],
     },
@@ -206,7 +206,7 @@ interface Sent {
   readonly to: Address;
 }
 
-/** Each twice from a port of its own: a connection's first packet, and one more that NAT chains no longer see. */
+/** Packets that are sent twice from a port each: a connection's first packet, and one that NAT chains do not see. */
 const SENT: readonly Sent[] = [
   { from: "far", port: 5001, to: VIP_NEAR },
   { from: "far", port: 5002, to: VIP_FAR },
@@ -220,7 +220,7 @@ const SENT: readonly Sent[] = [
   { from: "near", port: 5008, to: VIP_NEAR },
 ].flatMap((one) => [one, one] as readonly Sent[]);
 
-describe("the interpreter of rules, beside the kernel", () => {
+describe("the interpreter of rules compared with the kernel", () => {
   let lab: Lab | undefined;
   let ends: Readonly<Record<Sent["from"], LabNamespace>>;
   let nft: NftablesSocket;
@@ -242,9 +242,9 @@ describe("the interpreter of rules, beside the kernel", () => {
     lab?.destroy();
   });
 
-  it("meets the same rules with the same packets", () => {
+  it("matches the same rules with the same packets", () => {
     const sockets = new Map<string, ProbeSocket>();
-    // Nobody answers, and nobody refuses: what is sent is all there is.
+    // No end answers or refuses, so there are only the packets sent here.
     for (const [name, address, port] of [
       ["near", NEAR, 8080],
       ["far", FAR, 9090],
@@ -264,7 +264,7 @@ describe("the interpreter of rules, beside the kernel", () => {
     for (const socket of sockets.values()) socket.close();
     assert.deepEqual(counted, interpreted);
     const met = Object.values(interpreted).filter((packets) => packets > 0).length;
-    assert.ok(met >= Object.keys(interpreted).length - 2, `${met} rules were met`);
+    assert.ok(met >= Object.keys(interpreted).length - 2, `${met} rules matched`);
   });
 
   function open(name: Sent["from"], address: Address, port: number): ProbeSocket {
@@ -274,7 +274,7 @@ describe("the interpreter of rules, beside the kernel", () => {
     return socket;
   }
 
-  /** Packets by the comment of the rule that counted them. */
+  /** Returns the packets by the comment of the rule that counted them. */
   function readCounters(): Record<string, number> {
     const text = ends.near.exec("nft", ["list", "table", "inet", "t"]);
     return Object.fromEntries(

@@ -44,7 +44,7 @@ describe("kernel/nftables: a table with an owner", () => {
     lab?.destroy();
   });
 
-  /** Another process that owns the table. */
+  /** Starts another process that owns the table. */
   async function otherOwner(): Promise<ChildProcess> {
     const child = namespace.inside(() => spawn(process.execPath, [OWNER_MAIN], { stdio: ["pipe", "pipe", "inherit"] }));
     children.push(child);
@@ -59,7 +59,7 @@ describe("kernel/nftables: a table with an owner", () => {
     );
   }
 
-  it("is changed by nobody else, and nft flush ruleset leaves it", () => {
+  it("is changed by no other process, and nft flush ruleset does not delete it", () => {
     nft.commit([
       { kind: "add table", table: owned },
       { kind: "add chain", table: owned, chain: { name: "c" } },
@@ -79,7 +79,7 @@ describe("kernel/nftables: a table with an owner", () => {
     stranger.close();
   });
 
-  it("outlives its owner's death, is adopted by the next process, and by one only", async () => {
+  it("outlives its owner, and is adopted by the next process and by no other", async () => {
     const first = await otherOwner();
     assertRefused(
       [{ kind: "add table", table: owned }],
@@ -99,7 +99,7 @@ describe("kernel/nftables: a table with an owner", () => {
     assert.equal(nft.table(owned)?.chains.has("mine"), true);
   });
 
-  it("cannot be made out of one without: the error says what to do", () => {
+  it("cannot be made from a table without an owner, and the error says what to do", () => {
     const { isOwned: _, ...free } = owned;
     nft.commit([{ kind: "add table", table: free }]);
     assertRefused(

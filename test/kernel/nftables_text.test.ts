@@ -25,12 +25,12 @@ import { everythingElements, everythingTable } from "../support/nftables/example
 import { nodeTable, nodeText } from "../support/nftables/node_ruleset.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** The short form takes the same tables each time; the long one draws others. */
+/** The short form uses the same tables each time; the long one generates others. */
 const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? { numRuns: 300 } : { numRuns: 15, seed: 1 };
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
 
-/** Who may send which addresses from which port of a bridge. */
+/** A table of the addresses that may be sent from each port of a bridge. */
 const bridgeTable: Table = {
   family: "bridge",
   name: "guard",
@@ -67,7 +67,7 @@ const bridgeElements = new Map([
   ["mac", [{ key: ["dbv0", "0a:58:0a:f4:01:07"] }]],
 ]);
 
-describe("kernel/nftables: our text and nft's", () => {
+describe("kernel/nftables: our text and nft's listing", () => {
   let lab: Lab | undefined;
   let written: LabNamespace;
   let other: LabNamespace;
@@ -86,22 +86,22 @@ describe("kernel/nftables: our text and nft's", () => {
     lab?.destroy();
   });
 
-  it("a table with all we can say lists as our text, which loads again", () => {
+  it("a table with everything that we can express lists as our text, which loads again", () => {
     assertSame(nft, written, other, { table: everythingTable, elements: everythingElements });
     other.exec("nft", ["-c", "-f", "-"], "table inet everything\ndelete table inet everything");
   });
 
-  it("a table of a bridge with names, Ethernet addresses, ARP and the unspecified address", () => {
+  it("a bridge table with names, Ethernet addresses, ARP and the unspecified address lists as our text", () => {
     assertSame(nft, written, other, { table: bridgeTable, elements: bridgeElements });
   });
 
-  it("a node's whole ruleset lists the same as nft loads a person's text of it", () => {
+  it("a node's whole ruleset lists the same as a hand-written text that nft loads", () => {
     const content = { table: nodeTable, elements: new Map() };
     assertSame(nft, written, other, content);
     assert.equal(listing(written), loaded(other, nodeText));
   });
 
-  it("the catch-all of ranges of a single field, which nft 1.0.6 cannot load, is read back, and deleted as others are", () => {
+  it("the catch-all of a set of ranges, which nft 1.0.6 cannot load, is read back, and deleted like other elements", () => {
     written.exec("nft", ["flush", "ruleset"]);
     const set: SetDefinition = { name: "ranges", key: ["ipv4_addr"], isInterval: true, data: "verdict" };
     const table: Table = { family: "inet", name: "t", sets: [set], chains: [] };
@@ -116,13 +116,13 @@ describe("kernel/nftables: our text and nft's", () => {
     assertElements(nft, table, new Map([["ranges", elements.slice(0, 1)]]));
   });
 
-  it("names and marks in the set of a rule list as they are", () => {
+  it("names and marks in an anonymous set list unchanged", () => {
     const rules = [rule(oneOf("iifname", ["eth0", "cni0"]), accept), rule(oneOf("meta mark", [1, 0x4000]), drop)];
     const table: Table = { family: "inet", name: "t", sets: [], chains: [{ name: "c", rules }] };
     assertSame(nft, written, other, { table, elements: new Map() });
   });
 
-  it("sets have the flags their definition asks for, and a table none", () => {
+  it("sets have the flags of their definition, and the table has none", () => {
     written.exec("nft", ["flush", "ruleset"]);
     nft.commit(tableChanges(everythingTable, everythingElements));
     const state = nft.table(everythingTable);

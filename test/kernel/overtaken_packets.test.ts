@@ -14,14 +14,16 @@ import { requireKernel } from "../support/privilege.ts";
 
 const CHANGES = 150;
 const UPGRADES = 40;
-/** What a packet goes through between the generation of its rules and that of the elements: enough to be overtaken there. */
+/**
+ * The number of rules that a packet passes between the base chain and the map: enough that a commit overtakes it there.
+ */
 const SLOW = 1000;
 const BYTES_PER_SECOND = 20_000_000;
 const FLOOD = 0x7f000001;
 const where = { family: "ip", name: "policies" } as const;
 const slowly: readonly Rule[] = Array.from({ length: SLOW }, () => rule(equals("ip daddr", 0x0a000001), counter, drop));
 
-/** Sees what is let through; of its own, since counters of a table may go with it. */
+/** A table that counts what passes. It is separate, since counters may be replaced with their table. */
 const COUNTS = `table ip counts {
   counter passed {}
   counter sent {}
@@ -30,7 +32,7 @@ const COUNTS = `table ip counts {
 }
 `;
 
-/** Every packet goes where a map's elements say, which has one name or another. */
+/** Returns a table in which a map with the given name decides about every packet. */
 function policies(map: string): Table {
   return withVersion({
     ...where,
@@ -45,7 +47,7 @@ function policies(map: string): Table {
   });
 }
 
-/** A chain that drops what is in its set; sets and chains of policies are named by what they are. */
+/** Provides a chain that drops what is in its set, with new names for the chain and the set. */
 function judge(ruleset: Ruleset, map: string, number: number): void {
   const set = { name: `members${number}`, key: ["ipv4_addr"] } as const;
   const chain = { name: `judge${number}`, rules: [rule(inSet("ip daddr", set.name), drop)] };
@@ -103,7 +105,7 @@ describe("packets that a commit overtakes", function () {
     await pause(2);
   }
 
-  /** Changes what is in force again and again, each time to what denies the same flood. @returns what passed */
+  /** Makes changes during a flood, each to rules that deny it. @returns the packets that passed */
   async function underFlood(change: () => Promise<void>): Promise<number> {
     namespace.exec("nft", ["-f", "-"], COUNTS);
     const stop = streams.send(namespace, "udp", "127.0.0.1", BYTES_PER_SECOND);
@@ -119,7 +121,7 @@ describe("packets that a commit overtakes", function () {
     return passed;
   }
 
-  it(`DP-12: in ${CHANGES} changes of what judges it, each to a chain that also denies it, no packet of a flood passes`, async () => {
+  it(`DP-12: in ${CHANGES} changes of its verdict's chain, each to a chain that also denies it, no packet of a flood passes`, async () => {
     const ruleset = begin("pods", 0);
     await isInForce(ruleset);
     const passed = await underFlood(async () => {
@@ -133,7 +135,7 @@ describe("packets that a commit overtakes", function () {
     assert.equal(passed, 0);
   });
 
-  it("DP-07 DP-12: nor in upgrades whose rules ask another map", async () => {
+  it("DP-07 DP-12: no packet of a flood passes in upgrades whose rules use another map", async () => {
     const first = begin("pods", 0);
     await isInForce(first);
     first.stop();

@@ -46,7 +46,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
 
     const addressOfNode = (family: Family): Address => nodes.node1.addresses[family === 4 ? 0 : 1];
 
-    /** The cluster, where policies let the client send and the server receive what they say. */
+    /** Returns the cluster, with policies for what the client sends and the server receives. */
     function world(egress = ALL, ingress = ALL): string {
       return cutsWorld(pods, [nodes.node1], { egress, ingress });
     }
@@ -57,7 +57,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       return flow;
     }
 
-    /** From a pod, in all protocols and families. */
+    /** Begins flows from a pod in all protocols and families. */
     async function beginAll(
       make: (
         protocol: FlowProtocol,
@@ -69,7 +69,10 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       );
     }
 
-    /** By the cluster IP: the server's port is that of the Service, so there is one of each protocol and family. */
+    /**
+     * Returns ends that use the cluster IP. The server's port is the Service's target port, so there is one flow of
+     * each protocol and family.
+     */
     const throughService = (from: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `${from} to the Service`,
       client: pods[from].namespace,
@@ -118,7 +121,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       await node.start(text, options);
     }
 
-    it("POL-81: stopped in both directions by a change of the egress rules, and on again when the server sends", async () => {
+    it("POL-81: a change of the egress rules stops flows in both directions, which continue when allowed and the server sends", async () => {
       await start(world(), { policePodToOwnNode: true });
       const cut = [
         ...(await beginAll(throughService("client"))),
@@ -142,7 +145,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       await assertLive(kept);
     });
 
-    it("POL-81: stopped in both directions by a change of the ingress rules, and on again when the server sends", async () => {
+    it("POL-81: a change of the ingress rules stops flows in both directions, which continue when allowed and the server sends", async () => {
       await start(world());
       const cut = [
         ...(await beginAll(throughService("client"))),
@@ -162,7 +165,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       await assertLive([...cut, ...kept]);
     });
 
-    it("POL-81: what a stranger sent in a pod's name gets no answer through to the pod, whatever changes", async () => {
+    it("POL-81: a packet that a stranger sent in a pod's name opens no way for answers to the pod, whatever changes", async () => {
       await start(world());
       for (const [index, family] of FAMILIES.entries()) {
         const [address, at] = [pods.client.addresses[family], { address: addressOfNode(family), port: nextPort++ }];
@@ -186,7 +189,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
         server.sendTo(Uint8Array.of(2), forged);
         await pause(100);
         assert.equal(pod.receive().kind, "nothing", `IPv${family}`);
-        // The pod itself may ask, and is answered.
+        // The pod itself may send, and gets an answer.
         pod.sendTo(Uint8Array.of(3), at);
         await until(() => server.receive().kind === "data", "the node hears the pod");
         server.sendTo(Uint8Array.of(4), forged);
@@ -194,7 +197,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       }
     });
 
-    it("POL-83: with policyReset both ends of a TCP connection are told", async () => {
+    it("POL-83: with policyReset both ends of a TCP connection get a reset", async () => {
       await start(world(), { policyReset: true, policePodToOwnNode: true });
       const cut = [
         ...(await beginAll(throughService("client"))),
@@ -213,7 +216,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       await assertLive(await beginAll(toRouter("client")));
     });
 
-    it("POL-82: connections from before the first table go on without a word of their clients, and denied ones stop", async () => {
+    it("POL-82: older connections than the first table continue without a packet of their clients, and denied ones stop", async () => {
       await node.start(world(), undefined);
       const denied = [...(await beginAll(toPod("client", "bystander"))), ...(await beginAll(toRouter("client")))];
       const allowed = [
@@ -229,7 +232,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       assert.ok(node.cuts.status().settled > 0);
       const tables = nodes.node1.node.exec("nft", ["list", "tables"]);
       assert.ok(!tables.includes("opening"), tables);
-      // A new daemon, with what the last one knows by numbers.
+      // A new daemon starts, which uses the numbers of the last one.
       await start(world(NOTHING));
       await assertLive(allowed);
       await assertStopped(denied);
@@ -239,7 +242,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       await assertLive([...allowed, ...denied]);
     });
 
-    it("POL-82: connections that begin while the first table comes go on", async () => {
+    it("POL-82: connections that begin while the first table is loaded continue", async () => {
       await node.start(world(), undefined);
       const begun: PushFlow[] = [];
       await node.start(world(NOTHING), {}, async () => {

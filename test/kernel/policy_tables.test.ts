@@ -28,7 +28,7 @@ describe("the table of policies in the kernel", function () {
     requireKernel(this);
   });
 
-  it("nft lists it as it is printed, with profiles of every kind, and its listing loads again", () => {
+  it("nft lists the policy table with profiles of every kind as we print it, and loads its own listing again", () => {
     using lab = createLab("policy-tables");
     const [written, other] = [lab.namespace("written"), lab.namespace("other")];
     const nftables = written.inside(() => new NftablesSocket(lab.calls));

@@ -32,7 +32,7 @@ describe("kernel/nftables/prepared rules", () => {
     return namespace.exec("nft", ["--stateless", "list", "ruleset"]);
   }
 
-  it("API-20: a node's tables are the same with all, some and none of their rules prepared, and once more behind that", () => {
+  it("API-20: a node's tables are the same with all, some or none of their rules prepared, also when loaded again", () => {
     const plain = loaded("plain", () => {});
     assert.match(plain, /chain /);
     const all = (kernel: NftablesSocket): void => {

@@ -5,11 +5,11 @@ import { Streams } from "../lab/stream.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const REPLACEMENTS = 20;
-/** The larger the transaction, the longer its rules are in force before its sets of ranges are filled. */
+/** Further rules. In a larger transaction rules are in force for longer before their sets of ranges are filled. */
 const OTHERS = 200;
 const BYTES_PER_SECOND = 20_000_000;
 
-/** A table that counts what goes to 127.0.0.1 and is not found in a set of ranges that has it. */
+/** A table that counts packets to 127.0.0.1 that a set of ranges with this address does not match. */
 const TABLE = `table ip replaced {
   set kept { type ipv4_addr; flags interval; elements = { 127.0.0.0/8, 224.0.0.0/4 }
   }
@@ -24,7 +24,7 @@ ${Array.from({ length: OTHERS }, (_, i) => `  chain other${i} {\n    ip daddr 10
 }
 `;
 
-/** Of its own, since counters of a table go with it. */
+/** A separate table, since counters are replaced with their table. */
 const COUNTS = `table ip counts {
   counter unseen {}
   counter unseen_when_ready {}
@@ -53,7 +53,7 @@ describe("sets of ranges while their table is replaced", function () {
     lab?.destroy();
   });
 
-  it("POD-19: what is in one is found, once something is found in another that was filled behind it", async () => {
+  it("POD-19: an element of a set of ranges is found as soon as one is found in a set that was filled later", async () => {
     await streams.serve(namespace);
     namespace.exec("nft", ["-f", "-"], COUNTS + TABLE);
     const stop = streams.send(namespace, "udp", "127.0.0.1", BYTES_PER_SECOND);
@@ -62,7 +62,7 @@ describe("sets of ranges while their table is replaced", function () {
     await stop();
     const packets = (name: string): number =>
       Number(/packets (\d+)/.exec(namespace.exec("nft", ["list", "counter", "ip", "counts", name]))?.[1]);
-    console.log(`      ${packets("unseen")} packets did not find what was there`);
+    console.log(`      ${packets("unseen")} packets did not find the element`);
     assert.equal(packets("unseen_when_ready"), 0);
   });
 });

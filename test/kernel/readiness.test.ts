@@ -33,13 +33,13 @@ describe("kernel/route readiness", () => {
   });
   afterEach(() => lab?.destroy());
 
-  /** A clock that jumps past every deadline with the first pause. */
+  /** Returns a clock that jumps past every deadline with the first pause. */
   const impatient = (): Waiting => {
     let now = 0;
     return { now: () => now, pause: () => void (now += 1e6) };
   };
 
-  /** The real clock; the first pause also does something, so that it is certain to happen during the wait. */
+  /** Returns the real clock, whose first pause also runs an action, so that it certainly happens during the wait. */
   const meanwhile = (action: () => void): Waiting => {
     let isDone = false;
     return {
@@ -52,14 +52,14 @@ describe("kernel/route readiness", () => {
     };
   };
 
-  it("a link without carrier is waited for, and refused by name when none comes", () => {
+  it("a wait for a link without carrier fails with its name", () => {
     assert.throws(() => waitUntilUp(node.route, { name: "host0" }, impatient()), {
       code: "ERR_NETLINK",
       message: /link host0 has no carrier/,
     });
   });
 
-  it("a link whose other end comes up during the wait is up afterwards", () => {
+  it("a wait for a link ends when its other end comes up", () => {
     const peerUp = (): void => void pod.route.request(changeLink({ name: "eth0" }, { up: true }));
     waitUntilUp(node.route, { name: "host0" }, meanwhile(peerUp));
     assert.equal(node.link("host0").operationalState, 6);
@@ -68,7 +68,7 @@ describe("kernel/route readiness", () => {
   for (const text of ["10.244.1.7", "fd00:244::7"]) {
     const address = parseAddress(text);
 
-    it(`an address of others, ${text}, to which there is a route, is waited for and refused by name`, () => {
+    it(`a wait for a foreign address, ${text}, to which there is a route, fails with its name`, () => {
       const { index } = pod.link("eth0");
       const gateway = parseAddress(text.replace(/7$/, "1"));
       pod.route.requestAll([
@@ -81,7 +81,7 @@ describe("kernel/route readiness", () => {
       });
     });
 
-    it(`${text} is received once the wait for it is over (B18)`, () => {
+    it(`${text} is received after the wait for it (B18)`, () => {
       const { index } = pod.link("eth0");
       pod.route.request(changeLink({ index }, { up: true }));
       const add = (): void => void pod.route.request(newAddress(index, hostCidr(address)));

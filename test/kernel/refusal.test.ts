@@ -58,33 +58,29 @@ describe("kernel/route refusals", () => {
       () => changeLink({ index: bridge }, { mtu: 70_000 }),
       /mtu greater than device maximum \(EINVAL\)$/,
     ],
-    ["a master that is not there", () => veth({ master: 99_999 }), /\(EINVAL/],
-    ["a descriptor that is no namespace", () => veth({ netnsFd: 99_999 }), /\(EBADF/],
+    ["a missing master", () => veth({ master: 99_999 }), /\(EINVAL/],
+    ["a descriptor that is not a namespace", () => veth({ netnsFd: 99_999 }), /\(EBADF/],
+    ["a missing link, by name", () => deleteLink({ name: "dbv9" }), /^delete link dbv9: no such device \(ENODEV\)$/],
     [
-      "a link that is not there, by name",
-      () => deleteLink({ name: "dbv9" }),
-      /^delete link dbv9: no such device \(ENODEV\)$/,
-    ],
-    [
-      "a link that is not there, by index",
+      "a missing link, by index",
       () => changeLink({ index: 99_999 }, { up: true }),
       /^change link 99999: .*\(ENODEV\)$/,
     ],
     [
-      "hairpin on a link that is no port",
+      "hairpin on a link that is not a port",
       () => changeLink({ name: "lo" }, { bridgePort: { hairpin: true } }),
       /^change link lo: .*\(E\w+(, attribute [\w.]+)?\)$/,
     ],
   ];
   for (const [title, request, message] of cases) {
-    it(`says what is wrong with ${title}, and leaves nothing behind`, () => {
+    it(`the error describes ${title}, and no link is left`, () => {
       const before = node.links();
       assert.throws(() => node.route.request(request()), { code: "ERR_NETLINK", message });
       assert.deepEqual(node.links(), before);
     });
   }
 
-  it("finds nothing where there is no link, and throws for a name that cannot be one", () => {
+  it("findLink finds nothing without a link, and throws for an impossible name", () => {
     assert.equal(findLink(node.route, { name: "dbv9" }), undefined);
     assert.equal(findLink(node.route, { index: 99_999 }), undefined);
     assert.throws(() => findLink(node.route, { name: "sixteen-letters0" }), {
@@ -93,7 +89,7 @@ describe("kernel/route refusals", () => {
     assert.throws(() => node.route.request(getLink({ name: "dbv9" })), { message: /\(ENODEV\)$/ });
   });
 
-  it("takes an alias of 254 bytes: the 255 the kernel holds count its NUL", () => {
+  it("an alias of 254 bytes is accepted, since the kernel's limit of 255 includes the NUL", () => {
     node.route.request(changeLink({ index: bridge }, { alias: "a".repeat(254) }));
     assert.equal(node.link("cni0").alias, "a".repeat(254));
     assert.throws(() => node.route.request(changeLink({ index: bridge }, { alias: "a".repeat(255) })), {

@@ -40,7 +40,7 @@ describe("kernel/route route", () => {
     const gateway = parseAddress(gateways[family]);
     const via = { family, gateway, onLink: true, destination: undefined };
 
-    it(`adds an on-link IPv${family} default route marked as ours (POD-14)`, () => {
+    it(`an on-link IPv${family} default route is added and marked as ours (POD-14)`, () => {
       pod.route.request(newRoute({ ...via, outputInterface: eth0 }));
       const [found] = iproute(pod, "ip", `-${family} route show default`);
       assert.deepEqual(pick(found ?? {}, "gateway", "dev", "protocol", "flags"), {
@@ -66,7 +66,7 @@ describe("kernel/route route", () => {
       );
     });
 
-    it(`refuses it a second time, also by another gateway, and deletes it once (IPv${family})`, () => {
+    it(`a second default route, also by another gateway, is refused, and the first is deleted once (IPv${family})`, () => {
       const spec = { ...via, outputInterface: eth0 };
       const other = parseAddress(family === 4 ? "10.244.1.2" : "fd00:244:1::2");
       for (const again of [spec, { ...spec, gateway: other }]) {
@@ -80,7 +80,7 @@ describe("kernel/route route", () => {
       assert.throws(() => pod.route.request(deleteRoute(spec)), { message: /\(ESRCH\)$/ });
     });
 
-    it(`adds a route to a host on the link, with a priority (IPv${family})`, () => {
+    it(`a route to a host on the link is added with a priority (IPv${family})`, () => {
       const destination = parseCidr(family === 4 ? "10.244.1.1/32" : "fd00:244:1::1/128");
       const spec = { family, destination, gateway: undefined, outputInterface: eth0, onLink: false, priority: 77 };
       pod.route.request(newRoute(spec));
@@ -106,7 +106,7 @@ describe("kernel/route route", () => {
   }
 
   for (const table of [100, 255 + 1, 4_294_967_295]) {
-    it(`adds routes with an MTU and a segment size to table ${table}`, () => {
+    it(`routes with an MTU and a segment size are added to table ${table}`, () => {
       for (const family of [4, 6] as const) {
         const gateway = parseAddress(gateways[family]);
         const spec = { family, gateway, onLink: true, destination: undefined, outputInterface: eth0, table };
@@ -121,7 +121,7 @@ describe("kernel/route route", () => {
     });
   }
 
-  it("keeps a protocol that is asked for", () => {
+  it("a route has the requested protocol", () => {
     const destination = parseCidr("10.245.0.0/16");
     pod.route.request(
       newRoute({ family: 4, destination, gateway: undefined, outputInterface: eth0, onLink: false, protocol: 199 }),
@@ -129,16 +129,16 @@ describe("kernel/route route", () => {
     assert.equal(iproute(pod, "ip", "route show 10.245.0.0/16")[0]?.["protocol"], "199");
   });
 
-  it("reads the unicast routes of the main table and no others", () => {
+  it("only the unicast routes of the main table are read", () => {
     pod.exec("ip", ["route", "add", "10.246.0.0/16", "dev", "eth0", "table", "99"]);
     pod.exec("ip", ["route", "add", "unreachable", "10.247.0.0/16"]);
     const texts = ours(4).map(({ destination }) => (destination === undefined ? "default" : formatCidr(destination)));
     assert.ok(texts.includes("10.245.0.0/16"));
     assert.ok(!texts.includes("10.246.0.0/16") && !texts.includes("10.247.0.0/16"), texts.join(" "));
-    assert.ok(!texts.some((text) => text.startsWith("127.")), "the local table is not the main one");
+    assert.ok(!texts.some((text) => text.startsWith("127.")), "routes of the local table are not read");
   });
 
-  it("passes on the kernel's own words", () => {
+  it("the error has the kernel's own words", () => {
     const spec = { family: 4, outputInterface: eth0, onLink: false, gateway: undefined } as const;
     assert.throws(() => pod.route.request(newRoute({ ...spec, destination: parseCidr("10.9.0.1/24") })), {
       message: "add route 10.9.0.1/24: Invalid prefix for given prefix length (EINVAL)",

@@ -11,7 +11,7 @@ import { node as nodeObject } from "../support/routes/machine.ts";
 
 const SYNC_PERIOD = 30_000;
 
-describe("policyd/routes and what discards packets, in the kernel", () => {
+describe("policyd/routes and discarding routes, in the kernel", () => {
   let lab: Lab | undefined;
 
   before(function () {
@@ -25,7 +25,7 @@ describe("policyd/routes and what discards packets, in the kernel", () => {
     ["same", "unreachable", "107", true, false],
     ["high", "prohibit", "1024", false, true],
   ] as const) {
-    it(`POD-21: another program's ${type} route of metric ${metric} is told ${isBefore ? "where it comes before ours" : "by nobody: ours comes before it"}`, () => {
+    it(`POD-21: another program's ${type} route of metric ${metric} is ${isBefore ? "reported, since it comes before ours" : "not reported, since ours comes before it"}`, () => {
       const node = lab?.namespace(name);
       assert.ok(node !== undefined);
       for (const command of [

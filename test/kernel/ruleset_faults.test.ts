@@ -27,7 +27,7 @@ describe("policyd/ruleset on a kernel that fails", () => {
   });
   after(() => lab?.destroy());
 
-  it(`has what a fresh build has within ${RETRIES} retries after ${CHANGES} changes with faults (DP-05)`, function () {
+  it(`equals a fresh build within ${RETRIES} retries after ${CHANGES} changes with faults (DP-05)`, function () {
     this.timeout(120_000);
     const seed = Date.now() >>> 0;
     const random = randomFrom(seed);
@@ -45,7 +45,7 @@ describe("policyd/ruleset on a kernel that fails", () => {
       else claims.set(`o${number}`, [number, Math.floor(random() * 100)]);
       const claim = claims.get(`o${number}`);
       ruleset.claim(`o${number}`, claim === undefined ? [] : sampleClaims(...claim));
-      // Some of the waits for another try fit in, so that hundreds of batches fail, whatever the seed.
+      // Some waits for a retry fit in, so hundreds of batches fail with any seed.
       clock.pass(10);
     }
     kernel.setRates({ commit: 0, read: 0 });

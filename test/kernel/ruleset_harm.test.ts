@@ -21,7 +21,7 @@ const ROUNDS = 100;
 const REPAIR_MILLISECONDS = 1000;
 const OWNERS = 20;
 
-/** What somebody with nft can do to our tables. `drop` does nothing to them: it must be left alone. */
+/** Changes that another program can make to our tables with nft. `drop` does nothing to them and must stay. */
 const harms = {
   "flush ruleset": "flush ruleset",
   table: "delete table inet drawbridge",
@@ -114,7 +114,7 @@ for (const isOwned of [false, true]) {
     });
 
     if (isOwned) {
-      it("is adopted by the next daemon, which the kernel then protects in its turn (DP-06)", () => {
+      it("the tables are adopted by the next daemon, for which the kernel then protects them (DP-06)", () => {
         ruleset?.stop();
         writer.close();
         const element = ["add", "element", "inet", "drawbridge", "frontends", "{ 192.0.2.1 . 80 }"];
@@ -139,7 +139,7 @@ for (const isOwned of [false, true]) {
     }
 
     if (!isOwned) {
-      it("notices a rule that was replaced by one of the same shape (DP-09)", async () => {
+      it("a rule that was replaced by one of the same shape is noticed (DP-09)", async () => {
         const [table] = tables;
         assert.ok(table !== undefined && ruleset !== undefined);
         const whole = contentOf(writer, table);
@@ -154,7 +154,7 @@ for (const isOwned of [false, true]) {
         }
       });
 
-      it("lists a ruleset that loads again in a fresh namespace as it stands (DP-10)", () => {
+      it("the listed ruleset loads unchanged in a fresh namespace (DP-10)", () => {
         const fresh = lab?.namespace("fresh");
         const listing = node.exec("nft", ["list", "ruleset"]);
         fresh?.exec("nft", ["-f", "-"], listing);
@@ -164,7 +164,7 @@ for (const isOwned of [false, true]) {
   });
 }
 
-/** Undefined while a table or a set is missing. */
+/** Returns the content of a table; undefined while a table or a set is missing. */
 function readContent(kernel: NftablesSocket, table: Table): string | undefined {
   try {
     return contentOf(kernel, table);

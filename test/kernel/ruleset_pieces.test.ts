@@ -14,7 +14,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleAddress } from "../support/dataplane/sample.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** Some pieces of the kernel's. */
+/** The number of elements, which the kernel lists in several pieces. */
 const MANY = 6000;
 const PATIENCE_MILLISECONDS = 30_000;
 
@@ -58,7 +58,7 @@ describe("a large set that is read in pieces", () => {
     lab?.destroy();
   });
 
-  it("DP-16: the kernel tells all of it whatever is committed to other sets meanwhile", async () => {
+  it("DP-16: the kernel lists all elements whatever is committed to other sets meanwhile", async () => {
     nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
     const told = (): number => {
       const found = new Set<unknown>();
@@ -70,7 +70,7 @@ describe("a large set that is read in pieces", () => {
       assert.ok(pieces > 5, `${pieces} pieces`);
       return found.size;
     };
-    // Right after so many have come it may still be making its table larger.
+    // The kernel may still be enlarging its table after so large a batch.
     const deadline = Date.now() + PATIENCE_MILLISECONDS;
     while (told() !== MANY) {
       assert.ok(Date.now() < deadline);
@@ -79,12 +79,15 @@ describe("a large set that is read in pieces", () => {
     assert.equal(told(), MANY);
   });
 
-  it("DP-16: a list that is given up, or whose set goes, leaves room for the next", () => {
+  it("DP-16: the next list works after one that was abandoned, or whose set was deleted", () => {
     nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
     const list = nft.elementsInPieces(table, targets);
     assert.ok((list.next().value?.length ?? 0) > 0);
     list.return();
-    assert.ok((nft.elementsInPieces(table, targets).next().value?.length ?? 0) > 0, "the one before is not returned");
+    assert.ok(
+      (nft.elementsInPieces(table, targets).next().value?.length ?? 0) > 0,
+      "the next list works while the previous one is still open",
+    );
     const next = nft.elementsInPieces(table, targets);
     assert.ok((next.next().value?.length ?? 0) > 0);
     nft.commit([{ kind: "delete set", table, set: targets }]);
@@ -96,7 +99,7 @@ describe("a large set that is read in pieces", () => {
     assert.deepEqual([...nft.elementsInPieces(table, other)].flat(), [{ key: [sampleAddress(1)] }]);
   });
 
-  it("DP-16 DP-09: strangers' changes are put right while ours go on, which are not taken for theirs", async function () {
+  it("DP-16 DP-09: changes by strangers are repaired while ours go on, and ours do not count as theirs", async function () {
     this.timeout(2 * PATIENCE_MILLISECONDS);
     const options = { clock: realClock, logger: recordingLogger(), tables: [table] };
     const ruleset = new Ruleset({ ...options, kernel: nft, minSyncPeriod: 0, syncPeriod: 3_600_000 });

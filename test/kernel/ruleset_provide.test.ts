@@ -23,14 +23,14 @@ const COMPARISONS = 20;
 const ROUNDS = 60;
 const REPAIR_MILLISECONDS = 1000;
 const PROFILES = 12;
-/** Some hundred batches. */
+/** The number of objects, which take several hundred batches. */
 const MANY = 400;
 
 const table = profileTable();
 const where = "inet drawbridge-policy";
 const SETS = Array.from({ length: PROFILES }, (_, number) => profileSets(number)).flat();
 
-/** What somebody with nft can do to objects that are provided. */
+/** Changes that another program can make to provided objects with nft. */
 const harms = {
   "flush ruleset": "flush ruleset",
   table: `delete table ${where}`,
@@ -67,7 +67,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     return lab.namespace(name);
   }
 
-  it(`DP-11: after ${STEPS} random changes with faults it has what a fresh build has`, function () {
+  it(`DP-11: after ${STEPS} random changes with faults it equals a fresh build`, function () {
     this.timeout(240_000);
     const seed = Date.now() >>> 0;
     console.log(`      seed ${seed}`);
@@ -80,7 +80,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     assert.ok(seen.faults > 10 && seen.restarts > 2 && seen.harms > 0 && seen.comparisons === COMPARISONS);
   });
 
-  it("DP-13: a great many objects come and go in slices, and are what they are at once", async function () {
+  it("DP-13: a great many objects are added and removed in slices, with the same result as at once", async function () {
     this.timeout(120_000);
     const node = namespaceOf("many");
     const kernel = open(node);
@@ -115,7 +115,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     other.close();
   });
 
-  it("DP-11 DP-14: sets that a daemon wants again after it has begun to take them away have nothing of before", () => {
+  it("DP-11 DP-14: a set that is desired again during its removal has no old elements", () => {
     const rulesetOf = (kernel: NftablesSocket, clock: FakeClock): Ruleset =>
       new Ruleset({
         kernel,
@@ -149,7 +149,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     other.close();
   });
 
-  describe("which others change", () => {
+  describe("which other programs change", () => {
     let node: LabNamespace;
     let events: KernelEvents | undefined;
     let writer: NftablesSocket;
@@ -209,7 +209,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
       }
     });
 
-    it("DP-14: is adopted by the next daemon, and is listed so that it loads again", () => {
+    it("DP-14: is adopted by the next daemon, and its listing loads again", () => {
       ruleset?.stop();
       const heir = new Ruleset({
         kernel: writer,
@@ -225,8 +225,8 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
       assert.equal(heir.flush(), true, heir.status().lastError);
       assert.deepEqual([heir.status().replacements, heir.status().failures], [0, 0]);
       const listing = node.exec("nft", ["list", "ruleset"]);
-      assert.doesNotMatch(listing, /counter packets 0 bytes 0 accept/, "a rule of others in an old chain");
-      assert.doesNotMatch(listing, new RegExp(`first${PROFILES - 1}\\b`), "a chain that nobody wants any more");
+      assert.doesNotMatch(listing, /counter packets 0 bytes 0 accept/, "a foreign rule in an old chain");
+      assert.doesNotMatch(listing, new RegExp(`first${PROFILES - 1}\\b`), "a chain that is not desired any more");
       assert.match(listing, new RegExp(`first${PROFILES - 2}\\b`));
       const fresh = namespaceOf("listing");
       fresh.exec("nft", ["-f", "-"], listing);
@@ -244,7 +244,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
   });
 });
 
-/** Undefined while something is missing. */
+/** Returns the content; undefined while something is missing. */
 function readContent(kernel: NftablesSocket): string | undefined {
   try {
     return contentOf(kernel, table, SETS);

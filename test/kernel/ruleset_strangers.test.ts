@@ -9,7 +9,7 @@ import { contentOf } from "../support/dataplane/content.ts";
 import { sampleClaims, sampleTables } from "../support/dataplane/sample.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-/** What nft lets somebody put into our tables under names, or in a form, that nothing of ours has. */
+/** Objects that nft allows in our tables with names, or in a form, that ours never have. */
 const odd = {
   "a chain of another alphabet": "add chain inet drawbridge _my.chain/1",
   "a chain of a long name": `add chain inet drawbridge ${"a".repeat(100)}`,
@@ -27,7 +27,7 @@ const odd = {
 
 const OWNERS = 5;
 
-describe("policyd/ruleset with what nobody of ours would write", () => {
+describe("policyd/ruleset with objects that we would never write", () => {
   let lab: Lab | undefined;
   const tables: readonly Table[] = sampleTables();
 
@@ -38,7 +38,7 @@ describe("policyd/ruleset with what nobody of ours would write", () => {
   after(() => lab?.destroy());
 
   for (const [index, [what, text]] of Object.entries(odd).entries()) {
-    it(`DP-09: takes it away, and keeps nobody from the next change: ${what}`, () => {
+    it(`DP-09: removes the object without blocking the next change: ${what}`, () => {
       const node = lab?.namespace(`node${index}`);
       assert.ok(node !== undefined);
       const kernel = node.inside(() => new NftablesSocket(node.calls));

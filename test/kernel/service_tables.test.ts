@@ -26,7 +26,7 @@ describe("the tables of Services in the kernel", () => {
   });
 
   for (const tcpReset of [false, true]) {
-    it(`nft lists them as they are printed, and its listing loads again, ${tcpReset ? "with" : "without"} tcpReset`, () => {
+    it(`nft lists the tables as we print them, and loads its own listing again, ${tcpReset ? "with" : "without"} tcpReset`, () => {
       using lab = createLab("service-tables");
       const [node, copy] = [lab.namespace("node"), lab.namespace("copy")];
       const nftables = node.inside(() => new NftablesSocket(lab.calls));

@@ -15,7 +15,7 @@ describe("Services in a kernel that fails", () => {
     requireKernel(this);
   });
 
-  it(`DP-11: after ${EVENTS} random events it has what a fresh build has in an empty namespace`, function () {
+  it(`DP-11: after ${EVENTS} random events the tables equal a fresh build in an empty namespace`, function () {
     this.timeout(1_200_000);
     using lab = createLab("incremental");
     const seed = Date.now() >>> 0;

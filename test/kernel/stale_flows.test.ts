@@ -29,7 +29,7 @@ describe("cni/stale_flows with the kernel", () => {
       for (let port = FIRST; port < FIRST + PORTS; port++) client.sendTo(new Uint8Array(16), { address, port });
       client.close();
     }
-    // To the node itself and through it, in both families.
+    // The flows go to the node itself and through it, in both families.
     assert.equal(flows().length, 4 * PORTS);
   });
   afterEach(() => {
@@ -54,9 +54,9 @@ describe("cni/stale_flows with the kernel", () => {
     }));
   }
 
-  // Filters that are asked for one by one, and such that are looked for among all flows.
+  // Few filters are listed one by one, and many are searched among all flows.
   for (const count of [1, 3, 40]) {
-    it(`R2: of ${count} ports forgets the flows to the node, and no other`, () => {
+    it(`R2: exactly the flows of ${count} ports to the node are deleted`, () => {
       const { near, nearAddresses } = pair;
       const forgotten = new Set(
         nearAddresses.flatMap((address) => udp(count).map(({ hostPort }) => `${formatAddress(address)} ${hostPort}`)),
@@ -69,12 +69,12 @@ describe("cni/stale_flows with the kernel", () => {
       assert.equal(expected.length, 4 * PORTS - 2 * count);
     });
 
-    it(`R2: of ${count} ports of one address forgets the flows to that, and of a pod that has gone those it got`, () => {
+    it(`R2: exactly the flows of ${count} ports to one address are deleted, and those that were translated to an ended pod`, () => {
       const { near, nearAddresses } = pair;
       const [own] = nearAddresses;
       const mappings = udp(count, own);
       near.inside(() => forgetFlowsTo(near.calls, mappings, nearAddresses));
-      assert.equal(flows().length, 4 * PORTS, "none was translated");
+      assert.equal(flows().length, 4 * PORTS, "no flow was translated");
       near.inside(() => forgetFlowsOf(near.calls, { mappings, addresses: nearAddresses, serviceCidrs: [] }));
       const left = flows();
       assert.equal(left.length, 4 * PORTS - count);

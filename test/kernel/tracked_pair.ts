@@ -14,7 +14,7 @@ export interface TrackedPair {
   readonly farAddresses: readonly [Address, Address];
 }
 
-/** @param ruleset what nft loads in the near namespace; a rule that looks at `ct` makes the kernel track there */
+/** @param ruleset what nft loads in the near namespace; a rule with `ct` makes the kernel track connections there */
 export function trackedPair(lab: Lab, ruleset: string): TrackedPair {
   const [near, far] = [lab.namespace("near"), lab.namespace("far")];
   const nearAddresses = [parseAddress("10.99.0.1"), parseAddress("fd00:99::1")] as const;
@@ -33,7 +33,7 @@ export function trackedPair(lab: Lab, ruleset: string): TrackedPair {
   return { near, far, nearAddresses, farAddresses };
 }
 
-/** Makes flows from the near to the far end and back, one after the other, and demands that each is answered. */
+/** Makes flows from the near to the far end and back, one after the other, and requires an answer to each. */
 export async function makeFlows(
   { near, far }: TrackedPair,
   flows: readonly { readonly protocol: ProtocolName; readonly to: Address; readonly port: number }[],

@@ -41,7 +41,7 @@ describe("kernel/traffic_control", () => {
     const peer = { name: "eth0", mac: parseMac("0a:58:0a:f4:01:07"), netnsFd: pod.handle.fd };
     const master = 0;
     node.route.request(createVeth({ host: ends, peer, mtu: 1500, master }));
-    // Quiet ends: what is counted is what a test sends.
+    // The ends are quiet, so only what a test sends is counted.
     for (const [namespace, name] of [
       [node, "dbv0"],
       [pod, "eth0"],
@@ -86,14 +86,14 @@ describe("kernel/traffic_control", () => {
     return printed;
   }
 
-  /** Sends frames from the pod's end as they are, and says how many of them a link of the node has sent. */
+  /** Sends frames unchanged from the pod's end. @returns the number of them that a link of the node has sent */
   function countOf(name: string, frames: readonly Uint8Array[]): number {
     const before = sentBy(name);
     const { calls } = pod;
     const fd = pod.inside(() => calls.socket(AF_PACKET, SOCK_RAW, 0));
     assert.ok(fd >= 0);
     try {
-      // struct sockaddr_ll: family, protocol, index; the rest is not read when sending.
+      // In struct sockaddr_ll only family, protocol and index are read when sending.
       const to = new Uint8Array(20);
       new DataView(to.buffer).setUint16(0, AF_PACKET, true);
       new DataView(to.buffer).setInt32(4, pod.link("eth0").index, true);
@@ -109,14 +109,14 @@ describe("kernel/traffic_control", () => {
     return Number(printed?.["packets"]);
   }
 
-  it("sets a token bucket that tc reads as it was meant, and replaces it", () => {
+  it("a token bucket is set as tc reads it, and replaced", () => {
     for (const wanted of [bucket, { rate: 125_000, burst: 12_500, limit: 12_000 }, { ...bucket, rate: 25_000_000 }]) {
       node.route.request(setTokenBucket(host, wanted));
       const printed = printedRoot("dbv0");
       assert.equal(printed["kind"], "tbf");
       const { rate, burst, limit } = inner(printed, "options");
       assert.deepEqual([rate, limit], [wanted.rate, wanted.limit]);
-      // It prints "250000b/1".
+      // tc prints "250000b/1".
       assert.ok(Math.abs(Number.parseInt(String(burst), 10) - wanted.burst) <= 2, String(burst));
       assert.deepEqual(parsedKinds(), ["tbf at root"]);
     }
@@ -132,14 +132,14 @@ describe("kernel/traffic_control", () => {
       .map(({ kind, attachment }) => `${kind} at ${attachment ?? "?"}`);
   }
 
-  it("reads every token bucket back as it was set, up to a step of the kernel's clock", () => {
+  it("every token bucket is read back as it was set, up to a step of the kernel's clock", () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.integer({ min: 125, max: 1e9 }), fc.integer({ min: 1e9, max: 125e12 })),
         fc.integer({ min: 1522, max: 2 ** 32 - 1 }),
         fc.integer({ min: 1522, max: 2 ** 32 - 1 }),
         (rate, wanted, limit) => {
-          // The kernel tells a burst as a 32-bit number of steps, 274 s in all; no limit of ours comes near that.
+          // The kernel reports a burst as a 32-bit number of steps, at most 274 s; our limits are far below that.
           const burst = Math.min(wanted, Math.max(1522, rate * 100));
           node.route.request(setTokenBucket(host, { rate, burst, limit }));
           const read = readBucket(host);
@@ -156,7 +156,7 @@ describe("kernel/traffic_control", () => {
     );
   });
 
-  it("refuses a token bucket the kernel would take for another", () => {
+  it("a token bucket that the kernel would change is refused", () => {
     for (const wrong of [0, -1, 1.5, Number.NaN, 2 ** 32]) {
       assert.throws(() => setTokenBucket(host, { ...bucket, burst: wrong }), RangeError);
       assert.throws(() => setTokenBucket(host, { ...bucket, limit: wrong }), RangeError);
@@ -166,7 +166,7 @@ describe("kernel/traffic_control", () => {
     assert.equal(refusal(setTokenBucket(9999, bucket)), "ENODEV");
   });
 
-  it("redirects all that a link receives: tc sees a classifier without keys", () => {
+  it("all that a link receives is redirected, and tc sees a classifier without keys", () => {
     const target = makeDevice();
     node.route.requestAll([addClassifiers(host), redirectReceived(host, target)]);
     assert.equal(refusal(addClassifiers(host)), "EEXIST");
@@ -188,7 +188,7 @@ describe("kernel/traffic_control", () => {
     return node.route.dump(dumpReceivedFilters(host)).flatMap((message) => parseRedirect(message) ?? []);
   }
 
-  it("does not take a filter of others for a redirection of everything", () => {
+  it("a filter of others does not count as a redirection of everything", () => {
     makeDevice();
     node.route.request(addClassifiers(host));
     const filter = ["filter", "add", "dev", "dbv0", "ingress", "protocol"];
@@ -205,20 +205,20 @@ describe("kernel/traffic_control", () => {
     assert.deepEqual(parsedRedirects(), []);
   });
 
-  it("every frame goes through the delay device, also one too short to be a packet, tagged or of no protocol (W1)", () => {
+  it("every frame passes the delay device, also one too short to be a packet, tagged or without a protocol (W1)", () => {
     const target = makeDevice();
     node.route.requestAll([setTokenBucket(target, bucket), addClassifiers(host), redirectReceived(host, target)]);
     const types = [0x0800, 0x86dd, 0x0806, 0x0000, 0x0003, 0xffff];
     const lengths = [14, 15, 17, 18, 33, 60, 1514];
     const frames = [
       ...types.flatMap((type) => lengths.map((length) => frameOf(type, length))),
-      // A shorter one with a tag is dropped before (skb_vlan_untag).
+      // A shorter frame with a tag is dropped earlier (skb_vlan_untag).
       ...[0x8100, 0x88a8].flatMap((type) => [20, 21, 60, 1514].map((length) => frameOf(type, length))),
     ];
     assert.equal(countOf(device.name, frames), frames.length);
   });
 
-  it("nothing gets through while the delay device is down", () => {
+  it("no frame passes while the delay device is down", () => {
     const target = makeDevice();
     const frame = frameOf(0x0800, 60);
     const arriving = (): number => {
@@ -232,7 +232,7 @@ describe("kernel/traffic_control", () => {
     assert.equal(arriving(), 0);
   });
 
-  /** Packets the node's IP layer has been handed, good or bad. */
+  /** Returns the number of packets that the node's IP layer has received, good or bad. */
   function ipPackets(): number {
     const text = node.exec("cat", ["/proc/net/snmp"]);
     return Number(
@@ -243,7 +243,7 @@ describe("kernel/traffic_control", () => {
     );
   }
 
-  it("makes a delay device that is known by kind, name and MAC address, and removes no other (B2)", () => {
+  it("a delay device is recognized by kind, name and MAC address, and no other is removed (B2)", () => {
     makeDevice();
     const made = node.link(device.name);
     assert.ok(isDelayDevice(made, device));
@@ -266,7 +266,7 @@ describe("kernel/traffic_control", () => {
     }
   });
 
-  it("refuses a name the kernel could not take, or would cut or complete", () => {
+  it("a name that the kernel could not take, or would cut or complete, is refused", () => {
     for (const name of ["0123456789abcdef", "", "a/b", "..", "a b"]) {
       const links = node.links().length;
       assert.match(refusalOf(createDelayDevice({ ...device, name }, 1500)), /^(EINVAL|ERANGE|made)$/, name);

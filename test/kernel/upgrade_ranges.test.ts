@@ -13,17 +13,17 @@ import { Streams } from "../lab/stream.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 const UPGRADES = 24;
-/** The larger a transaction, the longer its rules are in force before its sets of ranges are filled. */
+/** Further chains. In a larger transaction rules are in force for longer before their sets of ranges are filled. */
 const OTHERS = 1000;
 const BYTES_PER_SECOND = 20_000_000;
 const PROVIDED: SetDefinition = { name: "provided", key: ["ipv4_addr"], isInterval: true };
 const IN_SCHEMA: SetDefinition = { ...PROVIDED, name: "in_schema" };
-/** What a policy provides where the schema has no set. */
+/** The chain that a policy provides if the schema has no set. */
 const JUDGE: Chain = { name: "judge", rules: [rule(inSet("ip daddr", PROVIDED.name), drop)] };
 const PODS: SetDefinition = { name: "pods", key: ["ipv4_addr"], data: "verdict" };
 const where = { family: "ip", name: "policies" } as const;
 
-/** Sees what the policies let through; of its own, since counters of a table go with it. */
+/** A table that counts what the policies let pass. It is separate, since counters may be replaced with their table. */
 const COUNTS = `table ip counts {
   counter passed {}
   counter sent {}
@@ -32,7 +32,10 @@ const COUNTS = `table ip counts {
 }
 `;
 
-/** What every second version denies by a set of its schema, and the others by one that comes with a policy's chain. */
+/**
+ * Returns the table of a version. Every second version denies by a set of its schema, and the others by one that comes
+ * with a policy's chain.
+ */
 function policies(isOdd: boolean): Table {
   const others = Array.from({ length: OTHERS }, (_, number): Chain => ({
     name: `other${number}`,
@@ -54,7 +57,7 @@ function policies(isOdd: boolean): Table {
   });
 }
 
-describe("what policies deny by ranges while policyd is upgraded", function () {
+describe("policies' ranges while policyd is upgraded", function () {
   this.timeout(90_000);
   let lab: Lab;
   let namespace: LabNamespace;
@@ -74,7 +77,7 @@ describe("what policies deny by ranges while policyd is upgraded", function () {
   const packets = (name: string): number =>
     Number(/packets (\d+)/.exec(namespace.exec("nft", ["list", "counter", "ip", "counts", name]))?.[1]);
 
-  /** A daemon with another version of the schema takes over, and ends. */
+  /** Starts a daemon with another version of the schema, which takes over and ends. */
   async function takeOver(isOdd: boolean): Promise<void> {
     const kernel = namespace.inside(() => new NftablesSocket(namespace.calls));
     const tables = [policies(isOdd)];

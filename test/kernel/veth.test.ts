@@ -35,7 +35,7 @@ describe("kernel/route veth", () => {
     node.route.request(createVeth({ host, peer, mtu, master: bridge }));
   }
 
-  it("comes into being with both ends in place: names, addresses, MTU and bridge", () => {
+  it("is created with both ends complete: names, addresses, MTU and bridge", () => {
     connect("dbv0", 1400);
     const seen = ["ifname", "address", "mtu"];
     const host = iprouteOne(node, "ip", "link show dbv0");
@@ -53,7 +53,7 @@ describe("kernel/route veth", () => {
     assert.equal(ours.index, host["ifindex"]);
   });
 
-  it("has one queue at each end, and room for no more", () => {
+  it("has exactly one queue at each end", () => {
     for (const [end, name] of [
       [node, "dbv0"],
       [pod, "eth0"],
@@ -65,7 +65,7 @@ describe("kernel/route veth", () => {
     }
   });
 
-  it("reads every link as it lists it, and as ip does", () => {
+  it("is read as it is listed, and as ip lists it", () => {
     const listed = node.links();
     for (const link of listed) assert.deepEqual(findLink(node.route, { index: link.index }), link);
     const theirs = iproute(node, "ip", "link show").map((link) => pick(link, "ifindex", "ifname", "mtu", "address"));
@@ -73,7 +73,7 @@ describe("kernel/route veth", () => {
     assert.deepEqual(ours, theirs);
   });
 
-  it("is up on both ends after two changes, with its alias, and no link-local address on the host end (B23)", () => {
+  it("is up on both ends after two changes, with its alias, and without a link-local address on the host end (B23)", () => {
     node.route.request(changeLink({ name: "dbv0" }, { linkLocalAddress: false }));
     node.route.request(changeLink({ name: "dbv0" }, { up: true, alias: "default/web-é", group: 7 }));
     pod.route.request(changeLink({ name: "eth0" }, { up: true }));
@@ -89,7 +89,7 @@ describe("kernel/route veth", () => {
     assert.deepEqual([ours.up, ours.operationalState, ours.alias, ours.group], [true, 6, "default/web-é", 7]);
   });
 
-  it("has no link-local address either when up is in the same message, as long as there is no carrier", () => {
+  it("has no link-local address when up is in the same message either, as long as there is no carrier", () => {
     connect("dbv1", 0, "eth1");
     node.route.request(changeLink({ name: "dbv1" }, { up: true, linkLocalAddress: false }));
     pod.route.request(changeLink({ name: "eth1" }, { up: true }));
@@ -97,13 +97,13 @@ describe("kernel/route veth", () => {
     assert.deepEqual(iprouteOne(node, "ip", "address show dbv1")["addr_info"], []);
   });
 
-  it("is gone at both ends when one is deleted, at once", () => {
+  it("disappears at both ends at once when one is deleted", () => {
     node.route.request(deleteLink({ name: "dbv0" }));
     assert.equal(findLink(node.route, { name: "dbv0" }), undefined);
     assert.equal(findLink(pod.route, { name: "eth0" }), undefined);
   });
 
-  it("is made without a link ever being moved or renamed", async () => {
+  it("is created without any link being moved or renamed", async () => {
     const monitor = node.inside(() => spawn("ip", ["-o", "monitor", "link"], { stdio: ["ignore", "pipe", "inherit"] }));
     let printed = "";
     monitor.stdout.setEncoding("utf8").on("data", (text: string) => (printed += text));

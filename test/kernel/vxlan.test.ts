@@ -46,7 +46,7 @@ describe("kernel/route vxlan", () => {
   }
 
   for (const family of [4, 6] as const) {
-    it(`makes a device over IPv${family} that learns nothing, and reads it`, () => {
+    it(`a device over IPv${family} is made that learns nothing, and is read back`, () => {
       const name = `vx${family}`;
       node.route.request(createVxlan({ name, mac: MAC, mtu: 1430, vni: 107, port: 4789, local: LOCAL[family] }));
       const link = iprouteOne(node, "ip", `link show ${name}`);
@@ -63,7 +63,7 @@ describe("kernel/route vxlan", () => {
       assert.deepEqual(parametersOf(name), expected);
     });
 
-    it(`sets, reads and deletes where a MAC address is (IPv${family})`, () => {
+    it(`the remote end of a MAC address is set, read and deleted (IPv${family})`, () => {
       const { index } = node.link(`vx${family}`);
       const entry = { mac: REMOTE_MAC, remote: REMOTE[family] };
       node.route.request(setForwardingEntry(index, { ...entry, remote: LOCAL[family] }));
@@ -79,7 +79,7 @@ describe("kernel/route vxlan", () => {
       assert.deepEqual(node.route.dump(dumpForwarding(index)), []);
     });
 
-    it(`adds, lists and deletes a rule by interface (IPv${family})`, () => {
+    it(`a rule by interface is added, listed and deleted (IPv${family})`, () => {
       const rule = { family, inputInterface: "cni0", table: 107, priority: 107 };
       node.route.request(newRule(rule));
       assert.throws(() => node.route.request(newRule(rule)), { message: /\(EEXIST\)$/ });
@@ -96,24 +96,24 @@ describe("kernel/route vxlan", () => {
     });
   }
 
-  it("tells what others made of a VXLAN device, and that a bridge is none", () => {
+  it("the parameters of a foreign VXLAN device are read, and a bridge has none", () => {
     node.exec("ip", "link add vxo type vxlan id 9 group 239.1.1.1 dev lo dstport 8472".split(" "));
     node.exec("ip", ["link", "add", "br9", "type", "bridge"]);
     assert.deepEqual(parametersOf("vxo"), { vni: 9, port: 8472, local: undefined, learning: true, hasMore: true });
     assert.equal(parametersOf("br9"), undefined);
   });
 
-  it("switches checksum offload off and reads whether it is", () => {
+  it("checksum offload is switched off and read", () => {
     const { index } = node.link("vx4");
     ethtool ??= node.inside(() => openEthtoolSocket(node.calls));
     assert.equal(isFeatureActive(ethtool, index, TX_CHECKSUM_OFFLOAD), true);
     ethtool.socket.request(switchFeatureOff(ethtool, index, TX_CHECKSUM_OFFLOAD));
     assert.equal(isFeatureActive(ethtool, index, TX_CHECKSUM_OFFLOAD), false);
-    assert.equal(isFeatureActive(ethtool, index, "tx-scatter-gather"), true, "the others stay as they are");
+    assert.equal(isFeatureActive(ethtool, index, "tx-scatter-gather"), true, "other features stay unchanged");
     assert.throws(() => ethtool && isFeatureActive(ethtool, 9999, TX_CHECKSUM_OFFLOAD), { message: /\(ENODEV/ });
   });
 
-  it("puts a route in the place of another, in a table of its own, with the node's address", () => {
+  it("a route in a table of its own, with the node's address, replaces another", () => {
     node.exec("ip", ["address", "add", "192.0.2.1/32", "dev", "lo"]);
     node.route.request(changeLink({ name: "vx4" }, { up: true }));
     const { index } = node.link("vx4");
@@ -137,7 +137,7 @@ describe("kernel/route vxlan", () => {
     );
   });
 
-  it("lists the neighbours of one link", () => {
+  it("a list has the neighbours of one link", () => {
     const { index } = node.link("vx4");
     node.route.request(setNeighbour(index, REMOTE[4], REMOTE_MAC));
     node.route.request(setNeighbour(node.link("vxo").index, REMOTE[4], REMOTE_MAC));
