@@ -83,7 +83,7 @@ program
     `the plugin against the reference plugins bridge and host-local (${PEER_VERSIONS.join(" or ")}), in interleaved pairs`,
   )
   .option("--pairs <number>", `how many pairs, at least ${MINIMUM_PAIRS} unless --quick`, positiveInteger)
-  .option("--quick", "a look: few pairs, no proof", false)
+  .option("--quick", "a quick run: few pairs, which prove nothing", false)
   .addOption(new Option("--only <scenario...>", "only these").choices(names))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
   .action((given: Omit<Options, "pairs"> & { readonly pairs?: number }, command: Command) => {
@@ -108,7 +108,7 @@ program
 program
   .command("services")
   .description("Services beside kube-proxy's two nftables layouts, which the program nft loads")
-  .option("--quick", "a look: few rounds, no proof", false)
+  .option("--quick", "a quick run: few rounds, which prove nothing", false)
   .option("--long", "the layouts of kube-proxy at the larger sizes, too, each cut at 120 s", false)
   .addOption(new Option("--only <subject...>", "only these").choices(SUBJECT_NAMES))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
@@ -122,11 +122,11 @@ program
 program
   .command("policy")
   .description("policies beside the obvious layout and kube-router's, which the program nft loads")
-  .option("--quick", "a look: few rounds, no proof", false)
+  .option("--quick", "a quick run: few rounds, which prove nothing", false)
   .option("--long", "kube-router's layout with the large cluster, too: minutes for each build", false)
   .addOption(new Option("--only <subject...>", "only these").choices(POLICY_SUBJECTS))
-  .option("--pods <number>", "of the large cluster", positiveInteger)
-  .option("--policies <number>", "of both clusters", positiveInteger)
+  .option("--pods <number>", "pods of the large cluster", positiveInteger)
+  .option("--policies <number>", "policies of both clusters", positiveInteger)
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
   .action(async ({ quick, long: isLong, only, output, ...wanted }: PolicyOptions) => {
     const obstacle = kernelObstacle();
@@ -138,8 +138,8 @@ program
   });
 program
   .command("daemon")
-  .description("the whole daemon of a node behind an API server, with 10,000 pods and Services and 1,000 policies")
-  .option("--quick", "a look: one start and 10 s of changes, no proof", false)
+  .description("the whole daemon of a node with an API server, 10,000 pods and Services and 1,000 policies")
+  .option("--quick", "a quick run: one start and 10 s of changes, which prove nothing", false)
   .addOption(new Option("--only <subject...>", "only these").choices(DAEMON_SUBJECTS))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
   .action(async ({ quick, only, output }: DaemonOptions) => {
@@ -152,7 +152,7 @@ program
 program
   .command("cluster")
   .description("policyd beside kube-proxy and the plugin beside Go's, with a real API server and a real containerd")
-  .option("--quick", "a look: few rounds and 1,000 Services, no proof", false)
+  .option("--quick", "a quick run: few rounds and 1,000 Services, which prove nothing", false)
   .addOption(new Option("--only <subject...>", "only these").choices(CLUSTER_SUBJECTS))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
   .action(async ({ quick, only, output }: Omit<Options, "pairs">) => {
@@ -185,10 +185,10 @@ function benchCni(options: Options): number {
   const versions = ["bridge", "host-local"].map((name) => peerVersion(path.join(directory, name)));
   const refusal = peerRefusal(versions);
   const comparable = refusal === undefined;
-  if (refusal !== undefined) say(`${refusal}: no ratios are given`);
+  if (refusal !== undefined) say(`${refusal}: no ratios are printed`);
   const machine = thisMachine();
   if (machine.load > QUIET_LOAD)
-    say(`something else runs here (load ${machine.load.toFixed(1)}): the intervals will be wide`);
+    say(`something else runs on this machine (load ${machine.load.toFixed(1)}): the intervals will be wide`);
   const started = performance.now();
   using lab = createLab("bench");
   using run = new RunDirectory();

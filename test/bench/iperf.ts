@@ -11,7 +11,7 @@ const IPERF = "/usr/bin/iperf3";
 const BYTES = "64M";
 const PACKETS = 20_000;
 
-/** What can be said where {@link isIperfThere} is false. */
+/** The message for machines where {@link isIperfThere} is false. */
 export const IPERF_ADVICE = `throughput is not measured: ${IPERF} is missing (Debian package iperf3)\n`;
 
 export function isIperfThere(): boolean {
@@ -24,23 +24,23 @@ export interface Receiver {
   readonly address: string;
 }
 
-/** One stretch from one pod to another. */
+/** A measurement of some time, from one pod to another. */
 export interface Stretch {
-  /** For iperf3's output. */
+  /** The directory for iperf3's output. */
   readonly directory: string;
   readonly sender: LabPod;
   readonly receiver: Receiver;
 }
 
 /**
- * What a pod can send to another: 64 MiB by one TCP connection, which takes 50 ms, and 20,000 UDP packets with 64 bytes of payload
- * as fast as the sender can, 130 ms. One load differs from the other by less than a stretch from the next, so many short
- * stretches tell more than a few long ones.
+ * The loads between two pods: 64 MiB by one TCP connection, which takes 50 ms, and 20,000 UDP packets with 64 bytes of
+ * payload as fast as the sender can, 130 ms. Stretches differ more from each other than the loads do. Therefore many
+ * short stretches say more than a few long ones.
  */
 export const LOADS: readonly {
   readonly name: string;
   readonly unit: "Gbit/s" | "kpackets/s";
-  /** How many pairs of stretches are taken in the place of one. */
+  /** The number of pairs of stretches that replace one pair. */
   readonly stretches: number;
   readonly measure: (stretch: Stretch) => number;
 }[] = [
@@ -65,7 +65,7 @@ export const LOADS: readonly {
   },
 ];
 
-/** What iperf3 reports of one run, as JSON. */
+/** Runs iperf3 and returns its report as JSON. */
 function runIperf({ directory, sender, receiver }: Stretch, options: readonly string[]): unknown {
   const server = startProgram(receiver.pod, iperf(directory, receiver.pod, ["-s", "-1", "-4"]));
   try {
@@ -91,7 +91,7 @@ function iperf(directory: string, pod: LabPod, args: readonly string[]): Program
   };
 }
 
-/** iperf3's port, 5201, on any address, in the state TCP_LISTEN, as /proc/net/tcp has it. */
+/** Matches iperf3's port, 5201, on any address, in the state TCP_LISTEN, as in /proc/net/tcp. */
 const LISTENING = / 00000000:1451 00000000:0000 0A /;
 const START_MILLISECONDS = 2000;
 

@@ -5,16 +5,16 @@ import path from "node:path";
 export interface KubeProxyOptions {
   readonly nodeName: string;
   readonly clusterCidr: string;
-  /** Of the kubeconfig: where the API server is, and as whom it is asked. */
+  /** Fields of the kubeconfig: the API server, and the user. */
   readonly cluster: Readonly<Record<string, string>>;
   readonly user: Readonly<Record<string, string>>;
-  /** Of the connection to the API server, beside the kubeconfig. */
+  /** Fields of the connection to the API server, in addition to the kubeconfig. */
   readonly connection?: Readonly<Record<string, string | number>>;
   /** Further fields of the configuration. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** Writes the files of a kube-proxy into a directory, which is made. @returns the path of its configuration */
+/** Writes the files of a kube-proxy into a directory, which it makes. @returns the path of its configuration */
 export function writeKubeProxyFiles(directory: string, options: KubeProxyOptions): string {
   const { nodeName, clusterCidr, cluster, user, connection, fields } = options;
   mkdirSync(directory, { recursive: true });
@@ -43,7 +43,10 @@ export function writeKubeProxyFiles(directory: string, options: KubeProxyOptions
   return configuration;
 }
 
-/** For rows that compare rules: kube-proxy leaves the machine's settings alone, and nothing limits its questions. */
+/**
+ * Options for rows that compare rules: kube-proxy does not change the machine's settings, and its requests are not
+ * limited.
+ */
 export const UNHINDERED = {
   connection: { contentType: "application/json", qps: 1000, burst: 1000 },
   fields: {

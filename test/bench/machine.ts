@@ -1,16 +1,16 @@
 import os from "node:os";
 import process from "node:process";
 
-/** Where a measurement was made. */
+/** The machine of a measurement. */
 export interface Machine {
   readonly processor: string;
   readonly processors: number;
   readonly memoryGigabytes: number;
   readonly kernel: string;
   readonly architecture: string;
-  /** What runs this benchmark, not the plugins. */
+  /** The runtime of this benchmark, not that of the plugins. */
   readonly runtime: string;
-  /** The load of the last minute when it began: anything near the number of processors spoils a measurement. */
+  /** The load of the last minute at the beginning: a load near the number of processors spoils a measurement. */
   readonly load: number;
 }
 

@@ -3,7 +3,7 @@ import Table from "cli-table3";
 import type { Machine } from "./machine.ts";
 import type { Goal, Row } from "./row.ts";
 
-/** Everything one run of the benchmark found out. */
+/** The results of one run of the benchmark. */
 export interface Report {
   readonly machine: Machine;
   readonly ours: string;
@@ -13,7 +13,7 @@ export interface Report {
   readonly rows: readonly Row[];
 }
 
-/** The report as people read it. */
+/** Formats the report for people. */
 export function formatReport(report: Report): string {
   const { machine } = report;
   const table = new Table({

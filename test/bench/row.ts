@@ -1,18 +1,18 @@
 import { type Estimate, estimateRatio, median, type Pair } from "./statistics.ts";
 
-/** What a ratio must reach to count as shown. */
+/** The ratio that counts as reached. */
 export type Goal =
   | { readonly kind: "at most"; readonly ratio: number }
   | { readonly kind: "at least"; readonly ratio: number };
 
-/** What one scenario measured. */
+/** The measurements of one scenario. */
 export interface Measured {
-  /** Names the scenario for people and in the JSON file ("ADD, dual-stack"). */
+  /** The scenario's name for people and in the JSON file ("ADD, dual-stack"). */
   readonly title: string;
   readonly unit: "ms" | "MB" | "Gbit/s" | "kpackets/s";
   readonly pairs: readonly Pair[];
   readonly goal: Goal | undefined;
-  /** What a reader must know about these numbers. */
+  /** A remark that a reader needs to understand these numbers. */
   readonly remark?: string;
 }
 
@@ -20,14 +20,14 @@ export interface Measured {
 export interface Row extends Measured {
   readonly ours: number;
   readonly peer: number;
-  /** Absent when the peer is of another version than the goals are written for. */
+  /** Absent when the peer has another version than the goals are written for. */
   readonly estimate: Estimate | undefined;
   /** Whether the whole interval is on the goal's good side; undefined without a goal or an estimate. */
   readonly isShown: boolean | undefined;
 }
 
 /**
- * The statistics of a scenario.
+ * Returns the statistics of a scenario.
  *
  * @param comparable false when no ratio against this peer may be given
  */
@@ -42,13 +42,13 @@ export function rowOf(measured: Measured, comparable: boolean): Row {
   };
 }
 
-/** A goal is reached only by the end of the interval that speaks against it. */
+/** Whether a goal is reached, even by the less favourable end of the interval. */
 export function reaches(estimate: Estimate, goal: Goal): boolean {
   return goal.kind === "at most" ? estimate.high <= goal.ratio : estimate.low >= goal.ratio;
 }
 
 /**
- * Makes pairs of measurements, A/B then B/A and so on: whatever drifts or favours the second of two is shared evenly.
+ * Makes pairs of measurements, A/B then B/A and so on, which spreads a drift or an advantage of the second evenly.
  *
  * @returns ours and the peer's of each round
  */
@@ -65,7 +65,7 @@ export function interleave<T>(
   });
 }
 
-/** One pair; the order of its halves depends on the round. */
+/** Makes one pair; the order of its halves depends on the round. */
 export function onePair<T>(
   round: number,
   ours: (round: number) => T,

@@ -6,9 +6,10 @@ import { currentOwner, isAlive, ownedName, ownerOfName } from "../lab/owner.ts";
 const MEMORY = "/dev/shm";
 
 /**
- * A directory in memory for what the plugins keep in /run, removed at the end; those of dead processes go too.
+ * A directory in memory for the plugins' files of /run, removed at the end; those of dead processes are removed as
+ * well.
  *
- * Where files are matters: ext4 takes 0.1 ms and more to create one when many were deleted in the last minute.
+ * The place of files matters: ext4 takes 0.1 ms and more to create one when many were deleted in the last minute.
  */
 export class RunDirectory implements Disposable {
   readonly path: string;

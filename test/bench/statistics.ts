@@ -1,10 +1,10 @@
-/** Two measurements made one right after the other, in milliseconds or in whatever the scenario counts. */
+/** Two measurements made one right after the other, in milliseconds or in the scenario's own unit. */
 export interface Pair {
   readonly ours: number;
   readonly peer: number;
 }
 
-/** A ratio with the interval that holds it. */
+/** A ratio with the interval that contains it. */
 export interface Estimate {
   /** The median of the paired ratios. */
   readonly ratio: number;
@@ -17,7 +17,7 @@ const RESAMPLES = 10_000;
 const SEED = 0x0db;
 
 /**
- * The middle of the values; the mean of the two middle ones when their number is even.
+ * Returns the middle of the values; the mean of the two middle ones when their number is even.
  *
  * @throws RangeError without values
  */
@@ -31,7 +31,7 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * The value below which a share of the values lies, by linear interpolation (Hyndman and Fan's definition 7).
+ * Returns the value below which a share of the values lies, by linear interpolation (Hyndman and Fan's definition 7).
  *
  * @param share 0 to 1
  * @throws RangeError without values
@@ -46,11 +46,11 @@ export function quantile(values: readonly number[], share: number): number {
 }
 
 /**
- * The median of ours / peer with its 95 % interval, by the percentile bootstrap: the pairs are drawn anew with
- * replacement, and the middle 95 % of the medians of these draws is the interval.
+ * Returns the median of ours / peer with its 95 % interval, by the percentile bootstrap: it draws the pairs again and
+ * again with replacement, and the middle 95 % of the medians of these draws is the interval.
  *
- * The ratio is taken within a pair, so whatever slows both halves of one cancels out. The draws are seeded: the same
- * pairs give the same interval.
+ * The ratio is taken within a pair, so an influence that slows both halves of a pair cancels out. The draws are seeded:
+ * the same pairs give the same interval.
  *
  * @throws RangeError without pairs
  */
@@ -63,7 +63,10 @@ export function estimateRatio(pairs: readonly Pair[], resamples = RESAMPLES, see
   return { ratio: median(ratios), low: quantile(medians, 0.025), high: quantile(medians, 0.975) };
 }
 
-/** A pseudo-random generator of numbers in [0, 1) (mulberry32): small, seeded, good enough to draw samples. */
+/**
+ * Returns a pseudo-random generator of numbers in [0, 1) (mulberry32), which is small, seeded and good enough to draw
+ * samples.
+ */
 export function mulberry32(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

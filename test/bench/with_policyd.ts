@@ -14,10 +14,10 @@ import { sleep } from "./sleep.ts";
 const START_MILLISECONDS = 10_000;
 
 /**
- * Runs an action on a side with a daemon of its own, started as a node starts it, which the side's configuration names
+ * Runs an action on a side with a daemon of its own, started as a node starts it; the side's configuration names it
  * then.
  *
- * @param objects what the cluster has
+ * @param objects of the cluster
  */
 export function withPolicyd<T>(context: Context, side: Side, objects: readonly object[], action: (side: Side) => T): T {
   const directory = mkdtempSync(path.join(tmpdir(), "drawbridge-bench-"));
@@ -48,7 +48,7 @@ export function withPolicyd<T>(context: Context, side: Side, objects: readonly o
   }
 }
 
-/** @throws Error when it does not answer in {@link START_MILLISECONDS} */
+/** Waits until the daemon has synced. @throws Error when it does not answer in {@link START_MILLISECONDS} */
 function waitUntilSynced(context: Context, socket: string): void {
   const deadline = performance.now() + START_MILLISECONDS;
   while (performance.now() < deadline) {

@@ -1,6 +1,6 @@
 /*
- * Holds both ends of connections between two network namespaces, on one processor: nobody is woken, so what is measured
- * is the way of the packets through the kernel.
+ * Measures connections between two network namespaces. It holds both ends on one processor, where no other thread is
+ * woken, so that it measures only the path of the packets through the kernel.
  *
  *   connection KIND COUNT CLIENT_NAMESPACE SERVER_NAMESPACE LISTEN_ADDRESS DESTINATION_ADDRESS PORT
  *
@@ -8,7 +8,7 @@
  *   tcp-connect    the call connect()
  *   udp-connect    the first datagram of a new socket, until the server has it, and its answer
  *   tcp-exchange   one byte and its answer, on one connection
- *   udp-exchange   the same by datagrams
+ *   udp-exchange   one datagram and its answer, from one socket
  *
  * Prints the median and the lowest decile of COUNT measurements, in nanoseconds. Exits with 1 and the reason when
  * anything fails.
@@ -77,7 +77,7 @@ static int64_t now(void) {
   return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-/* Waits for what is normally there already; it is not where the kernel has handed the packets to its own thread. */
+/* Waits for data that is normally there already, except when the kernel has handed the packets to its own thread. */
 static void await_input(int descriptor) {
   struct pollfd one = {.fd = descriptor, .events = POLLIN};
   int ready = checked(poll(&one, 1, PATIENCE_MILLISECONDS), "poll");
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     errno = EINVAL;
     fail("COUNT");
   }
-  /* Packets are handled on the processor that sends them; fewer interruptions, where we may ask for that. */
+  /* Packets are handled on the processor that sends them. A higher priority, where permitted, avoids interruptions. */
   cpu_set_t here;
   CPU_ZERO(&here);
   CPU_SET(checked(sched_getcpu(), "sched_getcpu"), &here);

@@ -3,9 +3,9 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import process from "node:process";
 
 /*
- * Loaded into the daemon before its own code: at SIGUSR2 it writes how late timers were since the last time, in
- * milliseconds, to the file that DRAWBRIDGE_LOOP_DELAY names. No TypeScript: what Node reads that with would be part of the
- * daemon's memory.
+ * Writes the delays of timers since the last time, in milliseconds, to the file that DRAWBRIDGE_LOOP_DELAY names, at
+ * each SIGUSR2. The daemon loads it before its own code. It is not TypeScript, since Node's reader of TypeScript would
+ * be part of the daemon's memory.
  */
 const histogram = monitorEventLoopDelay({ resolution: 1 });
 histogram.enable();

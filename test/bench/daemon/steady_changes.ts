@@ -8,7 +8,7 @@ import { asStored } from "./cluster.ts";
 import type { Plan } from "./plan.ts";
 
 const PATIENCE_MILLISECONDS = 60_000;
-/** Above every pod and endpoint of the cluster: nobody else has the addresses of these pods. */
+/** The first number above every pod and endpoint of the cluster: nothing else has the addresses of these pods. */
 const FIRST_NEW_POD = 100_000;
 const ROUNDS_UNTIL_RELABELLED = 100;
 const ROUNDS_UNTIL_REMOVED = 200;
@@ -21,14 +21,15 @@ const KINDS = [
 
 interface ClusterChange {
   readonly object: RawObject;
-  /** What shows in the kernel that it has got there. */
+  /** The address whose element in the kernel shows that the change is in force. */
   readonly address: string;
 }
 
 /**
  * Changes the cluster at a steady rate.
  *
- * @returns milliseconds from telling the API server's process until the kernel's notification of the batch, by kind
+ * @returns milliseconds from the message to the API server's process until the kernel's notification of the batch, by
+ * kind
  * @throws Error when one is not committed
  */
 export async function steadyChanges(
@@ -52,7 +53,7 @@ export async function steadyChanges(
   return latencies;
 }
 
-/** What the first rounds relabel and remove. */
+/** Makes the pods that the first rounds relabel and remove. */
 async function makeEarlierPods(server: ApiServerProcess, commits: AddressCommits): Promise<void> {
   for (let before = 1; before <= ROUNDS_UNTIL_REMOVED; before++) {
     const pod = pertinentPod(FIRST_NEW_POD - before);
@@ -63,7 +64,7 @@ async function makeEarlierPods(server: ApiServerProcess, commits: AddressCommits
   await untilCommitted(commits);
 }
 
-/** Waits until all that is awaited was committed. @throws Error when it is not */
+/** Waits until all awaited changes are committed. @throws Error when they are not */
 export async function untilCommitted(commits: AddressCommits): Promise<void> {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (commits.missing.length > 0 && commits.lost.length === 0 && performance.now() < deadline) await wait(10);
@@ -72,7 +73,10 @@ export async function untilCommitted(commits: AddressCommits): Promise<void> {
   }
 }
 
-/** A pod comes, later has another label, and goes: rounds apart, so that nothing waits for the change before. */
+/**
+ * Returns a change: a pod is added, later relabelled and later removed, rounds apart, so that no change waits for the
+ * previous one.
+ */
 function changeOf(kind: string, number: number, plan: Plan): ClusterChange {
   const round = Math.floor(number / KINDS.length);
   const pod = (delay: number): BenchPod => pertinentPod(FIRST_NEW_POD + round - delay);

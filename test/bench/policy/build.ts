@@ -15,13 +15,16 @@ const SETTLE_MILLISECONDS = 500;
 const number = v.number();
 const orderSchema = v.object({
   size: v.object({ pods: number, policies: number }),
-  /** The policies come at once to a node that has everything else; otherwise with it, as after a start. */
+  /**
+   * Whether the policies come at once to a node that has everything else; otherwise they come with it, as after a
+   * start.
+   */
   isBurst: v.boolean(),
-  /** All policies select pods of the node; otherwise one in a hundred does. */
+  /** Whether all policies select pods of the node; otherwise one in a hundred does. */
   isLocal: v.boolean(),
 });
 
-/** What a process of its own builds. */
+/** The order for a process that builds policies. */
 export type BuildOrder = v.InferOutput<typeof orderSchema>;
 
 const measurementSchema = v.object({
@@ -32,23 +35,26 @@ const measurementSchema = v.object({
   commits: number,
   /** Milliseconds of the longest turn of the event loop. */
   longestTurn: number,
-  /** Of these, so long the thread was ready and had no processor. */
+  /** The part of that turn in which the thread was ready and had no processor. */
   longestWaited: number,
-  /** Milliseconds of the processor that the turn took which took the most, of this thread. */
+  /** The largest processor time of one turn, in milliseconds, of this thread. */
   longestProcessor: number,
-  /** Of the process, beyond what it had with all objects parsed. */
+  /** The memory of the process beyond what it had with all objects parsed. */
   megabytes: number,
 });
 
-/** What it found: what a step takes, and what it costs the rest of the daemon. */
+/** The measurements of that process: the time of a build, and its cost for the rest of the daemon. */
 export type BuildMeasurement = v.InferOutput<typeof measurementSchema>;
 
-/** @throws ValiError for what {@link builds} does not ask for */
+/** Reads an order of {@link builds}. @throws ValiError for any other text */
 export function parseOrder(text: string): BuildOrder {
   return v.parse(orderSchema, JSON.parse(text));
 }
 
-/** Very many policies from nothing: how long it takes, how long nothing else is done meanwhile, and what it keeps. */
+/**
+ * Measures builds of very many policies from nothing: their time, the longest time in which nothing else is done, and
+ * the memory that they keep.
+ */
 export function builds(lab: Lab, size: ClusterSize, rounds: number): readonly ServicesRow[] {
   return [
     { name: "built at the start", isBurst: false, isLocal: false },

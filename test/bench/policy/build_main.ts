@@ -16,7 +16,7 @@ import { Ours } from "./ours.ts";
 
 const MEGABYTE = 1e6;
 
-/** Builds policies in the namespace it was started in, in a process that does nothing else. */
+/** Builds policies in the namespace of its process, which does nothing else. */
 async function measure({ size, isBurst, ...order }: BuildOrder): Promise<BuildMeasurement> {
   const base = baseManifests(size).map(changeTo);
   const local = Array.from({ length: size.policies }, (_, number) => localPolicy(number));

@@ -15,18 +15,21 @@ import type { KubeRouter } from "./kube_router.ts";
 import type { Spent } from "./nft_program.ts";
 import type { Obvious } from "./obvious.ts";
 
-/** A change of one thing among many: as an event, and as what the other layouts make of it. */
+/** A change of one thing among many: as an event, and as the other layouts carry it out. */
 export interface ChangeKind {
   readonly name: string;
   readonly isOfPod: boolean;
   readonly change: (number: number) => ObjectChange;
-  /** Undefined where it is not compared. */
+  /** The change in another layout; undefined where it is not compared. */
   readonly ofPeer: ((peer: Obvious | KubeRouter, number: number) => Spent) | undefined;
 }
 
 const FIRST_NEW_POD = 20_000;
 
-/** To be made in this order for one number after the other: what one adds the next ones change and remove. */
+/**
+ * The kinds, to be made in this order for one number after the other: later ones change and remove what earlier ones
+ * added.
+ */
 export const CHANGE_KINDS: readonly ChangeKind[] = [
   {
     name: "a pod added elsewhere",
@@ -60,12 +63,12 @@ export const CHANGE_KINDS: readonly ChangeKind[] = [
   },
 ];
 
-/** Of another namespace each time. */
+/** Returns a new pod, of another namespace for each number. */
 function newPod(number: number): BenchPod {
   return pertinentPod(FIRST_NEW_POD + number);
 }
 
-/** A second policy for the first pod of a namespace, with selectors of its own. */
+/** Returns a second policy for the first pod of a namespace, with selectors of its own. */
 function extraPolicy(number: number): BenchPolicy {
   return { ...benchPolicy(number % NAMESPACES), name: `extra-${number}`, near: { tier: `t${(number + 1) % 5}` } };
 }

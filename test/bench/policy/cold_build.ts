@@ -6,7 +6,10 @@ import { inTurn } from "./in_turn.ts";
 import { loadOurs, loadPeer, type PeerName } from "./loaded.ts";
 import type { Spent } from "./nft_program.ts";
 
-/** Everything from nothing: ours from the objects to the kernel's last answer, theirs from their text to nft's end. */
+/**
+ * Compares builds from nothing: ours from the objects to the kernel's last answer, the other layout's from its text to
+ * nft's end.
+ */
 export async function comparedBuilds(
   lab: Lab,
   name: PeerName,

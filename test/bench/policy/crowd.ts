@@ -1,8 +1,8 @@
 import { type BenchPod, benchPod, type BenchPolicy, policyManifest, teamOf } from "./cluster.ts";
 
 /**
- * Many policies on one pod. Each has selectors of its own, for which there is one pod each of its two peers, and the last
- * one alone lets the client in.
+ * Many policies on one pod. Each has selectors of its own, for which there is one pod each of its two peers, and only
+ * the last one allows the client.
  */
 export interface Crowd {
   readonly client: BenchPod;
@@ -19,7 +19,7 @@ export function crowd(count: number): Crowd {
   const server = benchPod(SERVER);
   const client = benchPod(CLIENT, { role: "y0" });
   const policies = Array.from({ length: count }, (_, number): BenchPolicy => {
-    // The client's comes last, whatever order names are sorted in.
+    // The client's policy comes last, whatever order names are sorted in.
     const place = count - 1 - number;
     return {
       name: `crowd-${String(number).padStart(6, "0")}`,
@@ -36,7 +36,7 @@ export function crowd(count: number): Crowd {
   return { client, server, pods: [server, client, ...peers], policies };
 }
 
-/** The same with a prefix in place of the selectors; the client's is in the last policy alone. */
+/** Returns the same policies with a prefix in place of the selectors; only the last policy has the client's. */
 export function prefixManifests({ client, policies }: Crowd): readonly object[] {
   return policies.map((policy, number) => {
     const isLast = number === policies.length - 1;

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { inOwnProcess } from "../daemon/own_process.ts";
 import { found, measured, type ServicesRow } from "../services/row.ts";
 
-/** Connections on the node, and those of the one pod of which some are cut alone. */
+/** The numbers of connections on the node, and of those of the one pod of which only some are cut. */
 export const CONNECTIONS = 10_000;
 export const OF_CLIENT = 100;
 
@@ -14,20 +14,23 @@ const TURN_GOAL = 20;
 
 const number = v.number();
 const measurementSchema = v.object({
-  /** Milliseconds of each round: from the object on until those are cut that it denies, or let through again. */
+  /**
+   * Milliseconds of each round: from the object until the connections that it denies are cut, or those that it allows
+   * are restored.
+   */
   some: v.array(number),
   all: v.array(number),
   back: v.array(number),
   /** Milliseconds of the longest turn of the event loop. */
   longestTurn: number,
-  /** Milliseconds of the processor that the turn took which took the most, of this thread. */
+  /** The largest processor time of one turn, in milliseconds, of this thread. */
   longestProcessor: number,
 });
 
-/** What a process of its own finds. */
+/** The measurements of the process that cuts. */
 export type CutsMeasurement = v.InferOutput<typeof measurementSchema>;
 
-/** Measures cuts in a process of its own: what other subjects have left in memory is no part of a turn then. */
+/** Measures cuts in a process of its own, whose turns do not include memory that other subjects have left. */
 export function cuts(rounds: number): readonly ServicesRow[] {
   const { some, all, back, longestTurn, longestProcessor } = inOwnProcess([MAIN, String(rounds)], measurementSchema);
   const title = `${CONNECTIONS} connections`;

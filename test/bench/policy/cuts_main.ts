@@ -15,10 +15,10 @@ const FAMILIES: readonly Family[] = [4, 6];
 const FIRST_PORT = 20_000;
 const PATIENCE_MILLISECONDS = 30_000;
 
-/** Longer than a second look takes to come. */
+/** A time longer than a second pass takes to come. */
 const QUIET_MILLISECONDS = 600;
 
-/** Cuts of live connections: from the object on until none that the change denies passes any more. */
+/** Measures cuts of live connections: from the object until none that the change denies passes any more. */
 async function measure(lab: Lab, rounds: number): Promise<CutsMeasurement> {
   const nodes = twoNodes(lab);
   using node = new PolicedNode(lab, nodes.node1);
@@ -28,7 +28,7 @@ async function measure(lab: Lab, rounds: number): Promise<CutsMeasurement> {
     cutsWorld(pods, [nodes.node1], { egress: client, ingress: ALL }) + bystanderPolicy(bystander);
   const [open, halfOpen, closed] = [text(ALL, ALL), text(NOTHING, ALL), text(NOTHING, NOTHING)];
   const worlds = { open: readScenario(open), halfOpen: readScenario(halfOpen), closed: readScenario(closed) };
-  // It also keeps the process alive, which the daemon's timers do not.
+  // The monitor also keeps the process alive, which the daemon's timers do not.
   const monitor = new LoopMonitor();
   await node.start(open, {});
   beginFlows(nodes, pods.client, OF_CLIENT);
@@ -48,7 +48,7 @@ async function measure(lab: Lab, rounds: number): Promise<CutsMeasurement> {
   return { some, all, back, longestTurn, longestProcessor };
 }
 
-/** Half of the flows in each family, of one datagram each. */
+/** Begins half of the flows in each family, of one datagram each. */
 function beginFlows(nodes: TwoNodes, pod: PolicedPod, count: number): void {
   for (const [index, family] of FAMILIES.entries()) {
     const socket = ProbeSocket.open(pod.namespace, family, SocketType.DATAGRAM);
@@ -59,7 +59,10 @@ function beginFlows(nodes: TwoNodes, pod: PolicedPod, count: number): void {
   }
 }
 
-/** Milliseconds from a change until so many more connections are cut or restored; then lets everything settle. */
+/**
+ * Returns the milliseconds from a change until this number of further connections is cut or restored; then lets
+ * everything settle.
+ */
 async function timed(
   node: PolicedNode,
   world: readonly ClusterObject[],
@@ -73,7 +76,7 @@ async function timed(
     if (performance.now() - start > PATIENCE_MILLISECONDS) {
       throw new Error(`${node.cuts.status()[what] - wanted + count} of ${count} connections ${what}`);
     }
-    // Without a pause it would be the thread's main work, and V8's to collect.
+    // Without a pause the polling would be the thread's main work, and fill V8's memory.
     await wait(1);
   }
   const milliseconds = performance.now() - start;
@@ -81,7 +84,7 @@ async function timed(
   return milliseconds;
 }
 
-/** Waits for the second looks. */
+/** Waits for the second passes. */
 async function untilQuiet(node: PolicedNode): Promise<void> {
   for (let before = -1; before !== node.cuts.status().rounds;) {
     before = node.cuts.status().rounds;

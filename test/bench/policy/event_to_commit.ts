@@ -32,10 +32,10 @@ const PATIENCE_MILLISECONDS = 10_000;
 const KINDS = ["a pod added", "a pod relabelled", "a pod removed"] as const;
 
 /**
- * From right before the system call that puts a finished file into the daemon's directory of objects, or takes it away,
- * until the kernel's notification of the last batch it causes has reached this process. The daemon is a process of its own,
- * started as on a node; what changes is a pod elsewhere. The files are in memory: ext4 takes 2 ms to unlink one, and 6 to 20
- * at the 95th and 99th percentiles.
+ * Measures the time from right before the system call that renames a finished file into the daemon's directory of
+ * objects, or removes it, until this process has received the kernel's notification of the last batch that it causes.
+ * The daemon is a process of its own, started as on a node; the changes are of a pod elsewhere. The files are in
+ * memory: ext4 takes 2 ms to unlink one, and 6 to 20 at the 95th and 99th percentiles.
  */
 export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<readonly ServicesRow[]> {
   const node = lab.namespace(`events-${size.pods}`);
@@ -106,7 +106,7 @@ function writeCluster(directory: string, size: ClusterSize, lab: Lab): void {
   recordLocalPods(`${directory}/state`, size, lab);
 }
 
-/** Makes ready a change of one file. @returns what makes it */
+/** Prepares a change of one file. @returns a function that makes it */
 function fileChange(directory: string, kind: (typeof KINDS)[number], pod: BenchPod): () => void {
   const file = `${directory}/objects/${pod.name}.json`;
   if (kind === "a pod removed") return () => unlinkSync(file);

@@ -1,4 +1,4 @@
-/** Pairs of measurements, A/B then B/A and so on, each waited for before the next begins. */
+/** Takes pairs of measurements, A/B then B/A and so on, each of which ends before the next begins. */
 export async function inTurn<A, B>(
   count: number,
   ours: (round: number) => Promise<A> | A,

@@ -17,7 +17,7 @@ export class KubeRouter {
   #pods: readonly BenchPod[];
   #policies: readonly ResolvedPolicy[];
   #version = 0;
-  /** What the last sync wrote chains for. */
+  /** The pods and policies for which the last sync wrote chains. */
   #written: { readonly pods: readonly BenchPod[]; readonly policies: readonly BenchPolicy[] } = {
     pods: [],
     policies: [],
@@ -29,7 +29,7 @@ export class KubeRouter {
     this.#policies = policies.map((policy) => resolvePolicy(policy, pods));
   }
 
-  /** A pod appears, and everything is written. */
+  /** Adds a pod, and writes everything. */
   addPod(pod: BenchPod): Spent {
     return this.#withPods([...this.#pods, pod]);
   }
@@ -48,7 +48,10 @@ export class KubeRouter {
     return this.build();
   }
 
-  /** A full sync (fullPolicySync): what its runs of nft take together. What kube-router does between them is left out. */
+  /**
+   * Makes a full sync (fullPolicySync), and returns the time of its runs of nft together, without kube-router's own
+   * work between them.
+   */
   build(): Spent {
     const version = String(++this.#version);
     const policies = this.#policies.map(({ policy }) => policy);

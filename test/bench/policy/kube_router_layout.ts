@@ -2,19 +2,19 @@ import { createHash } from "node:crypto";
 import { admits, type BenchPod, type BenchPolicy, PORTS, selects } from "./cluster.ts";
 
 /**
- * What kube-router writes for NetworkPolicies with nftables (pkg/controllers/netpol/npc_nftables.go): a table for each
- * family, in it a chain and sets for each policy of the cluster, a chain for each pod of the node, and five rules for
- * each such pod in the three base chains. Every event is a full sync under a new version, by one run of nft for each
- * policy, for each pod and each family.
+ * The rules that kube-router writes for NetworkPolicies with nftables (pkg/controllers/netpol/npc_nftables.go): a table
+ * for each family, in it a chain and sets for each policy of the cluster, a chain for each pod of the node, and five
+ * rules for each such pod in the three base chains. Every event is a full sync under a new version, by one run of nft
+ * for each policy, for each pod and each family.
  *
- * Left out is what does not do a policy's work (NodePorts, external addresses), and old chains of policies are deleted once
- * nothing jumps to them any more; kube-router tries before, fails, and keeps them.
+ * Parts that do not serve policies are left out (NodePorts, external addresses), and old chains of policies are deleted
+ * once nothing jumps to them any more; kube-router tries before, fails, and keeps them.
  */
 export type Family = 4 | 6;
 
 export const FAMILIES: readonly Family[] = [4, 6];
 
-/** "ip kube-router-filter-ipv4" */
+/** Returns the table of a family, such as "ip kube-router-filter-ipv4". */
 export function tableOf(family: Family): string {
   return family === 4 ? "ip kube-router-filter-ipv4" : "ip6 kube-router-filter-ipv6";
 }
@@ -24,7 +24,7 @@ const CHAINS = ["INPUT", "FORWARD", "OUTPUT"] as const;
 const SERVICE_CIDRS = { 4: "10.96.0.0/12", 6: "fd00:96::/112" } as const;
 const COMMON = "KUBE-NWPLCY-COMMON";
 const DEFAULT = "KUBE-NWPLCY-DEFAULT";
-/** What is let pass before any policy (utils.CommonICMPRules). */
+/** The packets that are allowed before any policy (utils.CommonICMPRules). */
 const ICMP = {
   4: ["icmp type echo-request", "icmp type destination-unreachable", "icmp type time-exceeded"],
   6: [
@@ -39,7 +39,7 @@ const ICMP = {
   ],
 } as const;
 
-/** A policy with the addresses of whom it selects and whom it lets in. */
+/** A policy with the pods that it selects and the peers that it allows. */
 export interface ResolvedPolicy {
   readonly policy: BenchPolicy;
   readonly targets: readonly BenchPod[];
@@ -54,7 +54,7 @@ export function resolvePolicy(policy: BenchPolicy, pods: readonly BenchPod[]): R
   };
 }
 
-/** The runs of nft before policies: base chains made anew, the default chain, the common one. */
+/** Returns the runs of nft before policies: the base chains, emptied, the default chain, and the common one. */
 export function baseTexts(family: Family): readonly string[] {
   const table = tableOf(family);
   const address = family === 4 ? "ip" : "ip6";
@@ -86,7 +86,7 @@ export function baseTexts(family: Family): readonly string[] {
   ];
 }
 
-/** The run for a policy: its chain and its sets, declared or emptied, and filled. */
+/** Returns the run for a policy: its chain and its sets, declared or emptied, and filled. */
 export function policyText(family: Family, version: string, { policy, targets, peers }: ResolvedPolicy): string {
   const table = tableOf(family);
   const chain = policyChain(policy, version, family);
@@ -106,7 +106,7 @@ export function policyText(family: Family, version: string, { policy, targets, p
   ]);
 }
 
-/** The run for a pod of the node: its chain, and the rules that jump to it. */
+/** Returns the run for a pod of the node: its chain, and the rules that jump to it. */
 export function podText(family: Family, version: string, pod: BenchPod, policies: readonly BenchPolicy[]): string {
   const table = tableOf(family);
   const chain = podChain(pod, version);
@@ -170,7 +170,7 @@ export function podText(family: Family, version: string, pod: BenchPod, policies
   ]);
 }
 
-/** The last run: what passed is accepted. */
+/** Returns the last run, which accepts packets that have passed. */
 export function acceptText(family: Family): string {
   return lines(
     CHAINS.map(
@@ -180,7 +180,7 @@ export function acceptText(family: Family): string {
   );
 }
 
-/** The run that deletes what an earlier version had. */
+/** Returns the run that deletes the chains of an earlier version. */
 export function collectText(
   family: Family,
   version: string,
@@ -214,7 +214,7 @@ function podChain({ namespace, name }: BenchPod, version: string): string {
   return `KUBE-POD-FW-${hashed(`${namespace}${name}${version}`)}`;
 }
 
-/** Sixteen characters of base32 of SHA-256 (networkPolicyChainName, podFirewallChainName). */
+/** Returns sixteen characters of base32 of SHA-256 (networkPolicyChainName, podFirewallChainName). */
 function hashed(name: string): string {
   const bits = [...createHash("sha256").update(name).digest().subarray(0, 10)]
     .map((byte) => byte.toString(2).padStart(8, "0"))

@@ -14,21 +14,21 @@ import { NftProgram, type Spent } from "./nft_program.ts";
 import { Obvious } from "./obvious.ts";
 import { Ours } from "./ours.ts";
 
-/** A contestant on a node of its own with a cluster, and what building it took; disposing of it removes the node. */
+/** A contestant on a node of its own with a cluster, and the time of its build; disposing of it removes the node. */
 export interface Loaded<T> extends Disposable {
   readonly contestant: T;
   readonly built: Spent & { readonly inKernel?: number };
 }
 
-/** The layouts beside ours. */
+/** The layouts that ours is compared with. */
 export const PEERS = ["the obvious layout", "kube-router's layout"] as const;
 export type PeerName = (typeof PEERS)[number];
 
-/** What a ruleset of thousands of chains leaves to be freed goes on behind the answer. */
+/** A pause after the kernel's answer, in which it frees a ruleset of thousands of chains. */
 const SETTLE_MILLISECONDS = 300;
 let count = 0;
 
-/** Builds ours on a fresh node: from the objects' arrival to the kernel's last answer. */
+/** Builds our layout on a fresh node: from the objects' arrival to the kernel's last answer. */
 export async function loadOurs(lab: Lab, size: ClusterSize): Promise<Loaded<Ours>> {
   const namespace = lab.namespace(`ours-${count++}`);
   const changes = [...baseManifests(size), ...benchPolicies(size).map(policyManifest)].map(changeTo);
@@ -45,7 +45,7 @@ export async function loadOurs(lab: Lab, size: ClusterSize): Promise<Loaded<Ours
   return { contestant, built, [Symbol.dispose]: dispose };
 }
 
-/** Builds another layout on a fresh node: what nft takes for its text. */
+/** Builds another layout on a fresh node, and measures nft with its text. */
 export function loadPeer(lab: Lab, name: PeerName, size: ClusterSize): Loaded<Obvious | KubeRouter> {
   const namespace = lab.namespace(`peer-${count++}`);
   const nft = new NftProgram(namespace, lab.scratch);

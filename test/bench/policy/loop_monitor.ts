@@ -1,20 +1,20 @@
 import process from "node:process";
 import { ownWait } from "./processor_wait.ts";
 
-/** How often it looks, in milliseconds. Looking all the time would take a processor from what is watched. */
+/** The time in milliseconds between two checks. Permanent checks would take a processor from the watched work. */
 const PERIOD = 1;
 
 /** The longest turns of an event loop, in milliseconds. */
 export interface LongestTurns {
-  /** By the clock: so long everything else had to wait, for whatever reason. */
+  /** The longest turn by the clock, in which everything else had to wait, for whatever reason. */
   readonly longestTurn: number;
-  /** Of that turn: so long this thread was ready and had no processor. */
+  /** The part of that turn in which this thread was ready and had no processor. */
   readonly longestWaited: number;
-  /** Of the processor, by this thread: so long it worked itself. */
+  /** The largest processor time of this thread in one turn, in which it worked itself. */
   readonly longestProcessor: number;
 }
 
-/** What a thread has had so far, in milliseconds. */
+/** The times of a thread so far, in milliseconds. */
 export interface ThreadTimes {
   readonly processor: number;
   readonly waited: number;
@@ -23,8 +23,8 @@ export interface ThreadTimes {
 const NOTHING: LongestTurns = { longestTurn: 0, longestWaited: 0, longestProcessor: 0 };
 
 /**
- * Watches this thread's event loop: how long each of its turns keeps everything else waiting. The pause of a millisecond
- * between two looks counts as part of a turn.
+ * Watches this thread's event loop: how long each of its turns keeps everything else waiting. The pause of a
+ * millisecond between two checks counts as part of a turn.
  */
 export class LoopMonitor {
   readonly #now: () => number;
@@ -43,13 +43,13 @@ export class LoopMonitor {
     this.#watch();
   }
 
-  /** Forgets what was. */
+  /** Resets the longest turns. */
   reset(): void {
     this.#note();
     this.#longest = NOTHING;
   }
 
-  /** Ends it. @returns the longest turns, that under way among them */
+  /** Ends the monitor. @returns the longest turns, the present one included */
   stop(): LongestTurns {
     clearTimeout(this.#next);
     this.#note();

@@ -14,13 +14,13 @@ import { Wire } from "./wire.ts";
 const PACKETS = 60;
 const MOST = 2;
 
-/** Two pods of a node, with what judges their packets. */
+/** Two pods of a node, with the policies between them. */
 interface Stand extends Disposable {
   readonly name: string;
   readonly wire: Wire;
 }
 
-/** The time of a flow's first packet from a pod to another's socket, and of further ones, by the policies on the other. */
+/** Measures a flow's first packet from a pod to another's socket, and further ones, by the policies on the other. */
 export async function newFlow(lab: Lab, plan: Plan): Promise<readonly ServicesRow[]> {
   const many = crowd(plan.policiesOnOnePod);
   const some = crowd(plan.policiesOnOnePodForKubeRouter);
@@ -82,7 +82,10 @@ function stand(lab: Lab, name: string, { client, server }: Crowd): Stand {
   return { name, wire, [Symbol.dispose]: dispose };
 }
 
-/** The last policy, which lets the client in, comes when it was seen that the others do not. */
+/**
+ * Returns a node with our policies. The last policy, which allows the client, is added when the others are seen to deny
+ * it.
+ */
 async function oursWith(lab: Lab, name: string, many: Crowd, policies: readonly object[]): Promise<Stand> {
   const without = stand(lab, name, many);
   const ours = new Ours(without.wire.node);

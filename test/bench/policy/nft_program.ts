@@ -4,7 +4,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
 import { demandSuccess } from "../contestant.ts";
 
-/** What something took, in milliseconds: by the clock and of a processor. */
+/** The time of a step, in milliseconds: by the clock and of a processor. */
 export interface Spent {
   readonly whole: number;
   readonly processor: number;
@@ -17,8 +17,8 @@ export function plus(a: Spent, b: Spent): Spent {
 }
 
 /**
- * The program nft in a namespace. Measured is its process alone, from its start to its end, with its text ready in a file
- * in memory or on the disk, where `scratch` is.
+ * The program nft in a namespace. Only its process is measured, from its start to its end, with its text ready in a
+ * file in memory or on the disk, where `scratch` is.
  */
 export class NftProgram {
   readonly namespace: LabNamespace;
@@ -29,12 +29,12 @@ export class NftProgram {
     this.#scratch = scratch;
   }
 
-  /** `nft -f -`. @throws Error with what it printed when it failed */
+  /** Runs `nft -f -`. @throws Error with its output when it fails */
   load(text: string): Spent {
     return this.#run(["-f", "-"], text);
   }
 
-  /** A listing, which goes nowhere. */
+  /** Makes nft list something, and discards the listing. */
   list(...what: readonly string[]): Spent {
     return this.#run(["--json", "list", ...what], "");
   }

@@ -16,7 +16,7 @@ export class Obvious {
     this.#policies = policies;
   }
 
-  /** Everything from nothing. */
+  /** Builds everything from nothing. */
   build(): Spent {
     return this.#nft.load(obviousText(this.#pods, this.#policies));
   }
@@ -29,7 +29,7 @@ export class Obvious {
     return this.#load(obviousPodText("delete", pod, this.#local, this.#policies));
   }
 
-  /** The policy selects a local pod that has one. */
+  /** Adds a policy that selects a local pod, which has one already. */
   addPolicy(policy: BenchPolicy): Spent {
     return this.#load(
       this.#selectedBy(policy)

@@ -1,13 +1,14 @@
 import { admits, type BenchPod, type BenchPolicy, PORTS, selects } from "./cluster.ts";
 
 /**
- * The layout that comes to mind first, well made: a verdict map sends a packet to its pod's chain, which jumps to a chain for
- * each rule of each policy that selects the pod; each of these has a set of its own of the rule's peers. Only pods of the
- * node have chains, and a change of one pod is one run of nft with the elements that come or go.
+ * The layout that comes to mind first, well made: a verdict map sends a packet to its pod's chain, which jumps to a
+ * chain for each rule of each policy that selects the pod; each of these has a set of its own with the rule's peers.
+ * Only pods of the node have chains, and a change of one pod is one run of nft with the elements that are added or
+ * deleted.
  */
 const TABLE = "inet obvious";
 
-/** Everything from nothing. */
+/** Returns the text that builds everything from nothing. */
 export function obviousText(pods: readonly BenchPod[], policies: readonly BenchPolicy[]): string {
   const local = pods.filter(({ isLocal }) => isLocal);
   return lines([
@@ -32,7 +33,7 @@ export function obviousText(pods: readonly BenchPod[], policies: readonly BenchP
   ]);
 }
 
-/** A pod elsewhere appears or goes; nothing where no rule of a local pod names it. */
+/** Returns the text for a pod that is added or deleted elsewhere; empty where no rule of a local pod names it. */
 export function obviousPodText(
   verb: "add" | "delete",
   pod: BenchPod,
@@ -52,7 +53,7 @@ export function obviousPodText(
   );
 }
 
-/** A policy appears that selects a local pod which has some already. */
+/** Returns the text for a new policy that selects a local pod, which has some already. */
 export function obviousPolicyText(pod: BenchPod, policy: BenchPolicy, pods: readonly BenchPod[]): string {
   return lines([
     ...ruleLines(pod, policy, pods),
@@ -60,7 +61,10 @@ export function obviousPolicyText(pod: BenchPod, policy: BenchPolicy, pods: read
   ]);
 }
 
-/** It goes: without the number of its rule, which nobody kept, the pod's chain is written anew. */
+/**
+ * Returns the text for a policy's removal: without the handle of its rule, which nobody kept, the pod's chain is
+ * written again.
+ */
 export function obviousPolicyRemoval(pod: BenchPod, gone: BenchPolicy, left: readonly BenchPolicy[]): string {
   return lines([
     `flush chain ${TABLE} ${chainOf(pod)}`,

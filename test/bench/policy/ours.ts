@@ -18,27 +18,32 @@ import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { NODE } from "./cluster.ts";
 
-/** What a step took, in milliseconds. */
+/** The costs of a step, in milliseconds. */
 export interface Taken {
   /** From the objects' arrival at the dataplane until the kernel has acknowledged the last commit. */
   readonly whole: number;
-  /** Within the kernel: sending the batches, each carried out before the call returns, and reading the answers. */
+  /**
+   * The time within the kernel: sending the batches, each carried out before the call returns, and reading the answers.
+   */
   readonly inKernel: number;
   /** User and system time of this thread. */
   readonly processor: number;
-  /** Elements that were added and those that were deleted, together. */
+  /** The number of elements that were added or deleted. */
   readonly elements: number;
   readonly commits: number;
 }
 
-/** Where it works: a namespace of a lab, or that of a process made for it. */
+/** The place where it works: a namespace of a lab, or that of a process made for it. */
 export type Place = Pick<LabNamespace, "inside"> & {
   readonly calls: Pick<LabNamespace["calls"], keyof ConstructorParameters<typeof NftablesSocket>[0]>;
 };
 
-/** Nobody else writes here, and a look at the whole table would fall into a measurement. */
+/**
+ * A sync period that never ends: no other program writes here, and a full read of the table would fall into a
+ * measurement.
+ */
 const NEVER = 2 ** 30;
-/** So long after a commit nothing more is coming: the next slice would have been made. */
+/** The time after a commit after which nothing more comes: the next slice would have been made. */
 const QUIET_MILLISECONDS = 60;
 const PATIENCE_MILLISECONDS = 30_000;
 
@@ -72,7 +77,7 @@ export class Ours implements Disposable {
   #commits = 0;
   #lastCommit = 0;
 
-  /** @param others the node's other tables, with what is claimed in them */
+  /** @param others the node's other tables; `claims` are their elements */
   constructor(place: Place, others: readonly Table[] = [], claims: readonly Claim[] = []) {
     const observer: CommitObserver = {
       before: (changes) => {
@@ -103,7 +108,7 @@ export class Ours implements Disposable {
     });
   }
 
-  /** Builds everything, as after a start of the daemon. Once. */
+  /** Builds everything, as after a start of the daemon. Call it once. */
   async load(changes: readonly ObjectChange[], attachments: readonly AttachmentRecord[]): Promise<Taken> {
     return await this.#taken(async () => {
       for (const attachment of attachments) this.#dataplane.attached(attachment, "unknown");
@@ -124,7 +129,7 @@ export class Ours implements Disposable {
     });
   }
 
-  /** Puts changes in force that are one commit. */
+  /** Puts changes in force that make one commit. */
   async changeOnce(changes: readonly ObjectChange[]): Promise<Taken> {
     return await this.#taken(async () => {
       this.#dataplane.apply(changes);
@@ -144,7 +149,7 @@ export class Ours implements Disposable {
 
   async #quiet(): Promise<void> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    // Long policies are worked out in many slices, behind the first of which there may be nothing to commit.
+    // Long policies are compiled in many slices, and after the first there may be nothing to commit.
     await this.#dataplane.prepared();
     const isUnderWay = (): boolean =>
       this.#commits === 0 ||
@@ -167,13 +172,13 @@ export class Ours implements Disposable {
     this.#commits = 0;
     const before = process.threadCpuUsage();
     const start = performance.now();
-    // The dataplane's own timers keep no process alive.
+    // The dataplane's own timers do not keep a process alive.
     const alive = setInterval(() => {}, 1000);
     await action();
     clearInterval(alive);
     const { user, system } = process.threadCpuUsage(before);
     const { isSynced } = this.ruleset.status();
-    if (!isSynced) throw this.#failure("the kernel did not take it");
+    if (!isSynced) throw this.#failure("the kernel did not accept the change");
     return {
       whole: this.#lastCommit - start,
       inKernel: this.#inKernel,

@@ -1,31 +1,31 @@
 import type { ClusterSize } from "./cluster.ts";
 
-/** How much is measured, of each thing. */
+/** The numbers of measurements. */
 export interface Plan {
-  /** The cluster, and the smaller one that tells how costs grow. */
+  /** The cluster, and the smaller one that shows how costs grow. */
   readonly large: ClusterSize;
   readonly small: ClusterSize;
-  /** The cluster kube-router's layout has, which takes thousands of processes for each of its changes. */
+  /** The cluster for kube-router's layout, which takes thousands of processes for each of its changes. */
   readonly kubeRouter: ClusterSize;
-  /** Whether it is built with the large one, too. */
+  /** Whether kube-router's layout is built with the large cluster as well. */
   readonly isLong: boolean;
-  /** Changes of one pod, ours alone; of one policy a quarter as many. */
+  /** Changes of one pod, only in our layout; those of one policy are a quarter as many. */
   readonly changes: number;
   /** Pairs of single changes, and of builds from nothing, beside the obvious layout. */
   readonly changePairs: number;
   readonly buildPairs: number;
-  /** The same beside kube-router's, each half a full sync. */
+  /** Pairs beside kube-router's layout, half of which is a full sync. */
   readonly syncPairs: number;
   /** Changes of files with the daemon, at a steady rate. */
   readonly events: number;
-  /** Pairs of batches of first packets, and policies on the pod they are for. */
+  /** Pairs of batches of first packets, and the numbers of policies on their destination. */
   readonly packetPairs: number;
   readonly policiesOnOnePod: number;
   readonly policiesOnOnePodForKubeRouter: number;
   /** Builds of very many policies. */
   readonly builds: number;
   readonly builtPolicies: number;
-  /** Rounds of cutting live connections and letting them through again. */
+  /** Rounds of cutting live connections and restoring them. */
   readonly cutRounds: number;
   /** Pairs of seconds of iperf3, each cut into the stretches of its load. */
   readonly throughputPairs: number;
@@ -52,7 +52,7 @@ export const DEFAULT_PLAN: Plan = {
   throughputPairs: 40,
 };
 
-/** A look, no proof. */
+/** A quick plan, whose results prove nothing. */
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
   kubeRouter: { pods: 1000, policies: 10 },
@@ -67,7 +67,7 @@ export const QUICK_PLAN: Plan = {
   throughputPairs: 2,
 };
 
-/** The plan with a cluster of another size. */
+/** Returns the plan with a cluster of another size. */
 export function ofSize(plan: Plan, { pods, policies }: Partial<ClusterSize>): Plan {
   const { large, small } = plan;
   return {

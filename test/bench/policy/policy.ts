@@ -17,7 +17,7 @@ const RESULTS = fileURLToPath(new URL("../../../test-results/bench-policy.json",
 
 type Progress = (step: string) => void;
 
-/** What is measured, in this order. */
+/** The subjects, in the order of their measurement. */
 const SUBJECTS: Readonly<Record<string, (lab: Lab, plan: Plan) => Promise<readonly ServicesRow[]>>> = {
   change: singleChanges,
   event: async (lab, { large, small, events }) => [

@@ -7,13 +7,13 @@ import { loadOurs, loadPeer, type PeerName } from "./loaded.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Plan } from "./plan.ts";
 
-/** Milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
+/** The goals: milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
 const GOAL = 0.2;
 const DIFFERENCE_GOAL = 0.1;
-/** Of so many rounds one changes a policy, too: the end of its batches has to be waited for. */
+/** One round in this number also changes a policy, since the end of its batches has to be awaited. */
 const POLICY_STEP = 4;
 
-/** Changes of one pod or one policy among many, ours on a large and on a small cluster in turn. */
+/** Measures changes of one pod or one policy among many, by our layout on a large and on a small cluster in turn. */
 export async function singleChanges(lab: Lab, { large, small, changes }: Plan): Promise<readonly ServicesRow[]> {
   using largeNode = await loadOurs(lab, large);
   using smallNode = await loadOurs(lab, small);
@@ -24,7 +24,7 @@ export async function singleChanges(lab: Lab, { large, small, changes }: Plan): 
       const pairs = taken.get(kind) ?? [];
       taken.set(kind, pairs);
       const on = (contestant: Ours) => async (): Promise<Taken> => await changeOnce(contestant, kind, number);
-      // Another one goes first each time.
+      // The two clusters take turns at being first.
       const [first, second] = number % 2 === 0 ? [largeNode, smallNode] : [smallNode, largeNode];
       const [pair] = await inTurn(1, on(first.contestant), on(second.contestant));
       if (pair !== undefined) pairs.push(number % 2 === 0 ? pair : { ours: pair.peer, peer: pair.ours });
@@ -50,7 +50,7 @@ export async function singleChanges(lab: Lab, { large, small, changes }: Plan): 
   });
 }
 
-/** The same by ours and by another layout in turn: from the object to the commit, and nft with its text. */
+/** Compares changes by our layout and by another one in turn: from the object to the commit, and nft with its text. */
 export async function comparedChanges(
   lab: Lab,
   name: PeerName,
@@ -63,7 +63,7 @@ export async function comparedChanges(
   for (const kind of CHANGE_KINDS) {
     const { ofPeer } = kind;
     if (ofPeer === undefined) {
-      // Ours alone still has to be where the next kind begins.
+      // Our layout still has to be in the state in which the next kind begins.
       for (let round = 0; round < rounds; round++) await changeOnce(ours.contestant, kind, round);
       continue;
     }
@@ -77,7 +77,7 @@ export async function comparedChanges(
   return rows;
 }
 
-/** @throws Error when a pod's change makes more than one commit, or one changes no element */
+/** Makes one change. @throws Error when a pod's change makes more than one commit, or one changes no element */
 async function changeOnce(ours: Ours, { name, isOfPod, change }: ChangeKind, number: number): Promise<Taken> {
   const taken = isOfPod ? await ours.changeOnce([change(number)]) : await ours.change([change(number)]);
   if (taken.elements > 0 && (taken.commits === 1 || !isOfPod)) return taken;

@@ -22,7 +22,7 @@ import type { Plan } from "./plan.ts";
 const GOAL = { ratioAtLeast: 0.95 } as const;
 const NETWORK = "drawbridge";
 
-/** As the daemon has them by default, without that of policies. */
+/** The daemon's default tables, without that of policies. */
 const NODE_TABLES = nodeTables({
   bridge: "drawbridge0",
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
@@ -33,8 +33,8 @@ const NODE_TABLES = nodeTables({
   .map(withVersion);
 
 /**
- * What a pod can send to another by the node's tables as they are by default, without that of policies, with it, and
- * with many policies on who receives.
+ * Measures the throughput between pods with the node's default tables: without that of policies, with it, and with many
+ * policies on the receiver.
  */
 export async function throughput(runDirectory: string, plan: Plan): Promise<readonly ServicesRow[]> {
   if (!isIperfThere()) {
@@ -75,7 +75,7 @@ async function nodesWith(lab: Lab, runDirectory: string, many: Crowd): Promise<N
   const pods = wirePods(lab, runDirectory, install(OURS, path.join(lab.scratch, "drawbridge")));
   const files = systemFileSystem(lab.calls);
   const records = pods.sides.map(({ directory }) => listAttachments(directory, NETWORK, files).records);
-  // The pods as the policies of the crowd know them: the first sends, all others receive.
+  // The pods as the policies of the crowd name them: the first sends, all others receive.
   const [sender, ...receivers] = records.flat().toSorted((a, b) => roleOf(a) - roleOf(b));
   if (sender === undefined || receivers.length !== 2) throw new Error("the plugin recorded other pods than three");
   const known = new Map<string, BenchPod>([
@@ -99,14 +99,14 @@ async function nodesWith(lab: Lab, runDirectory: string, many: Crowd): Promise<N
   return { pods, ours, count: many.policies.length };
 }
 
-/** The sender comes first. */
+/** Returns the place of a record in the order, in which the sender comes first. */
 function roleOf({ pod }: AttachmentRecord): number {
   return pod?.name === "sender" ? 0 : 1;
 }
 
 function placed(pod: BenchPod, { addresses }: AttachmentRecord, index: number): BenchPod {
   const [v4, v6] = addresses.map(({ address }) => formatAddress(address));
-  if (v4 === undefined || v6 === undefined) throw new Error("a pod has not got two addresses");
+  if (v4 === undefined || v6 === undefined) throw new Error("a pod does not have two addresses");
   return { ...pod, name: `${pod.name}-${index}`, address4: v4, address6: v6 };
 }
 

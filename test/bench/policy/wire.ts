@@ -7,12 +7,15 @@ import { type BenchPod, PORT } from "./cluster.ts";
 
 const GATEWAY = "10.128.0.1";
 const PACKET = Uint8Array.of(1);
-/** A packet arrives while it is sent: whoever is behind the veth pair is served before the call returns. */
+/**
+ * The longest wait for a packet. It arrives while it is sent: the receiver at the other end of the veth pair is served
+ * before the call returns.
+ */
 const PATIENCE_MILLISECONDS = 1000;
-/** So the wait for one that was dropped need not be long. */
+/** The wait for a packet that was dropped, which therefore need not be long. */
 const DROP_MILLISECONDS = 50;
 
-/** Two pods on the ports of a node's bridge, whose packets for each other are routed, as the plugin has it. */
+/** Two pods on the ports of a node's bridge, whose packets to each other are routed, as the plugin configures it. */
 export class Wire implements Disposable {
   readonly node: LabNamespace;
   readonly #client: LabNamespace;
@@ -20,7 +23,7 @@ export class Wire implements Disposable {
   readonly #address: string;
   #answered: ProbeSocket | undefined;
 
-  /** @param node fresh */
+  /** @param node without any links */
   constructor(lab: Lab, node: LabNamespace, client: BenchPod, server: BenchPod) {
     this.node = node;
     this.#address = server.address4;
@@ -51,7 +54,7 @@ export class Wire implements Disposable {
   /**
    * Sends first packets of flows, one after the other.
    *
-   * @returns of each the microseconds from the client's call until the server's socket has it: through both veth pairs
+   * @returns for each the microseconds from the client's call until the server's socket has it: through both veth pairs
    * @throws Error when one is lost
    */
   firstPackets(count: number): readonly number[] {
@@ -65,7 +68,7 @@ export class Wire implements Disposable {
     });
   }
 
-  /** The same of packets of one flow that was decided and answered before. */
+  /** Sends packets of one flow that was decided and answered before. @returns as {@link firstPackets} */
   furtherPackets(count: number): readonly number[] {
     const client = (this.#answered ??= this.#open());
     return Array.from({ length: count }, () => this.#packet(client, true));

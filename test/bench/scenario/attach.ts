@@ -9,14 +9,15 @@ import { sleep } from "../sleep.ts";
 import { median, type Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 
-/** After a round, for the clean-up the kernel does behind a DEL. */
+/** A pause after a round, for the kernel's clean-up after a DEL. */
 const SETTLE_MILLISECONDS = 20;
 
 /**
  * ADD and DEL in the steady state: the bridge exists and has a pod, every pod is dual-stack and in a fresh namespace.
  *
- * A round is both ADDs, both DELs and the removal of a like link by the kernel alone. The pods' namespaces live on until
- * the end, so that their destruction runs into no measurement. All of it is made with the plugin server and without.
+ * A round is both ADDs, both DELs and the removal of a similar link by only the kernel. The pods' namespaces exist
+ * until the end, so that no measurement includes their destruction. Everything is measured with the plugin server and
+ * without.
  */
 export const attach: Scenario = {
   name: "attach",
@@ -57,7 +58,7 @@ interface Round {
   readonly removal: number;
 }
 
-/** @param suffix of the titles; only rows without one have goals */
+/** Returns the rows of rounds. @param suffix of the titles; only rows without one have goals */
 function rowsOf(rounds: readonly Round[], suffix: "" | ", cold"): readonly Measured[] {
   const removal = median(rounds.map((round) => round.removal));
   const pairsOf = (verb: "add" | "del", value: (timing: Timing) => number): readonly Pair[] =>
@@ -73,7 +74,7 @@ function rowsOf(rounds: readonly Round[], suffix: "" | ", cold"): readonly Measu
       unit: "ms",
       pairs: pairsOf("del", wall),
       goal: goalOf(1.05),
-      remark: `the kernel alone needs ${removal.toFixed(1)} ms to remove such a link (median of ${rounds.length})`,
+      remark: `the kernel by itself needs ${removal.toFixed(1)} ms to remove such a link (median of ${rounds.length})`,
     },
     {
       title: `DEL without the link removal${suffix}`,
@@ -86,7 +87,7 @@ function rowsOf(rounds: readonly Round[], suffix: "" | ", cold"): readonly Measu
   ];
 }
 
-/** A node with a pod that stays; a second pod came and went, so that every file of the store is there. */
+/** Returns a node with a pod that stays; a second pod came and went, so that every file of the store exists. */
 function steadySide(context: Context, contestant: Contestant, name: string): Side {
   const side = newSide(context, contestant, name);
   const [resident, visitor] = ["resident", "visitor"].map((pod) =>
@@ -98,7 +99,7 @@ function steadySide(context: Context, contestant: Contestant, name: string): Sid
   return side;
 }
 
-/** Makes the link a pod has, by netlink from this process, and returns how long RTM_DELLINK takes to remove it. */
+/** Makes a link like a pod's, by netlink from this process, and returns how long RTM_DELLINK takes to remove it. */
 function timeBareRemoval(side: Side, pod: LabPod): number {
   const route = side.node.route;
   const host = "bare";

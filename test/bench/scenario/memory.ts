@@ -7,12 +7,13 @@ import type { Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 
 /**
- * Peak memory of an ADD: the largest resident set of the shim, or without a plugin server of the plugin it executes; for the
- * reference plugin with that of the host-local it waits for. Then that of the server, which is there between calls, too.
+ * Measures the peak memory of an ADD: the largest resident set of the shim, or without a plugin server of the plugin
+ * that it executes; for the reference plugin with that of the host-local that it waits for. Then it measures the memory
+ * of the server, which also exists between calls.
  *
- * VmHWM is read again and again until the process ends. It only grows, so the last reading is the peak but for the
- * last fraction of a millisecond. The kernel's own account (ru_maxrss) is no use: it starts with the peak of whoever
- * called posix_spawn, which is this process (exec_mmap, fs/exec.c).
+ * VmHWM is read again and again until the process ends. It only grows, so the last reading is the peak except for the
+ * last fraction of a millisecond. The kernel's own account (ru_maxrss) cannot be used: it starts with the peak of the
+ * process that called posix_spawn, which is this process (exec_mmap, fs/exec.c).
  */
 export const memory: Scenario = {
   name: "memory",
@@ -26,7 +27,7 @@ export const memory: Scenario = {
       interleave(Math.min(context.pairs, ENOUGH), measure(contestant, name), measure(context.peer, name));
     const shim = pairsWith(context.ours, "memory");
     const resident = context.ours.server.residentMegabytes;
-    if (resident === undefined) throw new Error("no plugin server after an ADD: its memory cannot be told");
+    if (resident === undefined) throw new Error("no plugin server after an ADD: its memory cannot be measured");
     const plugin = pairsWith(context.cold, "memory-cold");
     context.progress(`peak memory ${plugin.length}/${plugin.length}`);
     const shared = "most of it are the executable's pages, shared with the page cache and among processes";
@@ -43,13 +44,13 @@ export const memory: Scenario = {
       row(
         "memory of the plugin server",
         shim.map(({ peer }) => ({ ours: resident, peer })),
-        `resident until a minute after the last call; ${shared}; the peer has none, beside it stands its peak of an ADD`,
+        `resident until a minute after the last call; ${shared}; the peer has no server: its peak of an ADD is given`,
       ),
     ];
   },
 };
 
-/** It hardly varies. */
+/** A number of measurements that is enough, since the peak hardly varies. */
 const ENOUGH = 10;
 const SMALL_MEGABYTES = 1;
 
@@ -71,8 +72,8 @@ function peakOfAdd(side: Side, pod: LabPod): number {
 }
 
 /**
- * VmHWM in MB; undefined when the process has ended. Of a small process it may be nearly all that each processor keeps of the
- * count for itself (percpu_counter), so its pages are counted one by one.
+ * Returns VmHWM in MB; undefined when the process has ended. For a small process it may lack most pages, which each
+ * processor counts for itself (percpu_counter), so these are counted one by one.
  */
 function residentPeak(pid: number): number | undefined {
   const peak = megabytesIn(`/proc/${pid}/status`, "VmHWM");
@@ -80,7 +81,7 @@ function residentPeak(pid: number): number | undefined {
   return Math.max(peak, megabytesIn(`/proc/${pid}/smaps_rollup`, "Rss") ?? 0);
 }
 
-/** Children of any of its threads: a Go program starts them from whichever it runs on. */
+/** Returns the children of all threads of a process: a Go program starts them from any thread. */
 function childrenOf(pid: number): readonly number[] {
   return threadsOf(pid)
     .map((thread) => readIfThere(`/proc/${pid}/task/${thread}/children`))

@@ -13,10 +13,10 @@ export interface NftRow {
   readonly title: string;
   /** Milliseconds. */
   readonly pairs: readonly Pair[];
-  /** Median, in milliseconds. */
+  /** The median, in milliseconds. */
   readonly ours: number;
   readonly peer: number;
-  /** Milliseconds ours may take at most. */
+  /** The largest number of milliseconds that meets our goal. */
   readonly goal: number | undefined;
   readonly isReached: boolean | undefined;
 }
@@ -33,7 +33,7 @@ const empty: SetDefinition = { name: "empty", key: ["ipv4_addr", "inet_proto", "
 const full: SetDefinition = { ...empty, name: "full" };
 const loaded: SetDefinition = { ...empty, name: "loaded", data: ["ipv4_addr", "inet_service"] };
 
-/** An element of its own for each number. */
+/** Returns an element of its own for each number. */
 function elementAt(index: number): Element {
   return { key: [addressFromValue(4, BigInt(0x0a000000 + index)) ?? 0, "tcp", 80] };
 }
@@ -71,7 +71,7 @@ function rowOf(title: string, pairs: readonly Pair[], goal: number | undefined):
   return { title, pairs, ours, peer, goal, isReached: goal === undefined ? undefined : ours <= goal };
 }
 
-/** What 10,000 elements cost a change of one, within the same round. */
+/** Returns the additional cost of a change of one element among 10,000, within the same round. */
 function difference(verb: string, large: NftRow, small: NftRow): NftRow {
   const pairs = large.pairs.map(({ ours, peer }, round) => ({
     ours: ours - (small.pairs[round]?.ours ?? ours),
@@ -86,7 +86,7 @@ function timed(action: () => void): number {
   return performance.now() - start;
 }
 
-/** Adds an element and deletes it, by us and by nft. */
+/** Measures adding an element and deleting it, by us and by nft. */
 function oneByOne(
   nft: NftablesSocket,
   namespace: LabNamespace,
@@ -112,7 +112,7 @@ function oneByOne(
   return [half(0), half(1)];
 }
 
-/** Loads a map of 100,000 elements in one batch; the map is made before and removed after. */
+/** Measures the load of a map of 100,000 elements in one batch; the map is made before and removed after. */
 function loads(nft: NftablesSocket, namespace: LabNamespace): readonly Pair[] {
   const elements = Array.from({ length: LOADED }, (_, index): Element => {
     const { key } = elementAt(index);

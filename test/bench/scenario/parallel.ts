@@ -7,7 +7,7 @@ import type { Context, Scenario } from "./context.ts";
 
 const CLEANUP_MILLISECONDS = 10_000;
 
-/** So many ADDs at once on a node that has no bridge yet, as after a reboot. */
+/** Measures this number of ADDs at once on a node that has no bridge yet, as after a reboot. */
 export function parallel(count: number): Scenario {
   return {
     name: `parallel-${count}`,
@@ -23,7 +23,7 @@ export function parallel(count: number): Scenario {
   };
 }
 
-/** Milliseconds from the start of the first until the end of the last. */
+/** Returns the milliseconds from the start of the first until the end of the last. */
 function timeTogether(context: Context, contestant: Contestant, pods: readonly LabPod[], round: number): number {
   const side = newSide(context, contestant, `parallel-${pods.length}-${round}`);
   const programs = pods.map((pod) => programFor(side, "ADD", pod));
@@ -38,7 +38,8 @@ function timeTogether(context: Context, contestant: Contestant, pods: readonly L
 }
 
 /**
- * The links go with their node, all in one sweep; waiting for it keeps the kernel's clean-up out of the next round.
+ * Waits until the pods' links are gone. They are removed with their node, all in one sweep, and this wait keeps the
+ * kernel's clean-up out of the next round.
  *
  * @throws Error when they are still there after {@link CLEANUP_MILLISECONDS}
  */

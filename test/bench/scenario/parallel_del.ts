@@ -4,7 +4,9 @@ import { interleave, type Measured } from "../row.ts";
 import { withPolicyd } from "../with_policyd.ts";
 import type { Context, Scenario } from "./context.ts";
 
-/** So many DELs at once, as when a node is drained; ours with policyd, which removes the links together. */
+/**
+ * Measures this number of DELs at once, as when a node is drained; ours with policyd, which removes the links together.
+ */
 export function parallelDel(count: number): Scenario {
   return {
     name: `parallel-del-${count}`,
@@ -35,7 +37,9 @@ export function parallelDel(count: number): Scenario {
   };
 }
 
-/** Milliseconds from the start of the first DEL until the end of the last, on a node with all pods attached. */
+/**
+ * Returns the milliseconds from the start of the first DEL until the end of the last, on a node with all pods attached.
+ */
 function timeDels(side: Side, pods: readonly LabPod[]): number {
   together(side, "ADD", pods);
   const milliseconds = together(side, "DEL", pods);
@@ -44,7 +48,7 @@ function timeDels(side: Side, pods: readonly LabPod[]): number {
   return milliseconds;
 }
 
-/** Runs an action on a node of ours with a daemon, which stays: a node that is drained has one that runs for long. */
+/** Runs an action on a node of ours with a daemon that stays, since a drained node has one that has run for long. */
 function onDaemonNode<T>(context: Context, action: (side: Side) => T): T {
   const side = newSide(context, context.ours, "del");
   try {

@@ -6,15 +6,18 @@ import { withPolicyd } from "../with_policyd.ts";
 import type { Context, Scenario } from "./context.ts";
 
 const AT_ONCE = 30;
-/** So many kinds of pods there are, each with a policy of its own. */
+/** The number of kinds of pods, each with a policy of its own. */
 const KINDS = 10;
 const SETTLE_MILLISECONDS = 20;
-/** A single ADD takes little time, of which the processor it happens to run on has a large share. */
+/**
+ * The number of pairs of a single ADD, which takes so little time that the processor where it happens to run matters.
+ */
 const PAIRS_OF_ONE = 10;
 
 /**
- * ADD with the daemon and policies beside ADD alone: what it costs that a pod's policies are in force before its first
- * packet. One at a time and some at once, on nodes that have their bridge. Both are ours.
+ * Compares ADD with the daemon and policies to ADD without them: the cost of having a pod's policies in force before
+ * its first packet. ADDs are made one at a time and several at once, on nodes that have their bridge. Both sides are
+ * ours.
  */
 export const policies: Scenario = {
   name: "policies",
@@ -49,7 +52,7 @@ export const policies: Scenario = {
         context.progress(`${AT_ONCE} ADDs at once with policies ${round + 1}/${pairs}`);
         return timed;
       });
-      const remark = "beside it the plugin alone, without daemon and policies";
+      const remark = "compared with only the plugin, without daemon and policies";
       const goal = { kind: "at most", ratio: 1.5 } as const;
       const wall = ({ ours, peer }: (typeof one)[number]) => ({ ours: ours.milliseconds, peer: peer.milliseconds });
       return [
@@ -74,7 +77,7 @@ function timeAdds(side: Side, pods: readonly LabPod[]): number {
   return milliseconds;
 }
 
-/** The pods' objects and their policies: all denied, and each kind open to the kind before it. */
+/** Returns the pods' objects and their policies: everything is denied, and each kind allows the previous one. */
 function clusterOf(pods: readonly LabPod[]): readonly object[] {
   const kindOf = (number: number): string => `kind-${(number + KINDS) % KINDS}`;
   const policy = (name: string, spec: object): object => ({

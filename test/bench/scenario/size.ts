@@ -3,7 +3,7 @@ import path from "node:path";
 import type { Measured } from "../row.ts";
 import type { Context, Scenario } from "./context.ts";
 
-/** What has to be copied to every node. */
+/** Measures the size of the files that are copied to every node. */
 export const size: Scenario = {
   name: "size",
   run({ ours, cold, peer }: Context): readonly Measured[] {

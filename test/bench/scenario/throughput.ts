@@ -8,7 +8,7 @@ import type { Context, Scenario } from "./context.ts";
 const GOAL = { kind: "at least", ratio: 0.95 } as const;
 
 /**
- * What a pod can send to another.
+ * Measures the throughput between pods.
  *
  * Each contestant has two nodes and a router of its own, with nothing else on them; they take turns. Sender, receiver
  * and the kernel between them share the machine's processors.
@@ -42,7 +42,7 @@ export const throughput: Scenario = {
 
 /** Three pods on two nodes. */
 export interface Pods {
-  /** For iperf3's output. */
+  /** The directory for iperf3's output. */
   readonly directory: string;
   /** The node of the first two pods, and that of the third. */
   readonly sides: readonly [Side, Side];
@@ -51,7 +51,7 @@ export interface Pods {
   readonly remote: Receiver;
 }
 
-/** Who sends to whom. */
+/** The receivers of the sender's packets. */
 export const ROUTES = [
   { title: "same node", receiver: "neighbour" },
   { title: "across nodes", receiver: "remote" },

@@ -3,7 +3,7 @@ import { interleave, type Measured } from "../row.ts";
 import type { Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 
-/** VERSION does nothing but start and print: it shows what a start costs. */
+/** Measures VERSION, which only starts and prints, and so shows the cost of a start. */
 export const version: Scenario = {
   name: "version",
   run(context: Context): readonly Measured[] {

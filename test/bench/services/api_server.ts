@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
-/** The kinds kube-proxy asks for, by the last part of their path. */
+/** The kinds that kube-proxy reads, by the last part of their path. */
 export type Resource = "services" | "endpointslices" | "nodes" | "servicecidrs";
 
 const kinds: Readonly<Record<Resource, { readonly apiVersion: string; readonly kind: string }>> = {
@@ -11,12 +11,12 @@ const kinds: Readonly<Record<Resource, { readonly apiVersion: string; readonly k
   servicecidrs: { apiVersion: "networking.k8s.io/v1", kind: "ServiceCIDR" },
 };
 
-/** Of every object: nobody here writes one, and nothing is ever too old. */
+/** The version of every object: nobody writes an object here, and no version is ever too old. */
 const VERSION = "1";
 
 /**
- * As much of an API server as kube-proxy needs: lists and watches, whatever the selector, and events that go nowhere. It
- * listens in a lab's namespace.
+ * The part of an API server that kube-proxy needs: lists and watches, whatever the selector, and events that are
+ * discarded. It listens in a lab's namespace.
  */
 export class FakeApiServer implements AsyncDisposable {
   readonly #objects: Readonly<Record<Resource, readonly object[]>>;
@@ -35,13 +35,13 @@ export class FakeApiServer implements AsyncDisposable {
   ): Promise<FakeApiServer> {
     const api = new FakeApiServer(objects);
     const listening = new Promise((resolve, reject) => api.#server.once("listening", resolve).once("error", reject));
-    // Without a host the socket is made at once, while this thread is in there.
+    // Without a host the socket is made at once, while this thread is in the namespace.
     namespace.inside(() => api.#server.listen(port));
     await listening;
     return api;
   }
 
-  /** Tells all watchers that an object is another one now. */
+  /** Reports a changed object to all watchers. */
   modified(resource: Resource, object: object): void {
     for (const response of this.#watchers.get(resource) ?? []) response.write(event("MODIFIED", versioned(object)));
   }

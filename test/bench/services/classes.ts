@@ -6,14 +6,17 @@ import { compared, type ServicesRow } from "./row.ts";
 import { TreeVariant } from "./tree_variant.ts";
 import { Wire } from "./wire.ts";
 
-/** How Services are put into maps by their number of endpoints: an exact map for some, else the next power of two. */
+/**
+ * Ways to assign Services to maps by their number of endpoints: an exact map for some numbers, else the next power of
+ * two.
+ */
 const VARIANTS: readonly (readonly [name: string, exact: readonly number[], drawn: readonly number[]])[] = [
   ["exact to 4", [1, 2, 3, 4], powers(8)],
   ["exact to 8", [1, 2, 3, 4, 5, 6, 7, 8], powers(16)],
   ["powers of two", [1], powers(2)],
 ];
 
-/** What a cluster has; small Services are the most. */
+/** The numbers of endpoints in a cluster, most of which are small. */
 const PRESENT = [1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 6, 8, 12];
 const SERVICES = 10_000;
 const COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 50];
@@ -26,7 +29,7 @@ interface Variant {
   readonly asked: ReadonlyMap<number, BenchService>;
 }
 
-/** First packets and changes by classes: what is in force first, the others beside it. */
+/** Compares first packets and changes by classes: the present classes first, the others beside them. */
 export async function classes(lab: Lab, rounds: number): Promise<readonly ServicesRow[]> {
   const variants: Variant[] = [];
   for (const [name, exact, drawn] of VARIANTS) variants.push(await loaded(lab, name, exact, drawn));
@@ -68,7 +71,7 @@ async function loaded(lab: Lab, name: string, exact: readonly number[], drawn: r
   return { name, ours, wire: new Wire(lab, node), asked };
 }
 
-/** An endpoint becomes another one, one comes, and both changes are undone. @returns the elements that are touched */
+/** Replaces an endpoint and adds one, and undoes both changes. @returns the number of elements that were touched */
 function touched({ ours, asked }: Variant, count: number): number {
   const service = asked.get(count);
   if (service === undefined) return Number.NaN;
@@ -80,7 +83,7 @@ function touched({ ours, asked }: Variant, count: number): number {
   return steps.reduce((sum, step) => sum + ours.change([sliceChange(step)]).elements, 0);
 }
 
-/** Each variant once a round, another one first each time. */
+/** Runs each variant once a round, in rounds that begin with another one each. */
 function turns(
   variants: readonly Variant[],
   rounds: number,

@@ -3,10 +3,10 @@ import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 
-/** Where Services of the benchmark have their addresses, and pods theirs. */
+/** The networks of the benchmark's Services and pods. */
 export const SERVICE_CIDR = "10.96.0.0/12";
 export const POD_CIDR = "10.128.0.0/9";
-/** All are UDP: the first packet of a connection is then one that carries something. */
+/** The port of all Services, which are UDP: the first packet of a connection then carries something. */
 export const SERVICE_PORT = 53;
 export const NAMESPACE = "bench";
 export const PORT_NAME = "dns";
@@ -21,18 +21,18 @@ export interface BenchService {
   readonly endpoints: readonly string[];
 }
 
-/** How many Services, and endpoints of each. */
+/** The number of Services, and of the endpoints of each. */
 export interface ClusterSize {
   readonly services: number;
   readonly endpoints: number;
 }
 
-/** "10,000 x 3" */
+/** Returns a text such as "10,000 x 3". */
 export function sizeText({ services, endpoints }: ClusterSize): string {
   return `${services.toLocaleString("en")} × ${endpoints}`;
 }
 
-/** The Service of this number; no other number has its address or one of its endpoints. */
+/** Returns the Service of this number; no other number has its address or one of its endpoints. */
 export function benchService(number: number, endpoints: number): BenchService {
   return {
     name: `svc-${number}`,
@@ -41,17 +41,17 @@ export function benchService(number: number, endpoints: number): BenchService {
   };
 }
 
-/** All Services of a size. */
+/** Returns all Services of a size. */
 export function benchServices(size: ClusterSize): readonly BenchService[] {
   return Array.from({ length: size.services }, (_, number) => benchService(number, size.endpoints));
 }
 
-/** The Service with another endpoint in the place of its first. */
+/** Returns the Service with another endpoint in place of its first. */
 export function withFirstReplaced(service: BenchService, replacement: number): BenchService {
   return { ...service, endpoints: [nth(ipv4("10.250.0.0"), replacement), ...service.endpoints.slice(1)] };
 }
 
-/** A Service as an API server has it. */
+/** Returns a Service as an API server has it. */
 export function serviceManifest({ name, address }: BenchService): object {
   return {
     apiVersion: "v1",
@@ -66,7 +66,7 @@ export function serviceManifest({ name, address }: BenchService): object {
   };
 }
 
-/** A Service's endpoints as an API server has them. */
+/** Returns a Service's endpoints as an API server has them. */
 export function sliceManifest({ name, endpoints }: BenchService): object {
   return {
     apiVersion: "discovery.k8s.io/v1",
@@ -82,31 +82,31 @@ export function sliceManifest({ name, endpoints }: BenchService): object {
   };
 }
 
-/** The change that tells of a Service. */
+/** Returns the change for a Service. */
 export function serviceChange(service: BenchService): ObjectChange {
   return changeTo(serviceManifest(service));
 }
 
-/** The change that tells of a Service's endpoints. */
+/** Returns the change for a Service's endpoints. */
 export function sliceChange(service: BenchService): ObjectChange {
   return changeTo(sliceManifest(service));
 }
 
-/** All that makes up Services. */
+/** Returns the changes for Services and their endpoints. */
 export function changesOf(services: readonly BenchService[]): readonly ObjectChange[] {
   return services.flatMap((service) => [serviceChange(service), sliceChange(service)]);
 }
 
 function changeTo(value: unknown): ObjectChange {
   const verdict = judge(value);
-  if (verdict.type !== "accepted") throw new Error(`the gate does not take ${JSON.stringify(value)}`);
+  if (verdict.type !== "accepted") throw new Error(`the gate refuses ${JSON.stringify(value)}`);
   const object: ClusterObject = verdict.object;
   return { type: "set", kind: object.kind, key: object.key, object };
 }
 
 function ipv4(text: string): Ipv4Address {
   const address = parseAddress(text);
-  if (familyOf(address) !== 4 || typeof address !== "number") throw new Error(`${text} is no IPv4 address`);
+  if (familyOf(address) !== 4 || typeof address !== "number") throw new Error(`${text} is not an IPv4 address`);
   return address;
 }
 

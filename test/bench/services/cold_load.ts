@@ -6,7 +6,9 @@ import type { Load } from "./peer.ts";
 import { compared, type ComparedGoal, measured, type ServicesRow } from "./row.ts";
 import type { Stage } from "./stage.ts";
 
-/** Everything from nothing: ours from the objects to the kernel's answer, theirs from their text to nft's end. */
+/**
+ * Compares loads from nothing: ours from the objects to the kernel's answer, the other's from its text to nft's end.
+ */
 export function coldLoad(
   stage: Stage,
   size: ClusterSize,
@@ -38,7 +40,7 @@ export function coldLoad(
   ];
 }
 
-/** Ours alone. */
+/** Measures only our load. */
 export function ownColdLoad(stage: Stage, size: ClusterSize, rounds: number, most?: number): readonly ServicesRow[] {
   const taken = Array.from({ length: rounds }, () => stage.loadOurs(size));
   const title = `cold load, ${sizeText(size)}`;

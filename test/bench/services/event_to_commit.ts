@@ -12,8 +12,9 @@ const GOAL = 20;
 const PATIENCE_MILLISECONDS = 30_000;
 
 /**
- * From an object's arrival at the dataplane until the kernel's notification of the commit has reached this process, with
- * changes at a steady rate and a minSyncPeriod of 0. The daemon's own timers decide when a batch is made.
+ * Measures the time from an object's arrival at the dataplane until this process has received the kernel's notification
+ * of the commit, with changes at a steady rate and a minSyncPeriod of 0. The daemon's own timers decide when a batch is
+ * made.
  */
 export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<ServicesRow> {
   const node = lab.namespace("events");
@@ -56,7 +57,7 @@ export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number
   ours[Symbol.dispose]();
   lab.remove(node);
   if (latencies.length !== changes) {
-    throw new Error(`${latencies.length} of ${changes} changes were told: ${lost.join(", ") || "no reason known"}`);
+    throw new Error(`${latencies.length} of ${changes} changes were reported: ${lost.join(", ") || "no reason known"}`);
   }
   const title = `event to commit, p95 at ${PER_SECOND} changes/s, ${sizeText(size)}`;
   const remark = `p50 ${quantile(latencies, 0.5).toFixed(1)} ms, p99 ${quantile(latencies, 0.99).toFixed(1)} ms`;

@@ -12,7 +12,10 @@ const PACKETS = 60;
 const PEER_GOAL = 1.2;
 const OWN_GOAL = 1.25;
 
-/** The time of a connection's first packet from a pod to the endpoint's socket, ours and a layout of kube-proxy in turn. */
+/**
+ * Compares the time of a connection's first packet from a pod to the endpoint's socket, in our layout and one of
+ * kube-proxy in turn.
+ */
 export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): ServicesRow {
   const [ours, peer] = [asked(stage.ours(size)), asked(stage.peer(layout, size))];
   const pairs = interleave(rounds, ours, peer);
@@ -20,14 +23,17 @@ export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rou
   return compared(`first packet, ${sizeText(size)}`, "µs", layoutNames[layout], pairs, goal);
 }
 
-/** The same between a large cluster of ours and a small one. */
+/** Compares the time of a first packet between a large cluster of ours and a small one. */
 export function ownFirstPacket(stage: Stage, large: ClusterSize, small: ClusterSize, rounds: number): ServicesRow {
   const pairs = interleave(rounds, asked(stage.ours(large)), asked(stage.ours(small)));
   const against = `ours at ${sizeText(small)}`;
   return compared(`first packet, ${sizeText(large)}`, "µs", against, pairs, { ratioAtMost: OWN_GOAL });
 }
 
-/** Adds a Service whose endpoints answer. @returns what measures a few first packets: their median in microseconds */
+/**
+ * Adds a Service whose endpoints answer. @returns a function that measures a few first packets: their median in
+ * microseconds
+ */
 function asked({ contestant, size, wire }: Loaded<Ours> | Loaded<Peer>): () => number {
   const service = Wire.served(benchService(size.services, size.endpoints));
   if (contestant instanceof Peer) contestant.add(service);

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 
 /**
- * Where the kernel keeps tables, in /proc/meminfo: elements in slabs, their counters per processor, the buckets of large
- * hash tables in the vmalloc range. Kernel stacks and page tables are no part of it.
+ * The fields of /proc/meminfo in which tables count: elements in slabs, their counters per processor, the buckets of
+ * large hash tables in the vmalloc range. Kernel stacks and page tables are not included.
  */
 const FIELDS = ["Slab", "Percpu", "VmallocUsed"] as const;
 
-/** What of the kernel's memory may be tables, of the whole machine. @returns megabytes (10^6) */
+/** Returns the kernel's memory that tables may use, of the whole machine. @returns megabytes (10^6) */
 export function kernelMemory(text = readFileSync("/proc/meminfo", "utf8")): number {
   const kilobytes = FIELDS.map((field) => {
     const found = new RegExp(`^${field}:\\s*(\\d+) kB$`, "m").exec(text)?.[1];

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { type BenchService, NAMESPACE, POD_CIDR, PORT_NAME, SERVICE_CIDR, SERVICE_PORT } from "./cluster.ts";
 
 /**
- * The two ways in which kube-proxy's nftables mode lays out Services (pkg/proxy/nftables/proxier.go).
+ * The two layouts of Services in kube-proxy's nftables mode (pkg/proxy/nftables/proxier.go).
  *
  * - `chains`, to 1.35: a chain for each Service and each endpoint, and a verdict map in each Service's.
  * - `maps`, from 1.36: a chain for each Service, with a NAT statement by an anonymous map of its endpoints.
@@ -11,7 +11,7 @@ export type Layout = "chains" | "maps";
 
 export const LAYOUTS: readonly Layout[] = ["chains", "maps"];
 
-/** The layout as people call it. */
+/** The names of the layouts for people. */
 export const layoutNames: Readonly<Record<Layout, string>> = {
   chains: "kube-proxy ≤ 1.35",
   maps: "kube-proxy 1.36+",
@@ -20,19 +20,20 @@ export const layoutNames: Readonly<Record<Layout, string>> = {
 const TABLE = "ip kube-proxy";
 const NODE_ADDRESS = "192.0.2.2";
 const MARK = "0x4000";
-/** proxier.go, chainNameBaseLengthMax: nft's longest name, less what goes before. */
+/** The length of nft's longest name without the part before it (proxier.go, chainNameBaseLengthMax). */
 const LONGEST_NAME = 230;
 
 /**
- * What kube-proxy writes before any Service (setupNFTables), for nodeport-addresses `primary` and a cluster CIDR: the
- * same objects and rules; the order of its lines is ours.
+ * Returns the text that kube-proxy writes before any Service (setupNFTables), for nodeport-addresses `primary` and a
+ * cluster CIDR: the same objects and rules; the order of its lines is ours.
  */
 export function baseText(layout: Layout): string {
   return lines([...tableLines(layout), ...sharedRules(), ...(layout === "chains" ? oldRules() : newRules())]);
 }
 
 /**
- * What kube-proxy writes for a new Service (syncProxyRules): of cluster policy, without affinity, its endpoints elsewhere.
+ * Returns the text that kube-proxy writes for a new Service (syncProxyRules) with cluster policy, without affinity,
+ * whose endpoints are elsewhere.
  */
 export function serviceText(layout: Layout, service: BenchService): string {
   const chain = serviceChain(service);
@@ -45,7 +46,7 @@ export function serviceText(layout: Layout, service: BenchService): string {
   ]);
 }
 
-/** What kube-proxy writes when a Service's endpoints change (a partial sync), and nothing else does. */
+/** Returns the text that kube-proxy writes when only a Service's endpoints change (a partial sync). */
 export function endpointsText(layout: Layout, before: BenchService, after: BenchService): string {
   const gone = before.endpoints.filter((endpoint) => !after.endpoints.includes(endpoint));
   return lines([
@@ -77,7 +78,7 @@ function serviceRules(layout: Layout, service: BenchService): readonly string[] 
   ];
 }
 
-/** The name of a Service's chain: "service-ULMVA6XW-ns1/svc1/tcp/p80". */
+/** Returns the name of a Service's chain: "service-ULMVA6XW-ns1/svc1/tcp/p80". */
 function serviceChain({ name }: BenchService): string {
   return `service-${hashed(`${NAMESPACE}/${name}/udp/${PORT_NAME}`)}`;
 }
@@ -86,7 +87,7 @@ function endpointChain({ name }: BenchService, endpoint: string): string {
   return `endpoint-${hashed(`${NAMESPACE}/${name}/udp/${PORT_NAME}__${endpoint}/${SERVICE_PORT}`)}`;
 }
 
-/** proxier.go, hashAndTruncate: eight characters of base32 of SHA-256, and the name itself. */
+/** Returns eight characters of base32 of SHA-256, and the name itself (proxier.go, hashAndTruncate). */
 export function hashed(name: string): string {
   const whole = `${base32(createHash("sha256").update(name).digest())}-${name}`;
   return whole.length > LONGEST_NAME ? `${whole.slice(0, LONGEST_NAME - 3)}...` : whole;

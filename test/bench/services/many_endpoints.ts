@@ -14,7 +14,7 @@ const MEGABYTES_GOAL = 300;
 const DEVIATION_GOAL = 12.5;
 const KIND = { family: 4, space: "service" } as const;
 
-/** A load of very many endpoints: how long it takes, what it keeps in the kernel, and who gets how much. */
+/** Measures a load of very many endpoints: its time, its memory in the kernel, and the shares of the endpoints. */
 export function manyEndpoints(stage: Stage, size: ClusterSize): readonly ServicesRow[] {
   const before = kernelMemory();
   const { whole, inKernel } = stage.loadOurs(size);
@@ -43,7 +43,7 @@ export function manyEndpoints(stage: Stage, size: ClusterSize): readonly Service
   ];
 }
 
-/** The shares of each Service's endpoints, from the elements the kernel has. */
+/** Returns the shares of each Service's endpoints, from the kernel's elements. */
 function sharesInKernel({ kernel }: Ours, { endpoints }: ClusterSize): readonly ReadonlyMap<string, number>[] {
   const modulus = modulusFor(endpoints, "all");
   const read = (name: string): readonly Element[] => {
@@ -64,7 +64,7 @@ function sharesInKernel({ kernel }: Ours, { endpoints }: ClusterSize): readonly 
   );
 }
 
-/** Address, protocol and port; the number that is drawn comes behind. */
+/** Returns address, protocol and port; the number that is drawn comes after them. */
 function frontendOf({ key }: Element): string {
   return JSON.stringify(key.slice(0, 3));
 }

@@ -11,7 +11,7 @@ import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { POD_CIDR } from "./cluster.ts";
 
-/** What a step took, in milliseconds. */
+/** The costs of a step, in milliseconds. */
 export interface Taken {
   /** From the objects' arrival at the dataplane until the kernel has acknowledged the commit. */
   readonly whole: number;
@@ -19,11 +19,11 @@ export interface Taken {
   readonly inKernel: number;
   /** User and system time of this thread. */
   readonly processor: number;
-  /** How many elements were added, and how many deleted, together. */
+  /** The number of elements that were added or deleted. */
   readonly elements: number;
 }
 
-/** What {@link Ours} tells of the batches it commits. */
+/** An observer of the batches that {@link Ours} commits. */
 export interface Observer {
   beforeCommit(): void;
 }
@@ -37,7 +37,10 @@ export const TABLES = nodeTables({
 }).map(withVersion);
 
 const NODE = "node1";
-/** Nobody else writes here, and a look at the whole table would fall into a measurement. */
+/**
+ * A sync period that never ends: no other program writes here, and a full read of the table would fall into a
+ * measurement.
+ */
 const NEVER = 2 ** 30;
 
 /** Drawbridge on a node of its own: the compiler, the ruleset and the socket of the daemon, with its default tables. */
@@ -86,7 +89,7 @@ export class Ours implements Disposable {
     });
   }
 
-  /** Compiles everything and writes the tables, as after a start of the daemon. Once. */
+  /** Compiles everything and writes the tables, as after a start of the daemon. Call it once. */
   load(changes: readonly ObjectChange[]): Taken {
     return this.#taken(() => {
       this.dataplane.apply(changes);
@@ -94,7 +97,7 @@ export class Ours implements Disposable {
     });
   }
 
-  /** Compiles what changed and commits it. */
+  /** Compiles the changes and commits them. */
   change(changes: readonly ObjectChange[]): Taken {
     return this.#taken(() => {
       this.dataplane.apply(changes);
@@ -116,7 +119,7 @@ export class Ours implements Disposable {
     const whole = performance.now() - start;
     const { user, system } = process.threadCpuUsage(before);
     const { isSynced, lastError } = this.#ruleset.status();
-    if (!isSynced) throw new Error(`the kernel did not take it: ${lastError ?? "no reason known"}`);
+    if (!isSynced) throw new Error(`the kernel did not accept the batch: ${lastError ?? "no reason known"}`);
     return { whole, inKernel: this.#inKernel, processor: (user + system) / 1000, elements: this.#elements };
   }
 

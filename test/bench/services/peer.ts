@@ -7,12 +7,12 @@ import { demandSuccess } from "../contestant.ts";
 import type { BenchService } from "./cluster.ts";
 import { baseText, endpointsText, type Layout, serviceText } from "./kube_proxy_layout.ts";
 
-/** A load that takes longer is ended: what it would have taken is not known. */
+/** The time after which a load is ended; its full time is not known then. */
 const LIMIT_SECONDS = 120;
-/** 128 and SIGKILL: how `timeout` ends what takes too long, and itself. */
+/** The exit codes of `timeout` when it ends a program and itself: 128 and SIGKILL. */
 const CUT = [137, null] as const;
 
-/** What a load took. */
+/** The costs of a load. */
 export interface Load {
   /** Milliseconds by the clock. */
   readonly whole: number;
@@ -21,8 +21,9 @@ export interface Load {
 }
 
 /**
- * One of kube-proxy's layouts on a node of its own, loaded by `nft -f -` as kube-proxy does. Measured is that program alone,
- * with its text ready: what kube-proxy does before and beside it (it lists all chains in every sync) is left out.
+ * One of kube-proxy's layouts on a node of its own, loaded by `nft -f -` as kube-proxy does. Only that program is
+ * measured, with its text ready; kube-proxy's own work before and beside it (it lists all chains in every sync) is left
+ * out.
  */
 export class Peer {
   readonly namespace: LabNamespace;
@@ -59,12 +60,12 @@ export class Peer {
     return { whole, processor: cpuMilliseconds };
   }
 
-  /** @returns milliseconds */
+  /** Adds a Service. @returns milliseconds */
   add(service: BenchService): number {
     return runNft(this.namespace, serviceText(this.layout, service));
   }
 
-  /** @returns milliseconds */
+  /** Replaces a Service's endpoints. @returns milliseconds */
   replaceEndpoints(before: BenchService, after: BenchService): number {
     return runNft(this.namespace, endpointsText(this.layout, before, after));
   }
@@ -74,7 +75,7 @@ export class Peer {
  * Runs `nft -f -`.
  *
  * @returns milliseconds
- * @throws Error with what nft printed when it failed
+ * @throws Error with nft's output when it fails
  */
 export function runNft(namespace: LabNamespace, input: string): number {
   return namespace.inside(() => {

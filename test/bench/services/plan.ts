@@ -1,22 +1,22 @@
-/** How much is measured, of each thing. */
+/** The numbers of measurements. */
 export interface Plan {
   /** Cold loads of 1,000 Services by each layout. */
   readonly smallLoads: number;
   /** Cold loads of 10,000 Services, by the old layout and by the new. */
   readonly chainLoads: number;
   readonly mapLoads: number;
-  /** Cold loads of ours alone, at the larger sizes. */
+  /** Cold loads of only our layout, at the larger sizes. */
   readonly ownLoads: number;
-  /** Changes of one Service, ours alone and in pairs. */
+  /** Changes of one Service, by our layout only and in pairs. */
   readonly changes: number;
   readonly changePairs: number;
   /** Pairs of batches of first packets. */
   readonly packetPairs: number;
   /** Changes at a steady rate. */
   readonly events: number;
-  /** Rounds over the ways to put Services into maps. */
+  /** Rounds over the ways to assign Services to maps. */
   readonly classRounds: number;
-  /** Whether the layouts of kube-proxy are loaded at the larger sizes, too. */
+  /** Whether the layouts of kube-proxy are loaded at the larger sizes as well. */
   readonly isLong: boolean;
 }
 
@@ -33,7 +33,7 @@ export const DEFAULT_PLAN: Plan = {
   isLong: false,
 };
 
-/** A look, no proof. */
+/** A quick plan, whose results prove nothing. */
 export const QUICK_PLAN: Plan = {
   smallLoads: 3,
   chainLoads: 1,

@@ -22,12 +22,12 @@ const NODE = "node1";
 const NODE_ADDRESS = "192.0.2.2";
 const LOAD_LIMIT_MILLISECONDS = 300_000;
 const CHANGE_LIMIT_MILLISECONDS = 60_000;
-/** Its first sync is empty where the objects come later. */
+/** A pause before the end of the first sync, which is empty when the objects come later. */
 const QUIET_MILLISECONDS = 3000;
 
 /**
- * The real kube-proxy with a pretended API server: from its start until the last commit of the whole, and from a watch
- * event until the commit. Its period between syncs is 1 ms; 0 would be the default.
+ * Measures the real kube-proxy with a fake API server: from its start until the last commit of all Services, and from a
+ * watch event until the commit. Its period between syncs is 1 ms; 0 would be the default.
  *
  * @param executable kube-proxy
  */
@@ -62,7 +62,7 @@ export async function realKubeProxy(
       onMessages: (messages) => {
         for (const message of messages) if (parseNotification(message)?.kind === "generation") note();
       },
-      // Of a large batch more is told than there is room for; that it came is what counts.
+      // The notifications of a large batch overflow the buffer; only their arrival counts.
       onOverrun: note,
       onFailure: note,
     },
@@ -99,7 +99,7 @@ function countOfServices(node: ReturnType<Lab["namespace"]>): number {
   try {
     return node.exec("nft", ["list", "map", "ip", "kube-proxy", "service-ips"]).split(" : goto ").length - 1;
   } catch {
-    // The table is not there yet.
+    // The table does not exist yet.
     return 0;
   }
 }
@@ -107,7 +107,7 @@ function countOfServices(node: ReturnType<Lab["namespace"]>): number {
 async function until(isSo: () => boolean, limit: number, pause: number): Promise<void> {
   const deadline = performance.now() + limit;
   while (!isSo()) {
-    if (performance.now() > deadline) throw new Error(`kube-proxy did not come to it within ${limit} ms`);
+    if (performance.now() > deadline) throw new Error(`kube-proxy was not ready within ${limit} ms`);
     await wait(pause);
   }
 }

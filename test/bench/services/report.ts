@@ -6,7 +6,7 @@ import Table from "cli-table3";
 import type { Machine } from "../machine.ts";
 import type { ServicesRow, Unit } from "./row.ts";
 
-/** Everything one run of the benchmark of Services found out. */
+/** The results of one run of the benchmark of Services. */
 export interface ServicesReport {
   readonly machine: Machine;
   readonly nft: string;
@@ -24,7 +24,7 @@ export function publishServicesReport(report: ServicesReport, file: string, outp
   );
 }
 
-/** The report as people read it. */
+/** Formats the report for people. */
 export function formatServicesReport({ machine, nft, seconds, rows }: ServicesReport): string {
   const table = new Table({
     head: ["what", "n", "ours", "other", "ours / other", "95 % interval", "goal", "reached"],
@@ -56,7 +56,7 @@ function cellsOf(row: ServicesRow): string[] {
   ];
 }
 
-/** A ratio below a tenth is how many times faster. */
+/** Returns the text of a ratio; below a tenth it is how many times faster. */
 function ratioText(ratio: number): string {
   return ratio > 0 && ratio < 0.1 ? `1/${(1 / ratio).toFixed(0)}` : ratio.toFixed(2);
 }

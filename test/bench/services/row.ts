@@ -6,28 +6,28 @@ export type Unit = "ms" | "µs" | "MB" | "%" | "elements" | "Gbit/s" | "kpackets
 export interface ServicesRow {
   readonly title: string;
   readonly unit: Unit;
-  /** Medians, or what the title says. */
+  /** Medians, unless the title says otherwise. */
   readonly ours: number;
-  /** Absent where nothing is compared, "cut" where the other one was ended at the limit. */
+  /** Absent where nothing is compared, "cut" where the peer was ended at the limit. */
   readonly peer?: number | "cut";
   readonly against?: string;
-  /** Of ours / peer; where nothing is compared, of ours. */
+  /** The estimate of ours / peer; where nothing is compared, of ours. */
   readonly estimate?: Estimate;
   readonly goal?: string;
   /** Whether the whole interval is on the goal's good side; absent without a goal. */
   readonly isReached?: boolean;
   readonly remark?: string;
-  /** All that was measured. */
+  /** All measured values. */
   readonly values: readonly number[] | readonly Pair[];
 }
 
-/** A goal for a comparison: so many times faster, or at most or at least such a ratio. */
+/** A goal for a comparison: to be this number of times faster, or a largest or smallest ratio. */
 export type ComparedGoal =
   | { readonly timesFaster: number }
   | { readonly ratioAtMost: number }
   | { readonly ratioAtLeast: number };
 
-/** A row of pairs, ours and another's. */
+/** Returns a row of pairs, ours and the peer's. */
 export function compared(
   title: string,
   unit: Unit,
@@ -54,7 +54,7 @@ function judged(estimate: Estimate, goal: ComparedGoal): Pick<ServicesRow, "goal
   return { goal: `≥ ${goal.timesFaster} × faster`, isReached: estimate.high <= 1 / goal.timesFaster };
 }
 
-/** A row of values with the most that their median may be. */
+/** Returns a row of values with the largest permitted median. */
 export function measured(title: string, unit: Unit, values: readonly number[], most?: number): ServicesRow {
   const estimate = estimateRatio(values.map((ours) => ({ ours, peer: 1 })));
   return {
@@ -67,7 +67,7 @@ export function measured(title: string, unit: Unit, values: readonly number[], m
   };
 }
 
-/** A row of one number with the most that it may be. */
+/** Returns a row of one number with the largest permitted value. */
 export function found(title: string, unit: Unit, value: number, most: number, remark?: string): ServicesRow {
   const goal = { goal: `≤ ${most} ${unit}`, isReached: value <= most };
   return { title, unit, ours: value, values: [value], ...goal, ...(remark === undefined ? {} : { remark }) };

@@ -23,12 +23,12 @@ const MIDDLE: ClusterSize = { services: 10_000, endpoints: 3 };
 const LARGE: ClusterSize = { services: 30_000, endpoints: 3 };
 const WIDE: ClusterSize = { services: 5000, endpoints: 50 };
 
-/** Names the executable of the real kube-proxy. */
+/** The environment variable that names the executable of the real kube-proxy. */
 const KUBE_PROXY = "DRAWBRIDGE_KUBE_PROXY";
 
 type Progress = (step: string) => void;
 
-/** What is measured, in this order: the costly loads are used by what follows. */
+/** The subjects, in the order of their measurement: later ones use the costly loads of earlier ones. */
 const SUBJECTS: Readonly<Record<string, (stage: Stage, lab: Lab, plan: Plan) => Promise<readonly ServicesRow[]>>> = {
   load: async (stage, _lab, plan) => [
     ...coldLoad(stage, SMALL, "chains", plan.smallLoads),
@@ -64,7 +64,10 @@ const SUBJECTS: Readonly<Record<string, (stage: Stage, lab: Lab, plan: Plan) => 
   },
 };
 
-/** What decides how we do it, or needs a program that is not there, is measured on request only. */
+/**
+ * The subjects that are measured on request only: those that help to choose an implementation, or need a program that
+ * may be missing.
+ */
 const ON_REQUEST = new Set(["classes", "kube-proxy"]);
 
 export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);

@@ -1,16 +1,16 @@
-/** What decides where a frontend's packets go: numbers that are drawn, and who has them. */
+/** The parameters of a random choice of endpoint: the numbers that are drawn, and their holders. */
 export interface Draw {
-  /** Numbers are drawn below it. */
+  /** The number below which is drawn. */
   readonly modulus: number;
-  /** How often is drawn at most. */
+  /** The largest number of draws. */
   readonly draws: number;
-  /** Who has each number that somebody has. */
+  /** The holder of each number that has one. */
   readonly holders: readonly string[];
-  /** Who gets those that drew nobody to the end; undefined where every number is somebody's. */
+  /** The endpoint for packets whose draws all found no holder; undefined where every number has one. */
   readonly rest: string | undefined;
 }
 
-/** Of all new connections the share of each endpoint, 0 to 1. */
+/** Returns the share of each endpoint in all new connections, 0 to 1. */
 export function sharesOf({ modulus, draws, holders, rest }: Draw): ReadonlyMap<string, number> {
   const miss = 1 - holders.length / modulus;
   const drawn = (1 - miss ** draws) / holders.length;
@@ -20,7 +20,7 @@ export function sharesOf({ modulus, draws, holders, rest }: Draw): ReadonlyMap<s
   return shares;
 }
 
-/** How far the share that is farthest from the even one is from it, as a part of it. */
+/** Returns the largest deviation of a share from the even share, as a part of the latter. */
 export function worstDeviation(shares: ReadonlyMap<string, number>): number {
   const even = 1 / shares.size;
   return Math.max(...[...shares.values()].map((share) => Math.abs(share - even) / even));

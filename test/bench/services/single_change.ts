@@ -14,22 +14,22 @@ import type { Peer } from "./peer.ts";
 import { compared, measured, type ServicesRow } from "./row.ts";
 import type { Loaded, Stage } from "./stage.ts";
 
-/** Milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
+/** The goals: milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
 const GOAL = 0.2;
 const DIFFERENCE_GOAL = 0.1;
-/** Coprime to all sizes: the Services that change are spread over all of them. */
+/** A number coprime to all sizes, so that the Services that change are spread over all of them. */
 const STEP = 7919;
 
 type Kind = "add a service" | "replace an endpoint";
 const KINDS: readonly Kind[] = ["add a service", "replace an endpoint"];
 
-/** Changes of one Service among many, at all sizes in turn. */
+/** Measures changes of one Service among many, at all sizes in turn. */
 export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], rounds: number): readonly ServicesRow[] {
   const loaded = sizes.map((size) => stage.ours(size));
   return KINDS.flatMap((kind) => {
     const taken = loaded.map((): Taken[] => []);
     for (let round = 0; round < rounds; round++) {
-      // Another one goes first each time.
+      // The sizes take turns at being first.
       for (let turn = 0; turn < loaded.length; turn++) {
         const which = (round + turn) % loaded.length;
         const one = loaded[which];
@@ -61,7 +61,7 @@ export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], round
   });
 }
 
-/** Changes of one Service among many, by ours and by a layout of kube-proxy in turn. */
+/** Compares changes of one Service among many, by our layout and one of kube-proxy in turn. */
 export function comparedChanges(
   stage: Stage,
   size: ClusterSize,
@@ -83,7 +83,7 @@ export function comparedChanges(
 
 const next = new WeakMap<Loaded<unknown>, number>();
 
-/** A number that was used for no change of this load yet. */
+/** Returns a number that no change of this load has used yet. */
 function nextNumber(loaded: Loaded<unknown>): number {
   const number = next.get(loaded) ?? 0;
   next.set(loaded, number + 1);
@@ -101,7 +101,7 @@ function changePeer({ contestant, services, size }: Loaded<Peer>, kind: Kind, nu
   return contestant.replaceEndpoints(before, withFirstReplaced(before, number));
 }
 
-/** Behind those that are loaded, and the one that is asked for first packets. */
+/** Returns a Service after those that are loaded, and after the one for first packets. */
 function newService({ services, endpoints }: ClusterSize, number: number): BenchService {
   return benchService(services + 1000 + number, endpoints);
 }

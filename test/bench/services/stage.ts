@@ -11,14 +11,14 @@ export interface Loaded<T> {
   readonly contestant: T;
   readonly size: ClusterSize;
   readonly services: readonly BenchService[];
-  /** Pods on its node. */
+  /** The pods on its node. */
   readonly wire: Wire;
 }
 
-/** What a ruleset of ten thousand chains leaves to be freed goes on behind the answer. */
+/** A pause after the kernel's answer, in which it frees a ruleset of ten thousand chains. */
 const SETTLE_MILLISECONDS = 500;
 
-/** Nodes with Services: the last load of each contestant and size stays, for what is measured on it. */
+/** Nodes with Services: the last load of each contestant and size stays for later measurements. */
 export class Stage implements Disposable {
   readonly #lab: Lab;
   readonly #ours = new Map<string, Loaded<Ours>>();
@@ -29,7 +29,7 @@ export class Stage implements Disposable {
     this.#lab = lab;
   }
 
-  /** Loads ours on a fresh node. */
+  /** Loads our layout on a fresh node. */
   loadOurs(size: ClusterSize): Taken {
     this.#dropOurs(size);
     const services = benchServices(size);
@@ -82,7 +82,7 @@ export class Stage implements Disposable {
 
   #remove({ contestant, wire }: Loaded<Ours | Peer>, table: string): void {
     wire[Symbol.dispose]();
-    // While we wait: else its end would fall into what is measured next.
+    // The removal is awaited, or its end would fall into the next measurement.
     runNft(contestant.namespace, `add table ${table}\ndelete table ${table}\n`);
     this.#lab.remove(contestant.namespace);
     sleep(SETTLE_MILLISECONDS);

@@ -8,11 +8,11 @@ const MODULUS = "policyd/services/rules/endpoint_draw.ts";
 const EXACT = /(?<=export const EXACT_MODULI = \[)[^\]]*(?=\])/;
 const DRAWN = /(?<=const DRAWN_MODULI = \[)[^\]]*(?=\])/;
 
-/** A copy of our code with other classes of endpoint counts, to be measured beside what is in force. */
+/** A copy of our code with other classes of endpoint counts, which is measured beside the present ones. */
 export class TreeVariant implements Disposable {
   readonly #root = mkdtempSync(path.join(os.tmpdir(), "drawbridge-variant-"));
 
-  /** @throws Error when the classes are not where they were */
+  /** @throws Error when the classes are not at their known place */
   constructor(exact: readonly number[], drawn: readonly number[]) {
     for (const directory of ["kernel", "ipam", "cni", "policyd", "test/lab", "test/bench"]) {
       cpSync(path.join(PROJECT, directory), path.join(this.#root, directory), { recursive: true });

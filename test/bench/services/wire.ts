@@ -4,15 +4,18 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { type BenchService, SERVICE_PORT } from "./cluster.ts";
 
-/** As many endpoints can answer. */
+/** The number of endpoints that can answer. */
 const ENDPOINTS = 200;
 const PACKET = Uint8Array.of(1);
-/** A packet arrives while it is sent: whoever is behind the veth pair is served before the call returns. */
+/**
+ * The longest wait for a packet. It arrives while it is sent: the receiver at the other end of the veth pair is served
+ * before the call returns.
+ */
 const PATIENCE_MILLISECONDS = 1000;
 
 /**
- * A client pod and a server pod, each by a veth pair on a node. The server has all endpoints of the Services it is asked
- * through, so whatever endpoint is chosen, one socket gets the packet.
+ * A client pod and a server pod, each by a veth pair on a node. The server has the addresses of all endpoints of the
+ * Services that are measured, so whatever endpoint is chosen, one socket gets the packet.
  */
 export class Wire implements Disposable {
   readonly #client: LabNamespace;
@@ -40,7 +43,7 @@ export class Wire implements Disposable {
     this.#server.bind({ address: parseAddress("0.0.0.0"), port: SERVICE_PORT });
   }
 
-  /** A Service like another whose endpoints answer here. */
+  /** Returns a Service like another one, whose endpoints answer here. */
   static served(service: BenchService): BenchService {
     if (service.endpoints.length > ENDPOINTS) throw new RangeError(`${service.endpoints.length} endpoints`);
     return { ...service, endpoints: service.endpoints.map((_, index) => `10.255.2.${index + 1}`) };
@@ -49,7 +52,8 @@ export class Wire implements Disposable {
   /**
    * Sends first packets of connections, one after the other.
    *
-   * @returns of each the microseconds from the client's call until the endpoint's socket has it: through both veth pairs
+   * @returns for each the microseconds from the client's call until the endpoint's socket has it: through both veth
+   * pairs
    */
   firstPackets(service: BenchService, count: number): readonly number[] {
     return Array.from({ length: count }, () => this.#firstPacket(service));
