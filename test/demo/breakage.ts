@@ -10,7 +10,7 @@ import type { LabNode } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { type NodeName, nodeOf, NODES, type World } from "./world.ts";
 
-/** What `--break` can remove. */
+/** The names of what `--break` can remove. */
 export const BREAKAGES = ["route", "guard", "hairpin", "masquerade", "affinity", "policy"] as const;
 
 export type BreakageName = (typeof BREAKAGES)[number];
@@ -18,31 +18,32 @@ export type BreakageName = (typeof BREAKAGES)[number];
 const DEADLINE_MILLISECONDS = 30_000;
 const POLL_MILLISECONDS = 10;
 
-/** What was removed. */
+/** A removal, and the way to undo it. */
 export interface Breakage {
-  /** For people. */
+  /** A description for people. */
   readonly description: string;
-  /** Lets those go on who put it back. @returns when they have @throws Error when they do not */
+  /** Continues the daemons, which put it back. @returns when they have @throws Error when they do not */
   readonly resume: () => Promise<void>;
 }
 
 /**
- * Removes one thing from a working world; the expectation stays what it was. The policyd of its node would put it back at
- * once, so it stands still from here to {@link Breakage.resume}.
+ * Removes one thing from a working world; the expectation does not change. The policyd of its node would put it back at
+ * once, so it is paused from here to {@link Breakage.resume}.
  *
- * "route": node1 forgets the way to node2's IPv4 pod range, so IPv4 between node1 and node2's pods has no way there or no
- * way back.
+ * "route": node1 loses the route to node2's IPv4 pod range, so IPv4 between node1 and node2's pods has no route there
+ * or no route back.
  *
- * "guard": node1 loses the table that keeps pods to their own addresses; both nodes lose what follows.
+ * "guard": node1 loses the table that keeps pods to their own addresses; the breakages below affect both nodes.
  *
- * "hairpin": nothing tells the packets that a Service sends back to their pod, which need the bridge's address.
+ * "hairpin": the packets that a Service sends back to their own pod, which need the bridge's address, are not
+ * recognised.
  *
  * "masquerade": no packet to a Service gets a node's address as its source, hairpin or not.
  *
  * "affinity": no frontend has the number under which its clients are remembered.
  *
- * "policy": no packet goes to the profile of the pod it is for, so policies keep nothing from pods. (Without the verdicts nothing would
- * reach these pods.)
+ * "policy": no packet goes to the profile of its destination, so policies keep nothing from pods. (Without the verdicts
+ * nothing would reach these pods.)
  */
 export async function breakWorld(world: World, name: BreakageName): Promise<Breakage> {
   switch (name) {
@@ -73,18 +74,21 @@ export async function breakWorld(world: World, name: BreakageName): Promise<Brea
   }
 }
 
-/** What a node has and can lose. */
+/** State of a node that can be removed. */
 interface Removal {
-  /** For people. */
+  /** Its name for people. */
   readonly what: string;
   readonly take: (node: LabNode) => void;
-  /** What there is of it, as the machine's own programs list it. */
+  /** Returns its present content, as the machine's own programs list it. */
   readonly list: (node: LabNode) => string | undefined;
 }
 
 type RuleKind = "table" | "set" | "map" | "chain";
 
-/** The verdicts that send packets to the profiles of the pods they are for: all these pods become such that no policy selects. */
+/**
+ * Removes the verdicts that send packets to the profiles of their destinations: these pods become pods that no policy
+ * selects.
+ */
 function profilesOfReceivers(): Removal {
   const { family: tableFamily, name: table } = POLICY_TABLE;
   const maps = FAMILIES.map((family) => `${tableFamily} ${table} ${POLICY_SETS.ingress}${family}`);
@@ -110,7 +114,7 @@ async function flush(world: World, kind: RuleKind, names: readonly string[]): Pr
   return await remove(world, NODES, rules("flush", kind, full));
 }
 
-/** Objects of nftables; the names as nft wants them, with their table. */
+/** Removes objects of nftables. The names are in nft's form, with their table. */
 function rules(verb: "delete" | "flush", kind: RuleKind, names: readonly string[]): Removal {
   return {
     what: `${verb === "flush" ? "what was in " : ""}${kind} ${names.join(", ")}`,

@@ -1,6 +1,6 @@
 import type { Cluster } from "../lab/cluster/cluster.ts";
 
-/** What a daemon says of itself, and what it should know. */
+/** The status of a daemon, and what it should have. */
 export interface DaemonRow {
   readonly node: string;
   readonly version: string;
@@ -11,7 +11,7 @@ export interface DaemonRow {
   readonly problems: readonly string[];
 }
 
-/** What each daemon says. */
+/** Returns the status of each daemon. */
 export function daemonRows({ nodes, pods }: Cluster): readonly DaemonRow[] {
   return nodes.map(({ name: node, daemon }) => {
     const { version, isSynced, attachments, objects, problems } = daemon.status();
@@ -20,12 +20,12 @@ export function daemonRows({ nodes, pods }: Cluster): readonly DaemonRow[] {
   });
 }
 
-/** Whether a daemon knows exactly the pods of its node, and all it was given. */
+/** Whether a daemon has exactly the pods of its node, and all objects that it was given. */
 export function isDaemonGood({ isSynced, attachments, expectedAttachments, problems }: DaemonRow): boolean {
   return isSynced && attachments === expectedAttachments && problems.length === 0;
 }
 
-/** Ends the daemons as an administrator does. @returns those that did not end well, in words */
+/** Ends the daemons as an administrator does. @returns descriptions of those that did not end well */
 export async function stopDaemons({ nodes }: Cluster): Promise<readonly string[]> {
   const ends = await Promise.all(nodes.map(async ({ name, daemon }) => ({ name, ...(await daemon.kill("SIGTERM")) })));
   return ends.flatMap(({ name, code, signal }) =>

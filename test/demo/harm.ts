@@ -5,15 +5,21 @@ import { normalListing } from "../support/nftables/listing.ts";
 const DEADLINE_MILLISECONDS = 20_000;
 const POLL_MILLISECONDS = 2;
 
-/** How long a node was not as it should be after its ruleset had been flushed. */
+/** The time in which a node lacked its state after its ruleset had been flushed. */
 export interface FlushResult {
   readonly node: string;
-  /** From before the flush until every table was made anew and listed as before; undefined if that did not come. */
+  /**
+   * The time from before the flush until every table was made again and listed as before; undefined if that did not
+   * happen.
+   */
   readonly milliseconds: number | undefined;
   readonly tables: number;
 }
 
-/** A node's ruleset as nft lists it, without what counts; tables and their chains in an order that is not that of their making. */
+/**
+ * Returns a node's ruleset as nft lists it, without counters; the order of tables and chains does not depend on that in
+ * which they were made.
+ */
 export function listRuleset(node: LabNode): string {
   const tables = normalListing(node.exec("nft", ["list", "ruleset"])).split(/^(?=table )/m);
   return tables
@@ -22,16 +28,16 @@ export function listRuleset(node: LabNode): string {
     .join("\n");
 }
 
-/** Chains come and go while a daemon runs; their order in a table means nothing. */
+/** Sorts the chains of a table: they come and go while a daemon runs, and their order means nothing. */
 function withSortedChains(table: string): string {
   const [head = "", ...chains] = table.replace(/\}$/, "").split(/^(?=chain )/m);
   return [head, ...chains.map((chain) => chain.trim()).sort()].join("\n");
 }
 
 /**
- * Takes a node's whole ruleset away, as an administrator's mistake does, and waits for it to be back.
+ * Flushes a node's whole ruleset, as an administrator's mistake does, and waits until it is back.
  *
- * @param whole what {@link listRuleset} said when nothing was missing
+ * @param whole the result of {@link listRuleset} when nothing was missing
  */
 export async function flushRuleset(node: LabNode, whole: string): Promise<FlushResult> {
   const before = tableHandles(node);
@@ -41,7 +47,7 @@ export async function flushRuleset(node: LabNode, whole: string): Promise<FlushR
     const isWhole = listRuleset(node) === whole;
     const elapsed = performance.now() - start;
     const now = tableHandles(node);
-    // The kernel gives no handle twice: a table of another handle is one that was made after the flush.
+    // The kernel never uses a handle twice: a table of another handle was made after the flush.
     const isNew = [...now].every((handle) => !before.has(handle));
     if (isWhole && isNew) return { node: node.name, milliseconds: elapsed, tables: now.size };
     if (elapsed > DEADLINE_MILLISECONDS) return { node: node.name, milliseconds: undefined, tables: now.size };

@@ -7,13 +7,13 @@ import { findLabFiles } from "../lab/sweep.ts";
 import { UPLINK } from "../lab/topology.ts";
 import { BRIDGE, type World } from "./world.ts";
 
-/** Of a node without pods. */
+/** The links of a node without pods. */
 const LINKS: readonly string[] = ["lo", UPLINK, BRIDGE, TUNNEL.name];
 
-/** What a stage of the clean-up left, as the names of the things; every list should be empty. */
+/** The names of things that a stage of the clean-up did not remove; every list should be empty. */
 export type Leftovers = Readonly<Record<string, readonly string[]>>;
 
-/** What is left of the pods on the nodes after every DEL. The bridge and the tunnel stay by design. */
+/** Returns what is left of the pods on the nodes after every DEL. The bridge and the tunnel stay by design. */
 export function leftoversOfPods(world: World): Leftovers {
   const { nodes } = world.cluster;
   const namespaces = nodes.map(({ namespace }) => namespace);
@@ -32,7 +32,7 @@ export function leftoversOfPods(world: World): Leftovers {
   };
 }
 
-/** What is left of the lab after it was destroyed, and what the machine's own namespace has gained. */
+/** Returns what is left of the lab after it was destroyed, and what the machine's own namespace has gained. */
 export function leftoversOfLab(linksBefore: readonly string[], linksNow: readonly string[]): Leftovers {
   const owner = currentOwner();
   const { namespaces, directories } = findLabFiles(
@@ -48,7 +48,7 @@ export function leftoversOfLab(linksBefore: readonly string[], linksNow: readonl
   };
 }
 
-/** The links of the machine's own namespace. */
+/** Returns the links of the machine's own namespace. */
 export function machineLinks(): readonly string[] {
   return readdirSync("/sys/class/net");
 }

@@ -1,6 +1,6 @@
 import type { Family } from "../../kernel/ip/address.ts";
 
-/** Who asks whom, how. */
+/** A question: its source and target, the family and the protocol. */
 export interface Question {
   readonly source: string;
   readonly target: string;
@@ -8,45 +8,46 @@ export interface Question {
   readonly protocol: string;
 }
 
-/** What should be measured, from the topology alone. */
+/** The expected result, which follows only from the topology. */
 export interface Expected extends Question {
   readonly reached: boolean;
-  /** The source address the target should see, when it is reached. */
+  /** The source address that the target should see, when it is reached. */
   readonly seenSource: string;
 }
 
-/** What was measured. */
+/** The measured result. */
 export interface Seen extends Question {
   readonly reached: boolean;
   readonly seenSource: string | undefined;
-  /** Why it was not reached; empty when it was. */
+  /** The reason why it was not reached; empty when it was. */
   readonly why: string;
 }
 
-/** A cell where the two differ. */
+/** A cell in which the expected and the measured result differ. */
 export interface Difference extends Question {
   readonly problem: string;
 }
 
-/** A pod or a node, as the expectation sees it. */
+/** A pod or a node, as the expectation describes it. */
 export interface Party {
   readonly name: string;
   readonly node: string;
   readonly isPod: boolean;
-  /** Its addresses that others see: a pod's own; a node's uplink. */
+  /** The addresses under which others see it: a pod's own; a node's uplink. */
   readonly addresses: Readonly<Record<Family, string>>;
-  /** The address a node talks to its own pods from: its bridge. */
+  /** The addresses from which a node talks to its own pods: its bridge's. */
   readonly localAddresses: Readonly<Record<Family, string>>;
 }
 
-/** The texts that name one question. */
+/** Returns the key of a question. */
 export function questionKey({ source, target, family, protocol }: Question): string {
   return `${source} ${target} ${family} ${protocol}`;
 }
 
 /**
- * Everybody reaches every pod but themselves, in both families and every protocol, and is seen with an address of its
- * own (POD-03, POD-04, POD-05): pods always with their one address, nodes with that of the link towards the pod.
+ * Returns the expectation that every party reaches every other pod, in both families and every protocol, and is seen
+ * with an address of its own (POD-03, POD-04, POD-05): pods always with their only address, nodes with that of the link
+ * towards the pod.
  */
 export function expectedMatrix(parties: readonly Party[], protocols: readonly string[]): readonly Expected[] {
   const targets = parties.filter(({ isPod }) => isPod);
@@ -68,7 +69,7 @@ export function expectedMatrix(parties: readonly Party[], protocols: readonly st
   );
 }
 
-/** Every cell that differs, or that only one side has, in the order of the expectation. */
+/** Returns every cell that differs, or that exists only on one side, in the order of the expectation. */
 export function compareMatrices(expected: readonly Expected[], seen: readonly Seen[]): readonly Difference[] {
   const seenByKey = new Map(seen.map((cell) => [questionKey(cell), cell]));
   const expectedKeys = new Set(expected.map(questionKey));

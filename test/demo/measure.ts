@@ -6,16 +6,16 @@ import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Question, Seen } from "./matrix.ts";
 import { namespaceOf, nodeOf, NODES, PORT, type World } from "./world.ts";
 
-/** For an answer, on a busy machine, too. */
+/** The longest wait for an answer, on a busy machine. */
 const TIMEOUT_MILLISECONDS = 3000;
-/** Few at once, so that none waits for this process. */
+/** The number of flows at once, which is small so that none waits for this process. */
 const PARALLEL = 128;
 
 interface AskedFlow extends Flow {
   readonly question: Question;
 }
 
-/** The nodes' and pods' own counts of ICMP redirects, and what became of them. */
+/** The nodes' and pods' own counts of ICMP redirects, and the redirects that pods have followed. */
 export interface Redirects {
   readonly sentByNodes: number;
   readonly receivedByPods: number;
@@ -24,11 +24,11 @@ export interface Redirects {
 }
 
 export interface MeasureOptions {
-  /** Of TCP flows: how often the token goes there and back. Default 1. */
+  /** The number of exchanges of each TCP flow. Default 1. */
   readonly exchanges?: number;
-  /** For an answer. Default {@link TIMEOUT_MILLISECONDS}. */
+  /** The longest wait for an answer. Default {@link TIMEOUT_MILLISECONDS}. */
   readonly timeoutMilliseconds?: number;
-  /** Told how many questions have their answer. */
+  /** Is called with the number of questions that have their answer. */
   readonly onProgress?: (done: number) => void;
 }
 

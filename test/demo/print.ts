@@ -10,10 +10,10 @@ import { isSpoofStopped, type SpoofResult } from "./spoof.ts";
 import { type DemoResult, isAsExpected, isHarmMended, sharedAddresses } from "./steps.ts";
 import { newTable, type Paint, verdict } from "./table.ts";
 
-/** Differences listed one by one before the rest is only counted. */
+/** The number of differences that are listed one by one; the others are only counted. */
 const LISTED_DIFFERENCES = 12;
 
-/** The demo's result for people. */
+/** Formats the demo's result for people. */
 export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): string {
   const paint: Paint = (style, text) => styleText(style, text, { stream });
   return [
@@ -94,7 +94,7 @@ function matrixTable(
       const letters = keys.map((key, i) =>
         answered.get(key) === true ? (PROTOCOLS[i]?.[0] ?? "").toUpperCase() : "-",
       );
-      // The mark says the same where there is no colour.
+      // The mark also shows it where there is no colour.
       return keys.some((key) => wrong.has(key)) ? paint("red", `${letters.join("")} !`) : letters.join("");
     });
     table.push([source.name, ...cells]);

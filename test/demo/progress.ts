@@ -4,13 +4,13 @@ const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "
 const FRAME_MILLISECONDS = 80;
 const CLEAR_LINE = "\r\u001b[K";
 
-/** Says what is being done, on a stream beside the results. */
+/** Shows the present step, on a stream beside the results. */
 export interface Progress {
-  /** Runs a step under a title; `update` replaces the text behind it while it runs. */
+  /** Runs a step under a title; `update` replaces the text after it while it runs. */
   step<T>(title: string, action: (update: (detail: string) => void) => Promise<T> | T): Promise<T>;
 }
 
-/** A spinner on a terminal; elsewhere one line per finished step. */
+/** Shows a spinner on a terminal; elsewhere one line per finished step. */
 export function streamProgress(stream: NodeJS.WriteStream): Progress {
   return {
     async step(title, action) {

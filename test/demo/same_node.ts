@@ -5,15 +5,18 @@ import { compareMatrices, type Difference, type Expected } from "./matrix.ts";
 import { measureQuestions, measureRedirects, type Redirects } from "./measure.ts";
 import { nodeOf, NODES, type World } from "./world.ts";
 
-/** What same-node traffic did in one state of br_netfilter. */
+/** The result of same-node traffic in one state of br_netfilter. */
 export interface SameNodeResult extends Redirects {
-  /** net.bridge.bridge-nf-call-iptables and -ip6tables on both nodes. */
+  /** The value of net.bridge.bridge-nf-call-iptables and -ip6tables on both nodes. */
   readonly bridgeNetfilter: boolean;
   readonly flows: number;
   readonly differences: readonly Difference[];
 }
 
-/** Enough for a redirect to reach an established connection, which is what follows one (tcp_v4_err, tcp_v6_err). */
+/**
+ * A number of exchanges in which a redirect reaches an established connection, which follows it (tcp_v4_err,
+ * tcp_v6_err).
+ */
 const EXCHANGES = 20;
 
 /** The kernel sends one redirect per second and destination once a burst is spent (inet_peer_xrlim_allow). */
@@ -23,7 +26,7 @@ const REDIRECT_INTERVAL_MILLISECONDS = 1100;
  * Repeats the same-node part of the matrix with bridged frames passing the IP hooks and without (POD-22), TCP with many
  * packets on each connection, and reads the pods' route exceptions afterwards.
  *
- * @returns one result per state this kernel has: without br_netfilter only the second
+ * @returns one result per state that this kernel supports: without br_netfilter only the second
  */
 export async function checkSameNode(
   calls: LabCalls,
@@ -51,7 +54,7 @@ export async function checkSameNode(
   return results;
 }
 
-/** The questions between two pods of one node. */
+/** Returns the questions between two pods of one node. */
 export function sameNodeOnly(world: World, expected: readonly Expected[]): readonly Expected[] {
   const places = new Map(world.pods.map((pod) => [pod.name, pod.node]));
   return expected.filter(({ source, target }) => places.has(source) && places.get(source) === places.get(target));

@@ -11,11 +11,11 @@ const PORT = 8080;
 const DEADLINE_MILLISECONDS = 5000;
 const FAMILIES = [4, 6] as const;
 
-/** What became of packets that a pod sent with another pod's address. */
+/** The result of packets that a pod sent with another pod's address. */
 export interface SpoofResult {
   readonly node: NodeName;
   readonly attacker: string;
-  /** Whose address the packets carried. */
+  /** The pod whose address the packets carried. */
   readonly pretended: string;
   readonly target: string;
   readonly sent: number;
@@ -25,9 +25,9 @@ export interface SpoofResult {
 }
 
 /**
- * Has node1's first pod send to its third, once in each family as the second and then once as itself.
+ * Makes node1's first pod send to its third, once in each family as the second and then once as itself.
  *
- * Packets of one link keep their order, so when the honest packet is there, the spoofed one has arrived before it or
+ * Packets of one link keep their order, so when the honest packet has arrived, the spoofed one has arrived before it or
  * never will.
  *
  * @throws Error when the honest packet does not arrive
@@ -79,7 +79,10 @@ async function receiveUntil(arrivals: FrameSocket, last: Uint8Array): Promise<re
   }
 }
 
-/** How many frames the guard's rule for sources has dropped, as the kernel says; undefined when there is no such rule. */
+/**
+ * Returns how many frames the guard's rule for sources has dropped, by the kernel's counter; undefined when there is no
+ * such rule.
+ */
 function dropCounter(node: LabNamespace): number | undefined {
   const listing = node.exec("nft", ["list", "ruleset", "bridge"]);
   const [, packets] = new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.SOURCE}"`).exec(listing) ?? [];

@@ -16,12 +16,12 @@ import { checkServices, type ServicesResult } from "./services/result.ts";
 import { isSpoofStopped, measureSpoof, type SpoofResult } from "./spoof.ts";
 import { addPods, detachPods, nodeOf, partiesOf, startNodes, type World } from "./world.ts";
 
-/** Everything the demo measured, as plain data. */
+/** Everything that the demo measured, as plain data. */
 export interface DemoResult {
-  /** What `--break` removed. */
+  /** The thing that `--break` removed. */
   readonly broken: string | undefined;
   readonly daemons: readonly DaemonRow[];
-  /** Requests of theirs that the API server has refused, in words. */
+  /** The daemons' requests that the API server has refused, in words. */
   readonly refused: readonly string[];
   readonly pods: readonly PodRow[];
   readonly parties: readonly Party[];
@@ -38,7 +38,7 @@ export interface DemoResult {
   readonly milliseconds: number;
 }
 
-/** What a flushed ruleset did, and what was measured once it was back. */
+/** The effect of a flushed ruleset, and the results once it was back. */
 export interface HarmResult extends FlushResult {
   readonly flows: number;
   readonly differences: readonly Difference[];
@@ -55,9 +55,9 @@ export interface PodRow {
 }
 
 /**
- * Builds the world, measures it, takes it down and looks for what is left.
+ * Builds the world, measures it, takes it down and checks what is left.
  *
- * @throws Error when the kernel or the plugin refuses; the lab is gone then, too
+ * @throws Error when the kernel or the plugin refuses; the lab is gone then as well
  */
 export async function runDemo(breakage: BreakageName | undefined, progress: Progress): Promise<DemoResult> {
   const start = performance.now();
@@ -157,7 +157,7 @@ async function measureWorld(
   };
 }
 
-/** The addresses more than one pod holds (POD-01). */
+/** Returns the addresses that more than one pod holds (POD-01). */
 export function sharedAddresses(pods: readonly PodRow[]): readonly string[] {
   const all = pods.flatMap(({ addresses }) => addresses);
   return all.filter((address, i) => all.indexOf(address) !== i);
@@ -182,7 +182,7 @@ export function isAsExpected(result: DemoResult): boolean {
   );
 }
 
-/** Whether the tables came back, and all that goes through them with them. */
+/** Whether the tables came back, and with them everything that passes through them. */
 export function isHarmMended({ milliseconds, differences, services, spoof }: HarmResult): boolean {
   return (
     milliseconds !== undefined && differences.length === 0 && services.differences.length === 0 && isSpoofStopped(spoof)

@@ -6,14 +6,14 @@ import type { LabNode, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Party } from "./matrix.ts";
 
-/** Where every pod answers. */
+/** The port on which every pod answers. */
 export const PORT = 8080;
 
 export const NODES = ["node1", "node2"] as const;
 
 export type NodeName = (typeof NODES)[number];
 
-/** Who a pod is in the cluster. */
+/** The identity of a pod in the cluster. */
 export interface PodIdentity {
   readonly name: string;
   readonly podNamespace: string;
@@ -26,7 +26,7 @@ const identity = (name: string, podNamespace: string, role: string): PodIdentity
   labels: { app: name, role },
 });
 
-/** Which pods run where. */
+/** The pods of each node. */
 const PODS: Readonly<Record<NodeName, readonly PodIdentity[]>> = {
   node1: [
     identity("pod-a", "default", "frontend"),
@@ -45,14 +45,14 @@ export const BRIDGE = "drawbridge0";
 
 const SCOPE_UNIVERSE = 0;
 
-/** A pod that is attached. */
+/** An attached pod. */
 export interface DemoPod extends PodIdentity {
   readonly node: NodeName;
   readonly namespace: LabPod;
   readonly addresses: Readonly<Record<Family, Address>>;
-  /** As its node's container runtime knows it. */
+  /** The pod's sandbox in its node's container runtime. */
   readonly sandbox: Sandbox;
-  /** That the network's plugin took to attach it. */
+  /** The time in which the network's plugin attached it. */
   readonly addMilliseconds: number;
 }
 
@@ -62,7 +62,7 @@ export interface World {
   readonly pods: readonly DemoPod[];
 }
 
-/** Gives a cluster two nodes, between which is a router that knows no pods, and the namespace that it has not yet. */
+/** Adds two nodes to a cluster, with a router between them that does not know pods, and the namespace that it lacks. */
 export async function startNodes(cluster: Cluster): Promise<void> {
   await cluster.apply(namespaceObject("monitoring"));
   await cluster.addNode("node1", "lan");
@@ -73,8 +73,8 @@ export async function startNodes(cluster: Cluster): Promise<void> {
 /**
  * Creates the pods one after another.
  *
- * @param onPod told of each pod that runs
- * @throws Error with the plugin's own words when an ADD fails
+ * @param onPod is called with each pod that runs
+ * @throws Error with the plugin's own message when an ADD fails
  */
 export async function addPods(cluster: Cluster, onPod: (name: string) => void): Promise<readonly DemoPod[]> {
   const pods: DemoPod[] = [];
@@ -92,7 +92,8 @@ export async function addPods(cluster: Cluster, onPod: (name: string) => void): 
 }
 
 /**
- * Detaches the pods. Their sandboxes stay: what is gone from the nodes afterwards is the plugin's work.
+ * Detaches the pods. Their sandboxes stay, so that only the plugin can have removed what is gone from the nodes
+ * afterwards.
  *
  * @returns the milliseconds of each DEL, by pod
  */
@@ -104,7 +105,7 @@ export async function detachPods({ cluster, pods }: World): Promise<ReadonlyMap<
   return milliseconds;
 }
 
-/** The addresses of a node's uplink and bridge. */
+/** Returns the addresses of a node's uplink and bridge. */
 export function nodeAddresses(
   { cluster }: World,
   name: NodeName,
@@ -113,12 +114,12 @@ export function nodeAddresses(
   return { uplink: node.machine.addresses, bridge: { 4: node.gateway(4), 6: node.gateway(6) } };
 }
 
-/** The namespace of a node. */
+/** Returns the namespace of a node. */
 export function nodeOf({ cluster }: World, name: NodeName): LabNode {
   return cluster.node(name).namespace;
 }
 
-/** Pods and nodes, as the expectation sees them. */
+/** Returns pods and nodes, as the expectation describes them. */
 export function partiesOf(world: World): readonly Party[] {
   const pods = world.pods.map(({ name, node, addresses }) => {
     const texts = textsOf(addresses);
@@ -131,7 +132,7 @@ export function partiesOf(world: World): readonly Party[] {
   return [...pods, ...nodes];
 }
 
-/** The namespace of a pod, a node or the router by its name. */
+/** Returns the namespace of a pod, a node or the router by its name. */
 export function namespaceOf(world: World, name: string): LabNamespace {
   const pod = world.pods.find((candidate) => candidate.name === name);
   if (pod !== undefined) return pod.namespace;
@@ -141,7 +142,7 @@ export function namespaceOf(world: World, name: string): LabNamespace {
   return nodeOf(world, node);
 }
 
-/** The name of a pod, a node or the router by its namespace. */
+/** Returns the name of a pod, a node or the router by its namespace. */
 export function nameOf({ pods }: World, namespace: LabNamespace): string {
   return pods.find((pod) => pod.namespace === namespace)?.name ?? namespace.name;
 }
@@ -150,7 +151,7 @@ function textsOf(addresses: Readonly<Record<Family, Address>>): Readonly<Record<
   return { 4: formatAddress(addresses[4]), 6: formatAddress(addresses[6]) };
 }
 
-/** The addresses the pod itself sees on its interface, whatever the plugin said. */
+/** Returns the addresses that the pod itself sees on its interface, whatever the plugin reported. */
 function ownAddresses(pod: LabPod): Readonly<Record<Family, Address>> {
   const { index } = pod.link("eth0");
   const found = pod.route

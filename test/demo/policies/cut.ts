@@ -6,16 +6,19 @@ import type { DemoPod, World } from "../world.ts";
 import { foretellCuts, nodesInForce } from "./forecast.ts";
 import { setPolicies } from "./result.ts";
 
-/** What a UDP sender is asked for. */
+/** The rate that a UDP sender is asked for. */
 const UDP_BYTES_PER_SECOND = 2_000_000;
 const WINDOW_MILLISECONDS = 400;
-/** A sender of TCP that lost all for the window tries again in less than this (RTO, doubled each time). */
+/**
+ * The longest wait: a TCP sender that has lost everything for the window tries again in less than this (RTO, doubled
+ * each time).
+ */
 const DEADLINE_MILLISECONDS = 10_000;
 const POLL_MILLISECONDS = 20;
-/** Of one window: more than a stray frame, far less than either flow. */
+/** The number of bytes in one window that shows a flow: more than a stray frame, far less than either flow. */
 const FLOWS = 20_000;
 
-/** What one live flow brought in a while, before its policy was tightened, while it was, and after. */
+/** The bytes of one live flow in a window, before its policy was tightened, while it was, and after. */
 export interface CutFlow {
   readonly protocol: "tcp" | "udp";
   readonly source: string;
@@ -28,17 +31,20 @@ export interface CutFlow {
 
 export interface CutResult {
   readonly windowMilliseconds: number;
-  /** From when the denial was in force for new flows to the while in which nothing came any more. */
+  /** The time from when the denial was in force for new flows until the window in which nothing arrived any more. */
   readonly deniedAfterMilliseconds: number;
   readonly flows: readonly CutFlow[];
-  /** The connections that `policy dry-run --live` said the denial would cut: source and target with the protocol. */
+  /**
+   * The connections that `policy dry-run --live` named as those that the denial would cut: source and target with the
+   * protocol.
+   */
   readonly foretold: readonly string[];
-  /** The nodes on which the denial was in force, as `policy status` says. */
+  /** The nodes on which the denial was in force, by `policy status`. */
   readonly inForceOn: readonly string[];
   readonly nodes: number;
 }
 
-/** Whether every flow went, stopped and went on. */
+/** Whether every flow ran, stopped and continued. */
 export function isCut({ flows }: Pick<CutResult, "flows">): boolean {
   return flows.every(({ before, denied, after }) => before > FLOWS && denied === 0 && after > FLOWS);
 }
@@ -48,21 +54,21 @@ export function isForetold({ flows, foretold }: CutResult): boolean {
   return flows.every((flow) => foretold.includes(flowName(flow)));
 }
 
-/** Whether every node said that the denial was in force. */
+/** Whether the denial was in force on every node, by their status. */
 export function isInForceEverywhere({ inForceOn, nodes }: CutResult): boolean {
   return inForceOn.length === nodes;
 }
 
-/** A flow as a forecast names it. */
+/** Returns the name of a flow in a forecast. */
 export function flowName({ protocol, source, target }: Pick<CutFlow, "protocol" | "source" | "target">): string {
   return `${source} → ${target} ${protocol}`;
 }
 
 /**
- * Without policies starts a flow within a node and one across, denies both by one policy, and allows them again: the
- * same connections stop and go on.
+ * Starts a flow within a node and one across, without policies, denies both by one policy, and allows them again: the
+ * same connections stop and continue.
  *
- * @throws Error when a flow does not begin, or does not go on in time
+ * @throws Error when a flow does not begin, or does not continue in time
  */
 export async function cutLiveFlows(world: World, onPhase: (text: string) => void): Promise<CutResult> {
   const [source, near] = world.pods.filter(({ node }) => node === "node1");
@@ -120,12 +126,12 @@ function nameOfDenial({ name }: DemoPod): string {
   return `not-from-${name}`;
 }
 
-/** The last part of a workload's name: the demo's pods have no controllers. */
+/** Returns the last part of a workload's name: the demo's pods have no controllers. */
 function podName(workload: string): string {
   return workload.slice(workload.lastIndexOf("/") + 1);
 }
 
-/** Isolates all pods of the namespace but for what the others send. */
+/** Returns a policy that isolates all pods of the namespace except for traffic from the other pods. */
 function denyFrom(pod: DemoPod): RawObject {
   const { name, podNamespace: namespace } = pod;
   const others = { matchExpressions: [{ key: "app", operator: "NotIn", values: [name] }] };
@@ -143,7 +149,10 @@ async function measure(targets: readonly DemoPod[]): Promise<readonly number[]> 
   return targets.map((target, i) => received(target) - (start[i] ?? 0));
 }
 
-/** The first while in which nothing came: what was on its way arrives, and known flows are cut right after new ones. */
+/**
+ * Measures the first window in which nothing arrived: packets on their way still arrive, and known flows are cut right
+ * after new ones.
+ */
 async function measureStopped(
   targets: readonly DemoPod[],
 ): Promise<{ readonly denied: readonly number[]; readonly deniedAfterMilliseconds: number }> {
@@ -160,7 +169,7 @@ async function untilFlowing(targets: readonly DemoPod[]): Promise<void> {
   const start = targets.map(received);
   const end = performance.now() + DEADLINE_MILLISECONDS;
   while (targets.some((target, i) => received(target) - (start[i] ?? 0) < FLOWS)) {
-    if (performance.now() > end) throw new Error("a flow that is allowed does not flow");
+    if (performance.now() > end) throw new Error("no data arrives over a flow that is allowed");
     await pause(POLL_MILLISECONDS);
   }
 }

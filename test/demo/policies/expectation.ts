@@ -5,7 +5,7 @@ import { storeOf } from "../../support/evaluate/store.ts";
 import type { Expected } from "../matrix.ts";
 import { type DemoPod, type NodeName, NODES, PORT, type World } from "../world.ts";
 
-/** The cells of the matrix as the evaluator of policies judges them, by the Kubernetes objects alone. */
+/** Returns the cells of the matrix with the verdicts of the policies' evaluator, from only the Kubernetes objects. */
 export function expectedUnderPolicies(
   world: World,
   cells: readonly Expected[],
@@ -22,7 +22,10 @@ export function expectedUnderPolicies(
   });
 }
 
-/** How many pods of each node policies isolate in a direction: so many elements its map has in a family. */
+/**
+ * Returns the number of pods of each node that policies isolate in a direction, which is the number of elements of its
+ * map in a family.
+ */
 export function isolatedPods(
   { pods }: World,
   manifests: readonly object[],

@@ -9,7 +9,7 @@ import type { RawObject } from "../../apiserver/storage.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
 import type { World } from "../world.ts";
 
-/** A connection that `policy dry-run --live` says a policy would cut. */
+/** A connection that a policy would cut, by `policy dry-run --live`. */
 export interface ForetoldCut {
   readonly source: string;
   readonly target: string;

@@ -3,15 +3,18 @@ import { formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { World } from "../world.ts";
 
-/** A NetworkPolicy, and in words what it shows. */
+/** A NetworkPolicy, and a text of what it shows. */
 export interface ShownPolicy {
-  /** The pod it isolates, and its namespace. */
+  /** The pod that it isolates, and its namespace. */
   readonly pod: string;
   readonly words: string;
   readonly manifest: RawObject;
 }
 
-/** One policy for each pod: default deny, two selectors in one entry and in two, a port's name, except, and egress. */
+/**
+ * Returns one policy for each pod: default deny, two selectors in one entry and in two, a port's name, except, and
+ * egress.
+ */
 export function policyShow(world: World): readonly ShownPolicy[] {
   const inMonitoring = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } };
   const isFrontend = { podSelector: { matchLabels: { role: "frontend" } } };

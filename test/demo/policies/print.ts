@@ -2,12 +2,12 @@ import { type Paint, verdict } from "../table.ts";
 import { type CutResult, isCut, isForetold, isInForceEverywhere } from "./cut.ts";
 import type { PoliciesResult } from "./result.ts";
 
-/** What each policy lets its pod do, a line each. */
+/** Returns a line for each policy about what it allows its pod. */
 export function policyLines({ policies }: PoliciesResult): readonly string[] {
   return policies.map(({ pod, words }) => `  ${pod}: ${words}`);
 }
 
-/** The count of cells that policies open and close. */
+/** Returns the numbers of cells that policies allow and deny. */
 export function policySummary({ expected, seen, differences }: PoliciesResult, paint: Paint): string {
   const allowed = expected.filter(({ reached }) => reached).length;
   const answered = seen.filter(({ reached }) => reached).length;
@@ -18,7 +18,7 @@ export function policySummary({ expected, seen, differences }: PoliciesResult, p
   );
 }
 
-/** What became of the live flows. */
+/** Returns lines about the live flows. */
 export function cutLines(cut: CutResult, paint: Paint): readonly string[] {
   const { flows, windowMilliseconds, deniedAfterMilliseconds } = cut;
   const phases = `before a denial, ${deniedAfterMilliseconds.toFixed(0)} ms after it, and allowed again`;

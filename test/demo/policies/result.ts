@@ -11,10 +11,10 @@ import { policyShow } from "./manifests.ts";
 
 const DEADLINE_MILLISECONDS = 30_000;
 const POLL_MILLISECONDS = 10;
-/** What no answer comes to is sent several times in this while (test/lab/probe/prober.ts). */
+/** The time in which a packet without an answer is sent several times (test/lab/probe/prober.ts). */
 const DENIED_MILLISECONDS = 1200;
 
-/** What policies allow, what was measured, and where the two differ. */
+/** The expected results under policies, the measured ones, and the differences. */
 export interface PoliciesResult {
   readonly policies: readonly { readonly pod: string; readonly words: string }[];
   readonly expected: readonly Expected[];
@@ -22,7 +22,7 @@ export interface PoliciesResult {
   readonly differences: readonly Difference[];
 }
 
-/** Policies that are in force on both nodes, with what they make of every cell of the matrix. */
+/** Policies that are in force on both nodes, with their verdict on every cell of the matrix. */
 export type PublishedPolicies = Pick<PoliciesResult, "policies" | "expected">;
 
 /** Adds the policies to the cluster. @returns when both nodes isolate the pods @throws Error when they do not */
@@ -37,10 +37,10 @@ export async function publishPolicies(world: World, cells: readonly Expected[]):
 }
 
 /**
- * Has these policies in force instead of those there are.
+ * Replaces the present policies by these, and waits until they are in force.
  *
- * What a chain asks for is in the kernel before the chain, and the chain before what sends a pod's packets to it: so where
- * all pods are sent somewhere, all of it is there.
+ * The sets that a chain uses are in the kernel before the chain, and the chain before the element that sends a pod's
+ * packets to it: so when all pods have such an element, everything is there.
  *
  * @returns all objects of the cluster
  * @throws Error when they do not come into force
@@ -65,7 +65,7 @@ export async function setPolicies(world: World, manifests: readonly RawObject[])
   return objects;
 }
 
-/** Sends packets for every cell: those that are due first, since others wait for nothing. */
+/** Sends packets for every cell: first those that should be answered, since the others only wait. */
 export async function checkPolicies(
   calls: LabCalls,
   world: World,
@@ -87,7 +87,7 @@ export async function checkPolicies(
   return { policies, expected, seen, differences: compareMatrices(expected, seen) };
 }
 
-/** How many pods of a node the kernel sends to a profile over IPv4. */
+/** Returns the number of pods of a node that the kernel sends to a profile over IPv4. */
 function isolatedOn(node: LabNode, direction: "ingress" | "egress"): number {
   const { family, name: table } = POLICY_TABLE;
   const listing = node.exec("nft", ["list", "map", family, table, `${POLICY_SETS[direction]}4`]);

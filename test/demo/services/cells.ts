@@ -1,18 +1,18 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 
-/** A client that asks an address of a Service, in one family. */
+/** A client that connects to an address of a Service, in one family. */
 export interface Cell {
   readonly frontend: string;
   readonly client: string;
   readonly family: Family;
 }
 
-/** Who answers a client, and whom it sees. */
+/** The pod that answers a client, and the source that it sees. */
 export interface Answer {
   readonly by: string;
   /** The source address that arrived. */
   readonly source: string;
-  /** Whose address that is: "itself" for the client's own. */
+  /** The name of that address's owner: "itself" for the client's own. */
   readonly as: string;
 }
 
@@ -20,24 +20,24 @@ export const OUTCOMES = ["answered", "no answer", "no route", "refused"] as cons
 
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** What Services owe a cell. */
+/** The expected result of a cell. */
 export interface ExpectedCell extends Cell {
   readonly outcome: Outcome;
-  /** Everyone who may answer; empty unless it is answered. */
+  /** All possible answers; empty unless it is answered. */
   readonly answers: readonly Answer[];
-  /** Session affinity: one of them answers every time. */
+  /** Whether session affinity makes one of them answer every time. */
   readonly isSticky: boolean;
 }
 
-/** What became of a cell's connections; equal answers and equal failures are told once. */
+/** The results of a cell's connections; equal answers and equal failures are listed once. */
 export interface SeenCell extends Cell {
   readonly connections: number;
   readonly answers: readonly Answer[];
-  /** An {@link Outcome}, or more of it in words. */
+  /** An {@link Outcome}, or a more detailed text. */
   readonly failures: readonly string[];
 }
 
-/** A cell where the two differ, in words. */
+/** A cell in which both differ, in words. */
 export interface CellDifference extends Cell {
   readonly expected: string;
   readonly saw: string;
@@ -47,7 +47,7 @@ export function cellKey({ frontend, client, family }: Cell): string {
   return `${frontend} ${client} ${family}`;
 }
 
-/** Every cell that differs, or that was not measured, in the order of the expectation. */
+/** Returns every cell that differs, or that was not measured, in the order of the expectation. */
 export function compareCells(expected: readonly ExpectedCell[], seen: readonly SeenCell[]): readonly CellDifference[] {
   const seenByKey = new Map(seen.map((cell) => [cellKey(cell), cell]));
   return expected.flatMap((cell) => {
@@ -79,13 +79,13 @@ function seenText(seen: SeenCell | undefined): string {
   return [...answersText(seen.answers), ...seen.failures].join(", ");
 }
 
-/** "b c as node1's bridge": the pods by whom they see. */
+/** Returns texts such as "b c as node1's bridge": the pods by the source that they see. */
 export function answersText(answers: readonly Answer[]): readonly string[] {
   const groups = Map.groupBy(answers, ({ as }) => as);
   return [...groups].map(([as, group]) => `${letters(group)} as ${as}`);
 }
 
-/** A pod by its letter, others by their name. */
+/** Returns a pod's letter, or the name of any other party. */
 export function letters(answers: readonly Answer[]): string {
   const names = new Set(answers.map(({ by }) => by.replace(/^pod-/, "")));
   return [...names].sort().join(" ");

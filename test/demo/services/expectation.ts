@@ -9,7 +9,7 @@ import { type Answer, answerKey, type ExpectedCell } from "./cells.ts";
 import type { EndpointPod, Frontend } from "./frontends.ts";
 
 const FAMILIES = [4, 6] as const;
-/** Any will do: Services do not look at it. */
+/** A source port, any of which will do: Services ignore it. */
 const SOURCE_PORT = 40_000;
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 
@@ -17,24 +17,27 @@ type Addresses = Readonly<Record<Family, Address>>;
 
 export interface NodePlan {
   readonly uplink: Addresses;
-  /** The bridge's, by which a node talks to its own pods. */
+  /** The bridge's addresses, by which a node talks to its own pods. */
   readonly bridge: Addresses;
 }
 
-/** Everybody's addresses. */
+/** The addresses of all parties. */
 export interface Plan {
   readonly pods: readonly (EndpointPod & { readonly node: NodeName })[];
   readonly nodes: Readonly<Record<NodeName, NodePlan>>;
-  /** On the link of node1. */
+  /** The addresses on the link of node1. */
   readonly router: Addresses;
 }
 
-/** Who asks Services: a pod of each node, a node, and the router as one from outside, whose Service traffic enters at node1. */
+/**
+ * The clients of Services: a pod of each node, a node, and the router as one from outside, whose Service traffic enters
+ * at node1.
+ */
 export const CLIENTS = ["pod-a", "pod-d", "node1", "router"] as const;
 
 export type ClientName = (typeof CLIENTS)[number];
 
-/** The name of whoever has an address: "itself" for the client. A node's two are told apart. */
+/** Returns the name of an address's owner: "itself" for the client. A node's two addresses have different names. */
 export function nameOfSource(plan: Plan, client: string, source: Address): string {
   const holder = holderOf(plan, source);
   if (holder === client && !isNode(client)) return "itself";
@@ -44,8 +47,8 @@ export function nameOfSource(plan: Plan, client: string, source: Address): strin
 }
 
 /**
- * What every client is owed at every frontend, by the evaluator of Services on each node a packet comes through, and by
- * the routes between the nodes.
+ * Returns the expected result of every client at every frontend, from the evaluator of Services on each node that a
+ * packet passes, and from the routes between the nodes.
  *
  * @param manifests all objects of the cluster
  */
@@ -60,7 +63,7 @@ export function expectedCells(
       FAMILIES.map((family): ExpectedCell => {
         const ends = frontend.addresses[family].map((to) => endOf({ plan, worlds, client, family }, frontend, to));
         const [outcome = "no answer", ...others] = new Set(ends.map((end) => end.outcome));
-        if (others.length > 0) throw new Error(`${frontend.name}: its addresses are owed different things`);
+        if (others.length > 0) throw new Error(`${frontend.name}: its addresses have different expected results`);
         const answers = new Map(ends.flatMap((end) => end.answers).map((answer) => [answerKey(answer), answer]));
         return {
           frontend: frontend.name,
@@ -88,7 +91,7 @@ function endOf(asking: Asking, { protocol, port }: Frontend, destination: Addres
   const { plan, worlds, client, family } = asking;
   const holder = holderOf(plan, destination);
   const isPod = plan.pods.some(({ name }) => name === holder);
-  // Nobody but the nodes knows a way to pods.
+  // Only the nodes have a route to pods.
   if (client === "router" && isPod) return { outcome: "no route", answers: [], isSticky: false };
   const packet: Omit<Packet, "entry"> = {
     protocol: PROTOCOLS[protocol],
@@ -108,13 +111,19 @@ function endOf(asking: Asking, { protocol, port }: Frontend, destination: Addres
   return { outcome: "answered", answers: [answerOf(asking, holder, source)], isSticky: false };
 }
 
-/** As whom the world outside sees a client: a pod leaves the cluster with its node's address (POD-19). */
+/**
+ * Returns the source address of a client outside of the cluster: a pod leaves the cluster with its node's address
+ * (POD-19).
+ */
 function sourceOutside({ plan, client, family }: Asking, source: Address): Address {
   const own = plan.pods.find(({ name }) => name === client);
   return own === undefined ? source : plan.nodes[own.node].uplink[family];
 }
 
-/** The nodes whose Services see a packet, in turn: the client's own, or the one it enters by, and the destination's. */
+/**
+ * Returns the nodes whose Services see a packet, in their order: the client's own, or the one that it enters by, and
+ * the destination's.
+ */
 function wayOf(
   { pods }: Plan,
   client: ClientName,
@@ -145,7 +154,7 @@ function answerOf({ plan, client }: Asking, by: string, source: Address): Answer
   return { by, source: formatAddress(source), as: nameOfSource(plan, client, source) };
 }
 
-/** The address the client's kernel sends from: that of the link its route names. */
+/** Returns the address from which the client's kernel sends: that of the link in its route. */
 function sourceOf({ pods, nodes, router }: Plan, client: ClientName, family: Family, destination: Address): Address {
   const own = pods.find(({ name }) => name === client);
   if (own !== undefined) return own.addresses[family];

@@ -4,7 +4,7 @@ import type { RawObject } from "../../apiserver/storage.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** Of all Services, and of the pods behind them. */
+/** The namespace of all Services, and of their pods. */
 const NAMESPACE = "default";
 
 /** The port of pods' responders, and of all EndpointSlices. */
@@ -13,7 +13,7 @@ const SERVICE_PORT = 80;
 const NODE_PORT = 30_080;
 const LOCAL_NODE_PORT = 30_081;
 
-/** Where Services' own addresses are; the router sends them to node1. */
+/** The networks of Services' own addresses, which the router sends to node1. */
 export const SERVICE_NETWORKS: readonly Cidr[] = [
   "10.96.0.0/24",
   "fd00:96::/112",
@@ -23,39 +23,39 @@ export const SERVICE_NETWORKS: readonly Cidr[] = [
 
 type Addresses = Readonly<Record<Family, Address>>;
 
-/** One line of the table: what a client is told to connect to. */
+/** One line of the table: the address to which a client connects. */
 export interface Frontend {
-  /** For people; unique. */
+  /** A unique name for people. */
   readonly name: string;
   readonly protocol: "tcp" | "udp" | "sctp";
   readonly port: number;
-  /** One, or those of all pods where a name stands for them. */
+  /** One address, or those of all pods where a name stands for them. */
   readonly addresses: Readonly<Record<Family, readonly Address[]>>;
 }
 
-/** Who can be an endpoint. */
+/** A pod that can be an endpoint. */
 export interface EndpointPod {
   readonly name: string;
   readonly node: string;
   readonly addresses: Addresses;
 }
 
-/** What the objects need to know of the world. */
+/** The parts of the world that the objects depend on. */
 export interface Place {
   readonly pods: readonly EndpointPod[];
-  /** node1's, where node ports are asked. */
+  /** The addresses of node1, at which node ports are used. */
   readonly nodeAddresses: Addresses;
-  /** Of a machine outside of the cluster, the one the load balancer lets in. */
+  /** The addresses of a machine outside of the cluster, which is the one that the load balancer allows. */
   readonly outside: Addresses;
 }
 
-/** Services of each kind, as objects and as what clients connect to. */
+/** Services of each kind, as objects and as the addresses to which clients connect. */
 export interface ServiceShow {
   readonly frontends: readonly Frontend[];
   readonly manifests: readonly RawObject[];
 }
 
-/** Most Services: two pods of node1, one of node2. */
+/** The endpoints of most Services: two pods of node1, one of node2. */
 const EVERYWHERE = ["pod-b", "pod-c", "pod-e"];
 
 const clusterIps = (number: number): Addresses => ({
@@ -67,7 +67,7 @@ const publicIps = (number: number): Addresses => ({
   6: parseAddress(`2001:db8:5::${number}`),
 });
 
-/** A Service of each kind the demo shows (SVC, NODE, LB, XIP, SA, ETP, ITP, NE, HL, EN, POD-12). */
+/** Returns a Service of each kind that the demo shows (SVC, NODE, LB, XIP, SA, ETP, ITP, NE, HL, EN, POD-12). */
 export function serviceShow(place: Place): ServiceShow {
   const frontends: Frontend[] = [];
   const manifests: RawObject[] = [];
@@ -121,7 +121,8 @@ export function serviceShow(place: Place): ServiceShow {
   const addresses = { 4: pods.map((own) => own[4]), 6: pods.map((own) => own[6]) };
   frontends.push({ name: "headless", protocol: "tcp", port: TARGET_PORT, addresses });
 
-  // With an address and a pod, which an ExternalName has to do without: packets to the outside keep their destination.
+  // The object has an address and a pod, both of which an ExternalName must ignore: packets to the outside keep their
+  // destination.
   const away = { type: "ExternalName", externalName: "outside.example", externalIPs: textsOf(place.outside) };
   publish("away", ["pod-b"], away, { port: TARGET_PORT });
   show("ExternalName", place.outside, TARGET_PORT);

@@ -10,27 +10,29 @@ import type { PublishedServices } from "./publish.ts";
 const FAMILIES = [4, 6] as const;
 const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 
-/** Of further connections to a cell that is as expected so far. */
+/** The number of further connections to a cell that is as expected so far. */
 const BATCH = 8;
-/** Of three pods one stays unseen by then one time in 10^11. */
+/** The largest number of batches, after which one of three pods is still unseen one time in 10^11. */
 const MOST_BATCHES = 8;
-/** A client that stays with one of two by chance does so one time in 10^7. */
+/** The number of connections after which a client has stayed with one of two by chance one time in 10^7. */
 const STICKY_CONNECTIONS = 24;
 
 /**
- * Where an answer is due, long enough for a busy machine. The first SYN's refusal does not end a connect(2) within one
- * machine; the kernel sends further ones after 1, 3 and 7 seconds.
+ * The longest wait for each outcome. An answer gets enough time for a busy machine. The first SYN's refusal does not
+ * end a connect(2) within one machine; the kernel sends further ones after 1, 3 and 7 seconds.
  */
 const TIMEOUT_MILLISECONDS = { answered: 3000, "no answer": 1500, refused: 8000, "no route": 1500 } as const;
 
-/** Connections under way at once: few, so that each has its answer soon and none waits for this process. */
+/**
+ * The number of connections at once, which is small so that each gets its answer soon and none waits for this process.
+ */
 const PARALLEL = 64;
 
 interface CellFlow extends Flow {
   readonly cell: Measured;
 }
 
-/** A cell with what has come of it so far. */
+/** A cell with its results so far. */
 interface Measured {
   readonly expected: ExpectedCell;
   readonly flows: readonly Omit<CellFlow, "cell">[];
@@ -41,10 +43,10 @@ interface Measured {
 }
 
 /**
- * Connects every client to every frontend: a cell that is to be answered until each pod that may answer has done so, others
- * once.
+ * Connects every client to every frontend: a cell that is to be answered until each pod that may answer has done so,
+ * others once.
  *
- * @param onProgress told how many connections have ended
+ * @param onProgress is called with the number of connections that have ended
  */
 export async function measureServices(
   calls: LabCalls,
@@ -64,7 +66,7 @@ export async function measureServices(
   await Promise.all(
     OUTCOMES.map(async (outcome) => {
       const own = cells.filter(({ expected }) => expected.outcome === outcome);
-      // Who come at once have nothing to remember yet: so the first connection is alone.
+      // Connections that begin at once have no choice to remember yet, so the first one is made by itself.
       await run(own.flatMap(first), outcome);
       for (let flows = own.flatMap(further); flows.length > 0; flows = own.flatMap(further)) await run(flows, outcome);
     }),
@@ -85,7 +87,7 @@ function newCell(world: World, { frontends }: PublishedServices, expected: Expec
   const flows = (frontend?.addresses[expected.family] ?? []).flatMap((address) => {
     if (frontend === undefined) return [];
     const { protocol, port } = frontend;
-    // With a port that an earlier one had it would go on as NAT knew that one, from before something was put back.
+    // With a port of an earlier flow it would continue as NAT translated that flow, before something was put back.
     return [{ protocol, from, to: { address, port }, hasNewPort: true }];
   });
   return { expected, flows, answers: new Map(), failures: new Set(), connections: 0, batches: 0 };
@@ -95,7 +97,7 @@ function first(cell: Measured): readonly CellFlow[] {
   return cell.flows.map((flow) => ({ ...flow, cell }));
 }
 
-/** Nothing for a cell that has had enough, or whose connections fail. */
+/** Returns further flows of a cell; none when it has had enough, or when its connections fail. */
 function further(cell: Measured): readonly CellFlow[] {
   const { expected, answers, failures } = cell;
   if (expected.outcome !== "answered" || failures.size > 0) return [];
@@ -117,7 +119,7 @@ function record(world: World, { plan }: PublishedServices, result: ProbeResult<C
   cell.failures.add(reached ? "an answer from nowhere" : `${failureText(why)}${lost}`);
 }
 
-/** Who got the connection's packets, answered or not. */
+/** Returns the receiver of the connection's packets, answered or not. */
 function answerOf(world: World, plan: Plan, { flow, seenBy, seenSource }: ProbeResult<CellFlow>): Answer | undefined {
   if (seenBy === undefined || seenSource === undefined) return undefined;
   const as = nameOfSource(plan, flow.cell.expected.client, seenSource);

@@ -4,15 +4,15 @@ import { CLIENTS } from "./expectation.ts";
 import type { ServicesResult } from "./result.ts";
 import { newTable, type Paint, verdict } from "../table.ts";
 
-/** With the mark: as much as keeps the table within 100 columns. */
+/** The width of a cell including the mark, which keeps the table within 100 columns. */
 const WIDEST_CELL = 16;
 
-/** What the tables of Services mean. */
+/** The explanation of the tables of Services. */
 export const SERVICES_KEY =
   '"b c e as node1": pods b, c and e answered, each seeing node1 as the sender. "-": no answer.\n' +
   "The router stands for a client outside of the cluster; it sends all Service addresses to node1, and knows no pods.";
 
-/** What each client met at each frontend, in one family. */
+/** Returns a table of the answers to each client at each frontend, in one family. */
 export function servicesTable({ expected, seen, differences }: ServicesResult, family: Family, paint: Paint): string {
   const cells = new Map(seen.map((cell) => [cellKey(cell), cell]));
   const wrong = new Set(differences.map(cellKey));
@@ -22,7 +22,7 @@ export function servicesTable({ expected, seen, differences }: ServicesResult, f
       const key = cellKey({ frontend, client, family });
       const text = cellText(cells.get(key));
       if (!wrong.has(key)) return text;
-      // The mark says the same where there is no colour.
+      // The mark also shows it where there is no colour.
       return paint("red", `${text.length < WIDEST_CELL ? text : "mixed"}!`);
     });
     table.push([frontend, ...texts]);
@@ -30,7 +30,7 @@ export function servicesTable({ expected, seen, differences }: ServicesResult, f
   return table.toString();
 }
 
-/** The count, and a line for each difference; those of both families that read alike are one. */
+/** Returns the count, and a line for each difference; equal ones of both families are one line. */
 export function servicesLines({ seen, differences }: ServicesResult, paint: Paint): readonly string[] {
   const connections = seen.reduce((sum, cell) => sum + cell.connections, 0);
   const groups = Map.groupBy(differences, ({ frontend, client, expected, saw }) =>

@@ -6,7 +6,7 @@ import type { ExpectedCell } from "./cells.ts";
 import { expectedCells, type Plan } from "./expectation.ts";
 import { type Frontend, SERVICE_NETWORKS, serviceShow } from "./frontends.ts";
 
-/** Services that both nodes serve, with what they owe each client. */
+/** Services that both nodes serve, with the expected results of each client. */
 export interface PublishedServices {
   readonly plan: Plan;
   readonly frontends: readonly Frontend[];
@@ -14,10 +14,10 @@ export interface PublishedServices {
 }
 
 /**
- * Adds Services of each kind to the cluster, and lets the router know the way to their addresses.
+ * Adds Services of each kind to the cluster, and gives the router the routes to their addresses.
  *
  * @returns when both nodes' rules have them
- * @throws Error when they do not come
+ * @throws Error when they never do
  */
 export async function publishServices(world: World): Promise<PublishedServices> {
   const { cluster } = world;
@@ -26,7 +26,7 @@ export async function publishServices(world: World): Promise<PublishedServices> 
   for (const network of SERVICE_NETWORKS) {
     cluster.fabric.router.route.request(newRoute(routeTo(network, node1.uplink[cidrFamily(network)])));
   }
-  // The kernel tells one client of one refusal a second; here each is counted.
+  // By default the kernel sends a client one refusal a second; here each is counted.
   for (const name of NODES) {
     for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) {
       nodeOf(world, name).writeSysctl(key, "0");

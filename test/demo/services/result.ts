@@ -4,7 +4,7 @@ import { type CellDifference, compareCells, type ExpectedCell, type SeenCell } f
 import { measureServices } from "./measure.ts";
 import type { PublishedServices } from "./publish.ts";
 
-/** What Services owe, what was measured, and where the two differ. */
+/** The expected results of Services, the measured ones, and the differences. */
 export interface ServicesResult {
   readonly expected: readonly ExpectedCell[];
   readonly seen: readonly SeenCell[];
