@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// One text's objects, or why they cannot be read. Objects before an error are left out, as kubectl applies none of them alone.
+// One text's objects, or the error. Objects before an error are left out, since kubectl does not apply them either.
 type answer struct {
 	Objects []json.RawMessage `json:"objects"`
 	Error   string            `json:"error,omitempty"`
 }
 
-// The size of the beginning by which kubectl tells JSON from YAML (cli-runtime, resource/visitor.go).
+// The number of bytes from which kubectl distinguishes JSON from YAML (cli-runtime, resource/visitor.go).
 const bufferSize = 4096
 
 // Reads an array of texts from standard input, and writes an array of answers.
