@@ -277,7 +277,7 @@ describe("kernel: packets around a bridge", () => {
     assert.equal(has(), true);
   });
 
-  it("BYPASS-03: the table lives as long as the bridge", () => {
+  it("BYPASS-03: the table of ports exists as long as the bridge", () => {
     const { calls } = node;
     node.route.request(createBridge({ name: "br1", mac: parseMac("ce:00:00:00:00:02") }));
     const index = node.link("br1").index;

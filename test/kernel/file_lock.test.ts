@@ -7,7 +7,7 @@ import path from "node:path";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 
-describe("kernel/file_lock beside flock(1)", () => {
+describe("kernel/file_lock between processes, with flock(1)", () => {
   let directory = "";
   let lock = "";
   const holders: ChildProcess[] = [];

@@ -172,7 +172,7 @@ const file = fc
       .join(""),
   );
 
-describe("YAML beside kubectl's decoder", function () {
+describe("YAML compared with kubectl's decoder", function () {
   this.timeout(120_000);
 
   before(function () {

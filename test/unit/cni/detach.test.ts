@@ -130,7 +130,7 @@ describe("cni DEL and a configuration that has changed since", () => {
   });
 });
 
-describe("cni DEL of what the daemon has detached", () => {
+describe("cni DEL of a pod that the daemon has detached", () => {
   const directory = useTemporaryDirectory();
   const DAEMON = 200_000;
   const AF_UNIX = 1;
@@ -228,7 +228,7 @@ describe("cni DEL of what the daemon has detached", () => {
   });
 });
 
-describe("cni DEL and what is not its attachment's", () => {
+describe("cni DEL and objects of other attachments", () => {
   const directory = useTemporaryDirectory();
 
   function run(kernel: FakeKernel, verb: "ADD" | "DEL", id: string, options: Options = {}): string {

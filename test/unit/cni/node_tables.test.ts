@@ -296,7 +296,7 @@ describe("cni/node_rules", () => {
     assert.equal(foreign.commits.length, 1);
   });
 
-  describe("and the verbs", () => {
+  describe("in the verbs", () => {
     const directory = useTemporaryDirectory();
 
     /** Runs a call. @returns the netlink protocols of the sockets that it opens */

@@ -114,7 +114,7 @@ describe("cni order of events", () => {
         assert.deepEqual(held(kernel), [], `${fault.at}: ${kernel.journal.join(", ")}`);
         return "broken";
       }
-      // Two events may fail without harm: a scratch file that is not there, and a gateway that is.
+      // Two failing events do no harm: a missing scratch file, and a gateway that exists already.
       return kernel.journal.length > fault.at ? "broken" : "done";
     });
     assert.ok(events > 15, `only ${events} events`);

@@ -29,7 +29,7 @@ function verdict(text: string, packet: SamplePacket = POD_TO_POD): string {
   return cuts.length === 0 ? "passes" : cuts.join(", ");
 }
 
-describe("kernel/iptables: what iptables-save prints", () => {
+describe("kernel/iptables: the output of iptables-save", () => {
   it("DOCTOR-15: a quoted word with blanks, quotes and backslashes is read as it was given", () => {
     assert.deepEqual(words(String.raw`-A X -m comment --comment "a \"b\" \\ c" -j DROP`), [
       "-A",

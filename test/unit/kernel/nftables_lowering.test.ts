@@ -164,7 +164,7 @@ describe("kernel/nftables: rules as instructions", () => {
     ["flags of what has none", "inet", [anyFlag("meta l4proto", "tcp")], /inet_proto/],
     ["an asterisk after a text that is not a name", "inet", [startsWith("iifname", "a b")], /"a b"/],
     [
-      "what nft would load as another comparison",
+      "a value that nft would load as another comparison",
       "ip",
       [not(equals("th sport", 1)), not(equals("th dport", 2))],
       /"th sport" beside "th dport", one with "!="/,

@@ -8,7 +8,7 @@ const DAEMON_SET = "kind: DaemonSet\nmetadata:\n";
 /** Returns the problems of install.yaml after one text in it is replaced. */
 function problemsWith(text: string, replacement: string): readonly string[] {
   const install = readFileSync(INSTALL, "utf8");
-  assert.ok(install.includes(text), `${text} stands in ${INSTALL}`);
+  assert.ok(install.includes(text), `${text} is in ${INSTALL}`);
   return manifestObjects(install.replace(text, replacement)).flatMap(schemaProblems);
 }
 

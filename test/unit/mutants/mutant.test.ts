@@ -85,7 +85,10 @@ describe("mutants: a breakage", () => {
   });
 
   it("is refused where its line is missing or not unique", () => {
-    assert.throws(() => applyMutant("", mutant), /no-hairpin: line: occurs 0 times in cni\/add\/wiring.ts; expected once/);
+    assert.throws(
+      () => applyMutant("", mutant),
+      /no-hairpin: line: occurs 0 times in cni\/add\/wiring.ts; expected once/,
+    );
     assert.throws(() => applyMutant("hairpin: true hairpin: true", mutant), /occurs 2 times/);
   });
 
@@ -98,7 +101,7 @@ describe("mutants: a breakage", () => {
 describe("mutants: test/mutants.yaml", () => {
   const list = parseMutants(readFileSync(new URL("../../mutants.yaml", import.meta.url), "utf8"));
 
-  it("has at least ten for each issue", () => {
+  it("has at least ten entries for each issue", () => {
     for (const [issue, mutants] of Map.groupBy(list, (entry) => entry.issue)) {
       assert.ok(mutants.length >= 10, `issue ${issue} has ${mutants.length}`);
     }

@@ -41,7 +41,7 @@ describe("rules", () => {
     assert.deepEqual(elementsOf(out, "pod4"), []);
   });
 
-  it("RULES-01: the other node has its own pods and the same rules", async () => {
+  it("RULES-01: the tables of another node have its own pods and the same rules", async () => {
     const [one, two] = await Promise.all(["worker-1", "worker-2"].map(async (node) => (await rules(node, {})).out));
     assert.deepEqual(elementsOf(two ?? "", "localpods4"), ["10.244.2.7"]);
     const chainsOf = (text = ""): readonly string[] => text.match(/^\tchain .*?^\t\}/gms) ?? [];
@@ -68,7 +68,7 @@ describe("rules", () => {
       [["10.244.1.7"], ["10.244.1.7 : return"]],
     );
     const backwards = POLICIES.split("---\n").toReversed().join("\n---\n");
-    assert.equal(await text("worker-1", backwards), out, "in whatever order they come");
+    assert.equal(await text("worker-1", backwards), out, "the order of the policies does not matter");
   });
 
   it("RULES-01: a policy's content that rules do not implement is reported", async () => {

@@ -295,6 +295,6 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
       /^no way in is judged by Ingress shop\/a \(a\.yaml:\d+\), Ingress shop\/b \(a\.yaml:\d+\): /,
     );
     const inside = await ask(two, "policy", "explain", "--from", "edge/nginx", "--to", "shop/web");
-    assert.equal(inside.err, "", "within the cluster nobody asks");
+    assert.equal(inside.err, "", "a question from within the cluster does not report ways in");
   });
 });

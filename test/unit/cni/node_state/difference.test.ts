@@ -76,7 +76,7 @@ describe("cni/node_state", () => {
     );
   });
 
-  it("STATE-01: an address, a route and a neighbour that are missing are made", () => {
+  it("STATE-01: a missing address, a missing route and a missing neighbour entry are made", () => {
     kernel.addresses = kernel.addresses.filter(({ address }) => typeof address !== "number");
     kernel.routes = [];
     kernel.neighbours.delete(parseAddress("10.244.1.2"));

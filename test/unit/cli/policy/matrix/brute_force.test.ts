@@ -187,7 +187,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
                   assert.ok(source !== undefined && destination !== undefined);
                   return isAllowed(index, { source, destination, family: region.family, ...traffic });
                 });
-                assert.equal(new Set(answers).size, 1, "policies tell no two addresses of a part apart");
+                assert.equal(new Set(answers).size, 1, "policies do not distinguish the addresses of a part");
                 const expected = answers[0] === true ? "yes" : "no";
                 seen[expected]++;
                 assert.equal(answerTo(connections, traffic), expected);
