@@ -144,7 +144,7 @@ async function remove(world: World, names: readonly NodeName[], { what, take, li
       const end = performance.now() + DEADLINE_MILLISECONDS;
       for (const name of names) {
         while (list(nodeOf(world, name)) !== whole.get(name)) {
-          if (performance.now() > end) throw new Error(`policyd of ${name} did not put back ${what}`);
+          if (performance.now() > end) throw new Error(`policyd of ${name} did not restore ${what}`);
           await pause(POLL_MILLISECONDS);
         }
       }

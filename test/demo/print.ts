@@ -29,7 +29,7 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
       "",
     ]),
     ...([4, 6] as const).flatMap((family) => [
-      paint("bold", `Services over IPv${family}: which pods answer a client (column), and as whom they see it`),
+      paint("bold", `Services over IPv${family}: which pods answer a client (column), and which sender they see`),
       servicesTable(result.services, family, paint),
     ]),
     SERVICES_KEY,
@@ -187,8 +187,7 @@ function spoofLine(spoof: SpoofResult, paint: Paint): string {
 
 function harmLines({ harm }: DemoResult, paint: Paint): readonly string[] {
   const { node, milliseconds, tables, flows, differences, services, spoof } = harm;
-  const time =
-    milliseconds === undefined ? "not whole again in time" : `whole again after ${milliseconds.toFixed(0)} ms`;
+  const time = milliseconds === undefined ? "not restored in time" : `restored after ${milliseconds.toFixed(0)} ms`;
   const cells = services.seen.length;
   return [
     verdict(paint, isHarmMended(harm), `nft flush ruleset on ${node}: ${tables} tables, ${time}; then`),

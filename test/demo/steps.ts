@@ -63,7 +63,7 @@ export async function runDemo(breakage: BreakageName | undefined, progress: Prog
   const start = performance.now();
   const linksBefore = machineLinks();
   const { leftovers, ...measured } = await measureInLab(breakage, progress);
-  const left = await progress.step("look for what the lab left", () => leftoversOfLab(linksBefore, machineLinks()));
+  const left = await progress.step("check what the lab left", () => leftoversOfLab(linksBefore, machineLinks()));
   return { ...measured, leftovers: { ...leftovers, ...left }, milliseconds: performance.now() - start };
 }
 
@@ -112,13 +112,13 @@ async function measureWorld(
     checkSameNode(calls, world, sameNodeOnly(world, expected)),
   );
   const spoof = await progress.step("send packets with another pod's address", () => measureSpoof(world));
-  if (broken !== undefined) await progress.step("let policyd put it back", broken.resume);
+  if (broken !== undefined) await progress.step("let policyd restore it", broken.resume);
   const publishedPolicies = await progress.step("add a policy for each pod", () => publishPolicies(world, expected));
   if (isOfPolicies) broken = await breakIt();
   const policies = await progress.step("send packets from everyone to every pod again:", (update) =>
     checkPolicies(calls, world, publishedPolicies, (done) => update(`${done} of ${expected.length} flows`)),
   );
-  if (isOfPolicies && broken !== undefined) await progress.step("let policyd put it back", broken.resume);
+  if (isOfPolicies && broken !== undefined) await progress.step("let policyd restore it", broken.resume);
   const cut = await progress.step("deny flows that are under way, and allow them again:", (update) =>
     cutLiveFlows(world, update),
   );

@@ -83,7 +83,7 @@ export class ApiNode {
     writeFileSync(`${this.directory}/account/ca.crt`, this.authority.certificate);
   }
 
-  /** Has the server demand the daemon's token and grant what the manifest grants; it does not listen yet. */
+  /** Makes the server demand the daemon's token and grant what the manifest grants; it does not listen yet. */
   async prepare(): Promise<void> {
     await this.server.tell({ type: "features", features: { token: TOKEN, grants: manifestGrants() } });
   }

@@ -193,7 +193,7 @@ function build(directory: string): Peer {
     return {
       kind: "absent",
       reason:
-        `no Go on this machine, with which the reference plugins ${BUILT_VERSION} are built for comparison: install Go, ` +
+        `this machine has no Go to build the reference plugins ${BUILT_VERSION} for comparison: install Go, ` +
         `or put ${NEEDED.join(" and ")} into a directory and name it in DRAWBRIDGE_PEER_DIR`,
     };
   }

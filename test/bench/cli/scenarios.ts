@@ -105,7 +105,7 @@ function yamlRows(at: (name: string) => string, measure: Measure): readonly CliR
     memoryRow("the same: memory", list, 1100),
     rowOf(`policy matrix, ${YAML.pods} pods without owners`, table, 3000),
     rowOf("the same as JSON", json, 3000),
-    rowOf(`policy matrix as JSON, ${YAML.pods} pods that as many policies tell apart`, apart, 5000),
+    rowOf(`policy matrix as JSON, ${YAML.pods} pods, each with a policy of its own`, apart, 5000),
     memoryRow("the same: memory", apart, 300),
   ];
 }

@@ -192,6 +192,6 @@ async function untilSaid(daemon: DaemonProcess, words: string): Promise<number> 
 
 async function until(holds: () => boolean, what: string): Promise<void> {
   for (const end = performance.now() + PATIENCE_MILLISECONDS; !holds(); await wait(1)) {
-    if (performance.now() > end) throw new Error(`not so: ${what}`);
+    if (performance.now() > end) throw new Error(`still not the case: ${what}`);
   }
 }

@@ -5,9 +5,9 @@ import type { ChainState, RuleState, SetState, TableHead, TableState } from "../
 
 /** The probabilities of failures, from 0 to 1. */
 export interface FaultRates {
-  /** Of batches: half of the failing ones are refused, the others take effect and their answer is lost. */
+  /** The rate for batches: half of the failing ones are refused, the others take effect and their answer is lost. */
   readonly commit: number;
-  /** Of reads. */
+  /** The rate for reads. */
   readonly read: number;
 }
 

@@ -190,7 +190,7 @@ export class SmallCluster {
 export async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`not so: ${what}`);
+    if (performance.now() > deadline) throw new Error(`still not the case: ${what}`);
     await pause(20);
   }
 }

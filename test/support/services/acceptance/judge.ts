@@ -61,19 +61,19 @@ export class Judge {
     const sees = seenBy === undefined ? undefined : probe.reaches[seenBy];
     if (probe.othersIgnored === true && sees === undefined) return [];
     if (!reached) return [`${about}: ${why}`];
-    if (sees === undefined) return [`${about}: met ${seenBy}`];
+    if (sees === undefined) return [`${about}: reached ${seenBy}`];
     const expected = this.#world.addressOf(sees === "sender" ? shot.from : sees, this.#family);
     const seen = seenSource === undefined ? "nobody" : formatAddress(seenSource);
     if (seenSource !== expected)
       return [`${about}: ${seenBy} saw ${seen}; expected ${sees}, ${formatAddress(expected)}`];
     const key = stickyKey(shot);
     const first = key === undefined ? seenBy : this.#measured.firsts.get(key);
-    return first === seenBy ? [] : [`${about}: met ${seenBy}, and ${first} at first`];
+    return first === seenBy ? [] : [`${about}: reached ${seenBy}, and ${first} at first`];
   }
 
   #failureProblems(probe: FailingProbe, { shot, reached, seenBy, why }: Result): readonly string[] {
     const about = `${clientKey(shot)} to ${probe.to}`;
-    if (reached || seenBy !== undefined) return [`${about}: met ${seenBy}`];
+    if (reached || seenBy !== undefined) return [`${about}: reached ${seenBy}`];
     const socket = this.#world.socketOf(probe.to, this.#family);
     const isRefused = this.#measured.refusals.some(
       ({ at, protocol, address, port }) =>
@@ -154,7 +154,7 @@ export class Judge {
   }
 
   #listenerProblems({ on, port }: Extract<Further, { readonly type: "nothing listens" }>): readonly string[] {
-    return this.#measured.listening[on].has(port) ? [`somebody listens at port ${port} of ${on}`] : [];
+    return this.#measured.listening[on].has(port) ? [`a program listens at port ${port} of ${on}`] : [];
   }
 
   #healthProblems({ of, port, status }: Extract<Further, { readonly type: "health" }>): readonly string[] {
