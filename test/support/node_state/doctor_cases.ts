@@ -33,6 +33,6 @@ export const NODE_STATE_CASES: readonly (readonly [string, Partial<NodeFacts>, s
       kernel.neighbours.clear();
     }),
     "warning",
-    /neighbour 10\.244\.1\.2/,
+    /neighbour entry of 10\.244\.1\.2/,
   ],
 ];
