@@ -11,7 +11,7 @@ import { useTemporaryDirectory, writeForeign } from "../../support/address_store
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
 import { callOn } from "../../support/fake_call.ts";
 import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
-import { refusedConfigurations } from "./refused_configurations.ts";
+import { refusedConfigurations } from "./configuration/refused_configurations.ts";
 
 /** Matches refusals of the fields without which a DEL cannot know where the files and links are. */
 const neededByDel =

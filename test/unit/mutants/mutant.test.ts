@@ -16,7 +16,7 @@ const mutant: Mutant = {
   file: "cni/add/wiring.ts",
   line: "hairpin: true",
   replacement: "hairpin: false",
-  test: "test/unit/cni/wiring.test.ts",
+  test: "test/unit/cni/add/wiring.test.ts",
   title: "hairpin as configured",
   issue: 2,
 };

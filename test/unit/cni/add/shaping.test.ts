@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import path from "node:path";
+import { toCniError } from "../../../../cni/error.ts";
+import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../cni/names.ts";
+import { decideShaping, shapingSteps } from "../../../../cni/add/shaping.ts";
+import { useTemporaryDirectory } from "../../../support/address_store.ts";
+import { attachment, sha256 } from "../../../support/cni.ts";
+import { callOn } from "../../../support/fake_call.ts";
+import { FakeKernel, type Fault, Killed } from "../../../support/fake_kernel.ts";
+
+const limit = { rate: 20e6, burst: 2 ** 32 };
+const both = { IngressRate: 20e6, IngressBurst: 2 ** 32, EgressRate: 20e6, EgressBurst: 2 ** 32 };
+const DEVICE = delayDeviceName(sha256, "c1", "eth0");
+/** More events than any ADD or DEL has. */
+const MOST_EVENTS = 200;
+
+function operations(limits: Parameters<typeof decideShaping>[0]): readonly string[] {
+  const shaping = decideShaping(limits, attachment(), 1500, sha256);
+  const steps = shapingSteps(shaping, "default/a", 7, shaping.fromPod === undefined ? undefined : 8);
+  return steps.map(({ request }) => request.operation.replace(/ \(kernel.*/, ""));
+}
+
+describe("cni/shaping", () => {
+  const directory = useTemporaryDirectory();
+
+  const run = (kernel: FakeKernel, verb: "ADD" | "DEL", fault?: Fault, bandwidth: object = both): string =>
+    callOn(kernel, directory(), verb, fault, { runtimeConfig: { bandwidth } });
+
+  function restart(): FakeKernel {
+    for (const name of readdirSync(directory())) rmSync(path.join(directory(), name), { recursive: true });
+    return new FakeKernel(directory());
+  }
+
+  function podLinks(kernel: FakeKernel): readonly string[] {
+    return [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
+  }
+
+  it("the delay device is named after the host end, and has a MAC address of its own", () => {
+    assert.equal(DEVICE.slice(3), hostInterfaceName(sha256, "c1", "eth0").slice(3));
+    assert.match(DEVICE, /^dbi[0-9a-f]{12}$/);
+    assert.match(delayDeviceMac(sha256, DEVICE), /^be(:[0-9a-f]{2}){5}$/);
+    assert.equal(delayDeviceName(sha256, "dbvdbv", "eth0"), `dbi${sha256("dbvdbv:eth0").slice(0, 12)}`);
+  });
+
+  it("the device's limit for what the pod sends is set before the redirection, and the host end limits what it receives", () => {
+    assert.deepEqual(operations({ ingress: limit, egress: limit }), [
+      "change link 8",
+      "limit what link 8 sends to 2500000 bytes/s",
+      "change link 8",
+      "make a place for classifiers on link 7",
+      "redirect what link 7 receives to link 8",
+      "limit what link 7 sends to 2500000 bytes/s",
+    ]);
+    assert.deepEqual(operations({ ingress: limit, egress: undefined }), ["limit what link 7 sends to 2500000 bytes/s"]);
+    assert.equal(operations({ ingress: undefined, egress: limit }).length, 5);
+  });
+
+  it("W1: limits are set after the link is made and before the pod's end gets addresses, and the record has them", () => {
+    const kernel = restart();
+    run(kernel, "ADD");
+    const { journal } = kernel;
+    const created = journal.findIndex((event) => event.startsWith("create dbv"));
+    const device = journal.indexOf(`create ${DEVICE}`);
+    const lastLimit = journal.lastIndexOf("request 36");
+    const loopback = journal.indexOf("request 20", lastLimit);
+    assert.ok(0 <= created && created < device && device < lastLimit && lastLimit < loopback, journal.join(", "));
+    const record: unknown = JSON.parse(
+      readFileSync(path.join(directory(), "run/attachments/pods/c1:eth0.json"), "utf8"),
+    );
+    assert.ok(typeof record === "object" && record !== null && "bandwidth" in record);
+    assert.deepEqual(record.bandwidth, {
+      ingressRate: 20e6,
+      ingressBurst: 2e6,
+      egressRate: 20e6,
+      egressBurst: 2e6,
+    });
+  });
+
+  it("an ADD and a DEL without limits ask nothing about traffic control", () => {
+    const kernel = restart();
+    for (const verb of ["ADD", "DEL"] as const) {
+      callOn(kernel, directory(), verb, undefined, { bypassBridge: false });
+      assert.deepEqual(
+        kernel.journal.filter((event) => /request (36|44)|dbi/.test(event)),
+        [],
+      );
+      assert.deepEqual(
+        kernel.questions.filter(({ subject }) => subject.includes("dbi")),
+        [],
+      );
+    }
+  });
+
+  it("a DEL without a record removes the delay device, too", () => {
+    const kernel = restart();
+    run(kernel, "ADD");
+    rmSync(path.join(directory(), "run"), { recursive: true });
+    assert.ok(podLinks(kernel).includes(DEVICE));
+    run(kernel, "DEL", undefined, {});
+    assert.deepEqual(podLinks(kernel), []);
+  });
+
+  it("an ADD of which any one event fails leaves no link, and a killed one leaves none after its DEL", () => {
+    for (const kind of ["fail", "kill"] as const) {
+      let at = 0;
+      for (; at < MOST_EVENTS; at++) {
+        const kernel = restart();
+        if (kind === "kill") {
+          const isKilled = wasKilled(() => run(kernel, "ADD", { kind, at }));
+          run(kernel, "DEL");
+          assert.deepEqual(podLinks(kernel), [], `killed at ${at}`);
+          if (!isKilled) break;
+        } else {
+          const code = codeOf(() => run(kernel, "ADD", { kind, at }));
+          assert.notEqual(code, 999);
+          if (code !== undefined)
+            assert.deepEqual(podLinks(kernel), [], `failed at ${at}: ${kernel.journal.join(", ")}`);
+          else if (kernel.journal.length <= at) break;
+        }
+      }
+      assert.ok(at > 20 && at < MOST_EVENTS, `${kind}: ${at} events`);
+    }
+  });
+
+  it("a DEL killed at any event, then repeated, leaves no link", () => {
+    for (let at = 0; ; at++) {
+      assert.ok(at < MOST_EVENTS);
+      const kernel = restart();
+      run(kernel, "ADD");
+      const isKilled = wasKilled(() => run(kernel, "DEL", { kind: "kill", at }));
+      run(kernel, "DEL");
+      assert.deepEqual(podLinks(kernel), [], `killed at ${at}`);
+      if (!isKilled) break;
+    }
+  });
+
+  it("a foreign link with the device's name is kept, at ADD and at DEL (B2)", () => {
+    const kernel = restart();
+    kernel.links.node.add(DEVICE);
+    assert.equal(
+      codeOf(() => run(kernel, "ADD")),
+      101,
+    );
+    assert.deepEqual(podLinks(kernel), [DEVICE]);
+    run(kernel, "DEL");
+    assert.deepEqual(podLinks(kernel), [DEVICE]);
+  });
+});
+
+function wasKilled(action: () => unknown): boolean {
+  try {
+    action();
+    return false;
+  } catch (error) {
+    if (error instanceof Killed) return true;
+    throw error;
+  }
+}
+
+function codeOf(action: () => unknown): number | undefined {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    return toCniError(error).code;
+  }
+}

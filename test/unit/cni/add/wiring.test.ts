@@ -1,0 +1,314 @@
+import assert from "node:assert/strict";
+import type { CniArguments } from "../../../../cni/environment.ts";
+import {
+  addResult,
+  decideWiring,
+  hostSteps,
+  linkSteps,
+  podSteps,
+  type Step,
+  type Wiring,
+} from "../../../../cni/add/wiring.ts";
+import type { Bridge } from "../../../../cni/add/bridge.ts";
+import type { Allocation } from "../../../../ipam/store.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { parseMac } from "../../../../kernel/ip/mac.ts";
+import { encodeRequest, type Request } from "../../../../kernel/netlink/message.ts";
+import { Writer } from "../../../../kernel/netlink/writer.ts";
+import { parseLink } from "../../../../kernel/route/link.ts";
+import { parseNeighbour } from "../../../../kernel/route/neighbour.ts";
+import { parseRoute } from "../../../../kernel/route/route.ts";
+import { attachment, configurationOf, ipamInput, networkInput, noArguments, sha256 } from "../../../support/cni.ts";
+import { type FlatMessage, readMessage } from "../../kernel/attribute_reader.ts";
+
+const ipv4: Allocation = { address: parseCidr("10.244.1.7/24"), gateway: parseAddress("10.244.1.1"), set: 0 };
+const ipv6: Allocation = { address: parseCidr("fd00:244:1::7/64"), gateway: parseAddress("fd00:244:1::1"), set: 1 };
+const bridge = { index: 9, name: "cni0", mac: parseMac("ce:00:00:00:00:01"), mtu: 1500, wasOperational: true };
+const LINK_STRUCT = 16;
+const ADDRESS_STRUCT = 8;
+
+function wiringOf(
+  input: Record<string, unknown> = networkInput(),
+  allocations: readonly Allocation[] = [ipv4, ipv6],
+  args: CniArguments = noArguments,
+  on: Bridge = bridge,
+): Wiring {
+  return decideWiring(configurationOf(input, args), attachment({ arguments: args }), allocations, on, sha256);
+}
+
+/** Returns the operation of each step, and after a "?" the errno with which it may be refused. */
+function operations(steps: readonly Step[]): readonly string[] {
+  return steps.map(({ request, tolerates }) => request.operation + (tolerates === undefined ? "" : ` ?${tolerates}`));
+}
+
+function requestsOf(steps: readonly Step[]): readonly Request[] {
+  return steps.map(({ request }) => request);
+}
+
+/** Encodes the request as it goes to the kernel and reads it with an independent decoder. */
+function flat(request: Request | undefined, structSize: number): FlatMessage {
+  assert.ok(request !== undefined);
+  const writer = new Writer(64);
+  encodeRequest(writer, request, 0, 1);
+  return readMessage(Buffer.from(writer.view()), structSize, {
+    "18": 0,
+    "18.2": 0,
+    "18.2.1": 16,
+    "18.5": 0,
+    "26": 0,
+    "26.10": 0,
+  });
+}
+
+function received({ type, flags, body }: Request): { type: number; flags: number; sequence: number; body: Uint8Array } {
+  return { type, flags, sequence: 1, body };
+}
+
+function text(value: string): string {
+  return Buffer.from(`${value}\0`).toString("hex");
+}
+
+function hex(mac: string): string {
+  return mac.replaceAll(":", "");
+}
+
+describe("cni/wiring decides", () => {
+  it("single addresses in the pod and the subnet's prefix on the bridge (POD-08)", () => {
+    const wiring = wiringOf();
+    assert.deepEqual(wiring.addresses.map(formatCidr), ["10.244.1.7/32", "fd00:244:1::7/128"]);
+    assert.deepEqual(wiring.bridgeAddresses.map(formatCidr), ["10.244.1.1/24", "fd00:244:1::1/64"]);
+  });
+
+  it("a default route through the bridge for each family of the pod and no other (POD-14)", () => {
+    const routes = (allocations: readonly Allocation[]): readonly string[] =>
+      wiringOf(networkInput(), allocations).routes.map(
+        (route) => `${formatCidr(route.destination)} ${formatAddress(route.gateway)}`,
+      );
+    assert.deepEqual(routes([ipv4, ipv6]), ["0.0.0.0/0 10.244.1.1", "::/0 fd00:244:1::1"]);
+    assert.deepEqual(routes([ipv6]), ["::/0 fd00:244:1::1"]);
+    assert.deepEqual(routes([ipv6, { ...ipv6, set: 2 }]), ["::/0 fd00:244:1::1"]);
+  });
+
+  it("only configured default routes where isDefaultGateway is false (POD-14)", () => {
+    const routes = [{ dst: "10.96.0.0/12" }, { dst: "::/0" }];
+    const wiring = wiringOf({ ...ipamInput({ routes }), isDefaultGateway: false });
+    assert.deepEqual(
+      wiring.routes.map(({ destination, isImplicit }) => [formatCidr(destination), isImplicit]),
+      [
+        ["10.96.0.0/12", false],
+        ["::/0", false],
+      ],
+    );
+    assert.deepEqual(wiringOf(networkInput({ isDefaultGateway: false })).routes, []);
+  });
+
+  it("configured routes first, by the bridge where they name no gateway, and no default route twice (POD-14)", () => {
+    const input = ipamInput({
+      routes: [
+        { dst: "0.0.0.0/0", gw: "10.244.1.99" },
+        { dst: "10.96.0.0/12" },
+        { dst: "10.96.0.0/12", gw: "10.244.1.98" },
+        { dst: "fd00:96::/112", gw: "" },
+      ],
+    });
+    const expected = [
+      "0.0.0.0/0 10.244.1.99",
+      "10.96.0.0/12 10.244.1.1",
+      "fd00:96::/112 fd00:244:1::1",
+      "::/0 fd00:244:1::1",
+    ];
+    const routes = wiringOf(input).routes.map(
+      (route) => `${formatCidr(route.destination)} ${formatAddress(route.gateway)}`,
+    );
+    assert.deepEqual(routes, expected);
+    assert.deepEqual(wiringOf(input, [ipv4]).routes.length, 2);
+  });
+
+  it("routes to one destination by priority and table, and a default route unless the main table has one (POD-14)", () => {
+    const routes = (...list: readonly object[]): readonly string[] =>
+      wiringOf(ipamInput({ routes: list }), [ipv4]).routes.map(({ destination, table, priority, isImplicit }) =>
+        [formatCidr(destination), table, priority, isImplicit].join(" "),
+      );
+    const everywhere = { dst: "0.0.0.0/0" };
+    assert.deepEqual(routes({ ...everywhere, table: 100 }, { ...everywhere, table: 100, priority: 7 }), [
+      "0.0.0.0/0 100  false",
+      "0.0.0.0/0 100 7 false",
+      "0.0.0.0/0   true",
+    ]);
+    assert.deepEqual(routes({ ...everywhere, priority: 7 }), ["0.0.0.0/0  7 false"]);
+    assert.deepEqual(routes({ ...everywhere, table: 254 }, everywhere), ["0.0.0.0/0 254  false"]);
+  });
+
+  it("a MAC from the IPv4 address, or else from the IPv6 one, unless the runtime requests another (B6)", () => {
+    assert.equal(wiringOf(networkInput(), [ipv6, ipv4]).podMac, "0a:58:0a:f4:01:07");
+    const otherSubnet = { ...ipv6, address: parseCidr("fd00:244:2::7/64") };
+    const [mac, other] = [ipv6, otherSubnet].map((allocation) => wiringOf(networkInput(), [allocation]).podMac);
+    assert.match(mac ?? "", /^0e:/);
+    assert.notEqual(mac, other);
+    assert.equal(wiringOf(networkInput({ runtimeConfig: { mac: "02:00:00:00:00:01" } })).podMac, "02:00:00:00:00:01");
+  });
+
+  it("an alias with the interface's owner, cut to what the kernel takes (B23)", () => {
+    assert.equal(wiringOf().alias, "c1");
+    const pod = { namespace: "kube-system", name: "coredns-0", uid: "" };
+    assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod }).alias, "kube-system/coredns-0");
+    const long = { namespace: "n".repeat(63), name: "p".repeat(253), uid: "" };
+    assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod: long }).alias.length, 254);
+  });
+
+  it("hairpin as configured and the MTU of the bridge (POD-15)", () => {
+    assert.deepEqual([wiringOf().hairpin, wiringOf().mtu], [false, 1500]);
+    const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4], noArguments, { ...bridge, mtu: 1400 });
+    assert.deepEqual([wiring.hairpin, wiring.mtu], [true, 1400]);
+  });
+
+  it("nothing without an address", () => {
+    assert.throws(() => wiringOf(networkInput(), []), RangeError);
+  });
+});
+
+describe("cni/wiring asks the kernel", () => {
+  const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4, ipv6], noArguments, { ...bridge, mtu: 1400 });
+  const { hostInterface } = wiring;
+  const onNode = [...linkSteps(wiring, bridge, 33), ...hostSteps(wiring, bridge)];
+  const link = requestsOf(onNode);
+
+  it("on the node for the described pair before it is up, its port, permanent neighbours, and bridge addresses that may exist", () => {
+    assert.deepEqual(operations(onNode), [
+      `create veth ${hostInterface} with peer eth0`,
+      `get link ${hostInterface}`,
+      `change link ${hostInterface} ?EAFNOSUPPORT`,
+      `change link ${hostInterface}`,
+      "set neighbour 10.244.1.7 on link 9",
+      "set neighbour fd00:244:1::7 on link 9",
+      "add address 10.244.1.1/24 to link 9 ?EEXIST",
+      "add address fd00:244:1::1/64 to link 9 ?EEXIST",
+    ]);
+  });
+
+  it("for a pair with both ends in their namespaces, named, addressed, sized and enslaved in one message (POD-09, POD-15, B6)", () => {
+    const { attributes } = flat(link[0], LINK_STRUCT);
+    const mtu = "78050000";
+    assert.deepEqual(
+      [attributes["3"], attributes["1"], attributes["4"], attributes["10"], attributes["18.1"]],
+      [text(hostInterface), hex(wiring.hostMac), mtu, "09000000", text("veth")],
+    );
+    assert.deepEqual(
+      [attributes["18.2.1.3"], attributes["18.2.1.1"], attributes["18.2.1.4"], attributes["18.2.1.28"]],
+      [text("eth0"), hex(wiring.podMac), mtu, "21000000"],
+    );
+  });
+
+  it("for the bridge's MTU where none is configured", () => {
+    const { attributes } = flat(linkSteps(wiringOf(), bridge, 33)[0]?.request, LINK_STRUCT);
+    assert.deepEqual([attributes["4"], attributes["18.2.1.4"]], ["dc050000", "dc050000"]);
+  });
+
+  it("for a port that is up, with its alias, hairpin as configured and no link-local address (B23)", () => {
+    const [, , generation, change] = link;
+    assert.ok(change !== undefined && generation !== undefined);
+    const { up, alias, bridgePort } = parseLink(received(change));
+    assert.deepEqual({ up, alias, hairpin: bridgePort?.hairpin }, { up: true, alias: "c1", hairpin: true });
+    // IFLA_INET6_ADDR_GEN_MODE is IN6_ADDR_GEN_MODE_NONE.
+    assert.equal(flat(generation, LINK_STRUCT).attributes["26.10.8"], "01");
+    // The link is not up yet, since this does not remove an address that was generated before.
+    assert.equal(parseLink(received(generation)).up, false);
+    const [, without] = requestsOf(hostSteps(wiringOf(), bridge));
+    assert.ok(without !== undefined);
+    assert.equal(parseLink(received(without)).bridgePort?.hairpin, false);
+  });
+
+  it("for the pod's neighbour entries with the pod's MAC, permanent", () => {
+    for (const request of link.slice(4, 6)) {
+      const neighbour = parseNeighbour(received(request));
+      assert.deepEqual([neighbour?.mac, neighbour?.permanent, neighbour?.index], [wiring.podMac, true, 9]);
+    }
+  });
+
+  const inPod = podSteps(wiring, 5);
+  const requests = requestsOf(inPod);
+
+  it("in the pod for loopback, addresses, the link, neighbours and routes, in this order (POD-02, POD-14)", () => {
+    assert.deepEqual(operations(inPod), [
+      "change link 1",
+      "add address 10.244.1.7/32 to link 5",
+      "add address fd00:244:1::7/128 to link 5",
+      "change link 5",
+      "set neighbour 10.244.1.1 on link 5",
+      "set neighbour fd00:244:1::1 on link 5",
+      "add route default (IPv4) via 10.244.1.1 ?EEXIST",
+      "add route default (IPv6) via fd00:244:1::1 ?EEXIST",
+      "add route fe80::/64 via fd00:244:1::1 ?EEXIST",
+    ]);
+    for (const index of [0, 3]) {
+      const request = requests[index];
+      assert.ok(request !== undefined);
+      assert.equal(parseLink(received(request)).up, true);
+    }
+  });
+
+  it("for IPv6 addresses without duplicate detection (POD-23, B18)", () => {
+    const IFA_F_NODAD = "02000000";
+    assert.equal(flat(requests[2], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
+    assert.equal(flat(link[7], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
+  });
+
+  it("for routes of our protocol whose gateway is on the link, since the pod has no subnet there", () => {
+    for (const request of requests.slice(6, 8)) {
+      const route = parseRoute(received(request));
+      assert.deepEqual(
+        [route?.onLink, route?.outputInterface, route?.protocol, route?.destination],
+        [true, 5, 107, undefined],
+      );
+    }
+  });
+
+  it("SHARE-04: a pod's route to link-local destinations goes by the gateway and before the kernel's own, with a metric for each link", () => {
+    const [first, second] = [requests.at(-1), requestsOf(podSteps(wiring, 6)).at(-1)].map((request) => {
+      assert.ok(request !== undefined);
+      return parseRoute(received(request));
+    });
+    assert.deepEqual([first?.gateway, first?.priority, second?.priority], [parseAddress("fd00:244:1::1"), 6, 7]);
+    for (const index of [254, 255, 256, 1000]) {
+      const route = requestsOf(podSteps(wiring, index)).at(-1) ?? assert.fail();
+      const { priority = 0 } = parseRoute(received(route)) ?? {};
+      assert.ok(priority >= 1 && priority < 256, `${priority}`);
+    }
+    assert.ok(
+      !operations(podSteps(wiringOf(networkInput(), [ipv4]), 5)).some((operation) => operation.includes("fe80")),
+    );
+  });
+
+  it("for a configured default route that must be new", () => {
+    const routed = wiringOf(ipamInput({ routes: [{ dst: "0.0.0.0/0" }] }), [ipv4]);
+    assert.deepEqual(operations(podSteps(routed, 5)).slice(-1), ["add route default (IPv4) via 10.244.1.1"]);
+  });
+
+  it("for one neighbour entry of each gateway, with the MAC of the pod's port", () => {
+    const second = { ...ipv6, address: parseCidr("fd00:244:1::8/64"), set: 1 };
+    const twice = requestsOf(podSteps(wiringOf(networkInput(), [ipv6, second]), 5));
+    const neighbours = twice.filter(({ operation }) => operation.startsWith("set neighbour"));
+    assert.deepEqual(
+      neighbours.map((request) => parseNeighbour(received(request))?.mac),
+      [wiring.hostMac],
+    );
+  });
+});
+
+describe("cni/wiring reports", () => {
+  it("bridge, host end and pod interface, addresses on the third, each with its family's gateway (B3)", () => {
+    const wiring = wiringOf();
+    const { interfaces, ips, routes } = addResult(wiring, bridge, "/run/netns/c1", {});
+    assert.deepEqual(interfaces, [
+      { name: "cni0", mac: bridge.mac, mtu: 1500 },
+      { name: wiring.hostInterface, mac: wiring.hostMac, mtu: 1500 },
+      { name: "eth0", mac: wiring.podMac, mtu: 1500, sandbox: "/run/netns/c1" },
+    ]);
+    assert.deepEqual(ips, [
+      { interface: 2, address: parseCidr("10.244.1.7/32"), gateway: ipv4.gateway },
+      { interface: 2, address: parseCidr("fd00:244:1::7/128"), gateway: ipv6.gateway },
+    ]);
+    assert.equal(routes.length, 2);
+  });
+});

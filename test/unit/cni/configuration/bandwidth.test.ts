@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { limitsOf, tokenBucket } from "../../../../cni/configuration/bandwidth.ts";
+import { configurationOf, networkInput } from "../../../support/cni.ts";
+
+const KUBELET_BURST = 2 ** 32 - 1;
+const MTU = 1500;
+const LARGEST_FRAME = MTU + 22;
+
+describe("cni/bandwidth", () => {
+  it("limits of both directions are read with keys in any case, as containerd and CRI-O write them", () => {
+    const of = (bandwidth: Readonly<Record<string, number>>): unknown =>
+      configurationOf(networkInput({ runtimeConfig: { bandwidth } })).limits;
+    const ingress = { rate: 20_000_000, burst: KUBELET_BURST };
+    const egress = { rate: 1000, burst: 8 };
+    assert.deepEqual(of({ IngressRate: 20_000_000, IngressBurst: KUBELET_BURST, EgressRate: 1000, EgressBurst: 8 }), {
+      ingress,
+      egress,
+    });
+    assert.deepEqual(of({ ingressRate: 20_000_000, ingressBurst: KUBELET_BURST }), { ingress, egress: undefined });
+    assert.deepEqual(of({ EgressRate: 1000, EgressBurst: 8, IngressRate: 0, IngressBurst: 0 }), {
+      ingress: undefined,
+      egress,
+    });
+  });
+
+  it("zeros and an absent capability mean no limit", () => {
+    assert.equal(limitsOf(undefined), undefined);
+    assert.equal(limitsOf({}), undefined);
+    assert.equal(limitsOf({ bandwidth: {} }), undefined);
+    const zeros = { ingressRate: 0, ingressBurst: 0, egressRate: 0, egressBurst: 0 };
+    assert.equal(limitsOf({ bandwidth: zeros }), undefined);
+  });
+
+  it("a burst is cut to 100 ms of the rate, and a shorter one is kept", () => {
+    const bucket = (rate: number, burst: number): unknown => tokenBucket({ rate, burst }, MTU);
+    assert.deepEqual(bucket(20e6, KUBELET_BURST), { rate: 2_500_000, burst: 250_000, limit: 125_000 });
+    assert.deepEqual(bucket(200e6, 2 ** 63), { rate: 25_000_000, burst: 2_500_000, limit: 1_250_000 });
+    assert.deepEqual(bucket(20e6, 160_000), { rate: 2_500_000, burst: 20_000, limit: 125_000 });
+  });
+
+  it("a burst is at least a frame, and a queue holds at least what arrives at once", () => {
+    assert.deepEqual(tokenBucket({ rate: 64_000, burst: 1 }, MTU), { rate: 8000, burst: LARGEST_FRAME, limit: 6088 });
+    assert.deepEqual(tokenBucket({ rate: 64_000, burst: 1 }, 9000), { rate: 8000, burst: 9022, limit: 36_088 });
+    // 62,500 bytes are less than a packet of segments may have, so one of that size has to fit the queue.
+    assert.deepEqual(tokenBucket({ rate: 5e6, burst: 1e9 }, MTU), { rate: 625_000, burst: 62_500, limit: 62_500 });
+    assert.deepEqual(tokenBucket({ rate: 10e6, burst: 1e9 }, MTU), { rate: 1_250_000, burst: 125_000, limit: 65_558 });
+  });
+
+  it("every limit gives at most its rate, a burst between a frame and 100 ms, and numbers that the kernel takes", () => {
+    const anyLimit = fc.record({
+      rate: fc.oneof(
+        fc.integer({ min: 1000, max: 1e9 }),
+        fc.maxSafeInteger().map((n) => 1000 + (Math.abs(n) % 1e15)),
+      ),
+      burst: fc.oneof(fc.integer({ min: 1, max: 2 ** 31 - 1 }), fc.constantFrom(KUBELET_BURST, 2 ** 63, 2 ** 64)),
+    });
+    fc.assert(
+      fc.property(anyLimit, fc.integer({ min: 68, max: 65535 }), (asked, mtu) => {
+        const { rate, burst, limit } = tokenBucket(asked, mtu);
+        assert.ok(rate * 8 <= asked.rate && asked.rate - rate * 8 < 8);
+        assert.ok(burst >= mtu + 22 && burst <= Math.max(rate / 10, mtu + 22), `${burst}`);
+        assert.ok(burst <= Math.max(asked.burst / 8, mtu + 22));
+        assert.ok(limit >= Math.min(burst, 65536));
+        for (const bytes of [burst, limit]) assert.ok(Number.isInteger(bytes) && bytes > 0 && bytes < 2 ** 32);
+      }),
+    );
+  });
+});

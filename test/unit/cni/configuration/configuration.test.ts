@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { decodeConfiguration, networkConfiguration } from "../../../../cni/configuration/configuration.ts";
+import { networkShape } from "../../../../cni/configuration/network_input.ts";
+import { formatRangeSet } from "../../../../ipam/range.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { assertRefusal, configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni.ts";
+
+describe("cni/configuration accepts", () => {
+  it("the smallest configuration, with the documented defaults", () => {
+    const { ipam, ...rest } = configurationOf(networkInput());
+    assert.deepEqual(rest, {
+      cniVersion: "1.1.0",
+      name: "pods",
+      runDir: "/run/drawbridge",
+      dns: {},
+      bridge: "drawbridge0",
+      hairpinMode: false,
+      bypassBridge: true,
+      isDefaultGateway: true,
+      mtu: 0,
+      mac: undefined,
+      limits: undefined,
+      portMappings: [],
+      serviceCidrs: [],
+      ipMasq: false,
+      nonMasqueradeCidrs: [],
+      policyd: undefined,
+      macspoofchk: false,
+    });
+    assert.deepEqual(
+      [ipam.dataDir, ipam.requested, ipam.routes, ipam.resolvConf],
+      ["/var/lib/cni/networks", [], [], undefined],
+    );
+    assert.deepEqual(ipam.ranges.map(formatRangeSet), [
+      "10.244.1.1-10.244.1.254",
+      "fd00:244:1::1-fd00:244:1:0:ffff:ffff:ffff:ffff",
+    ]);
+  });
+
+  it("every field of the documented configuration, also addIf and ipMasq false (POD-13, POD-18)", () => {
+    const configuration = configurationOf({
+      cniVersion: "0.3.1",
+      name: "kubenet",
+      type: "bridge",
+      bridge: "cbr0",
+      mtu: 1460,
+      addIf: "eth0",
+      isGateway: true,
+      ipMasq: false,
+      hairpinMode: true,
+      ipam: { type: "host-local", subnet: "10.244.1.0/24", gateway: "10.244.1.1", routes: [{ dst: "0.0.0.0/0" }] },
+    });
+    assert.deepEqual([configuration.bridge, configuration.mtu, configuration.hairpinMode], ["cbr0", 1460, true]);
+    assert.deepEqual(configuration.ipam.routes, [{ destination: parseCidr("0.0.0.0/0") }]);
+    assert.deepEqual(configuration.ipam.ranges.map(formatRangeSet), ["10.244.1.1-10.244.1.254"]);
+  });
+
+  it("features of the reference plugins that are switched off, and unknown keys (P12)", () => {
+    configurationOf(
+      networkInput({
+        isDefaultGateway: true,
+        forceAddress: false,
+        ipMasq: false,
+        promiscMode: false,
+        macspoofchk: false,
+        enabledad: false,
+        disableContainerInterface: false,
+        portIsolation: false,
+        vlan: 0,
+        vlanTrunk: [],
+        routed: true,
+        policyd: null,
+        runtimeConfig: { portMappings: [], bandwidth: null },
+        capabilities: { portMappings: true },
+        "cni.dev/x": [1],
+      }),
+    );
+  });
+
+  it("null and empty texts where host-local treats them as absent", () => {
+    const { runDir, ipam } = configurationOf({
+      ...ipamInput({ dataDir: "", resolvConf: "", routes: [{ dst: "10.0.0.0/8", gw: "" }], subnet: null }),
+      runDir: "",
+      bridge: null,
+    });
+    assert.deepEqual([runDir, ipam.dataDir, ipam.resolvConf], ["/run/drawbridge", "/var/lib/cni/networks", undefined]);
+    assert.deepEqual(ipam.routes, [{ destination: parseCidr("10.0.0.0/8") }]);
+  });
+
+  it("a MAC from runtimeConfig before args.cni before CNI_ARGS (B6)", () => {
+    const [fromArguments, fromArgs, fromRuntime] = [
+      "02:00:00:00:00:01",
+      "02:00:00:00:00:02",
+      "02:00:00:00:00:03",
+    ] as const;
+    const args = { ...noArguments, mac: fromArguments };
+    const both = { args: { cni: { mac: fromArgs } }, runtimeConfig: { mac: fromRuntime } };
+    assert.equal(configurationOf(networkInput(), args).mac, fromArguments);
+    assert.equal(configurationOf(networkInput({ args: both.args }), args).mac, fromArgs);
+    assert.equal(configurationOf(networkInput(both), args).mac, fromRuntime);
+    assert.equal(configurationOf(networkInput({ ...both, runtimeConfig: { mac: "" } }), args).mac, fromArgs);
+  });
+
+  it("an MTU that the families allow, up to both ends of the limits (POD-15)", () => {
+    const ipv4Only = { ipam: { type: "host-local", subnet: "10.244.1.0/24" } };
+    for (const mtu of [0, 1280, 1500, 65535]) assert.equal(configurationOf(networkInput({ mtu })).mtu, mtu);
+    assert.equal(configurationOf(networkInput({ ...ipv4Only, mtu: 68 })).mtu, 68);
+  });
+
+  it("range sets in host-local's order: the runtime's, the single one, the list", () => {
+    const input = {
+      ...ipamInput({ subnet: "10.2.0.0/24", rangeStart: "10.2.0.9" }),
+      runtimeConfig: { ipRanges: [[{ subnet: "10.1.0.0/24" }]] },
+    };
+    assert.deepEqual(configurationOf(input).ipam.ranges.slice(0, 3).map(formatRangeSet), [
+      "10.1.0.1-10.1.0.254",
+      "10.2.0.9-10.2.0.254",
+      "10.244.1.1-10.244.1.254",
+    ]);
+  });
+
+  it("requested addresses from all three sources, with or without a prefix length (I6)", () => {
+    const input = networkInput({
+      args: { cni: { ips: ["10.244.1.8/24"] } },
+      runtimeConfig: { ips: ["fd00:244:1::9"] },
+    });
+    const { requested } = configurationOf(input, { ...noArguments, ip: "10.244.1.7" }).ipam;
+    assert.deepEqual(requested.map(formatAddress), ["10.244.1.7", "10.244.1.8", "fd00:244:1::9"]);
+  });
+
+  it("routes with the options of version 1.1.0, of which 0 counts as absent", () => {
+    const routes = [
+      { dst: "10.0.0.0/8", mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
+      { dst: "10.0.0.0/8", mtu: 0, advmss: 0, priority: 0, table: 0, scope: 0 },
+    ];
+    const destination = parseCidr("10.0.0.0/8");
+    assert.deepEqual(configurationOf(ipamInput({ routes })).ipam.routes, [
+      { destination, mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
+      { destination },
+    ]);
+  });
+
+  it("routes with a gateway of their family", () => {
+    const { routes } = configurationOf(ipamInput({ routes: [{ dst: "fd00:96::/112", gw: "fd00:244:1::2" }] })).ipam;
+    assert.deepEqual(routes, [{ destination: parseCidr("fd00:96::/112"), gateway: parseAddress("fd00:244:1::2") }]);
+  });
+
+  it("one address of each family in the oldest versions (P9)", () => {
+    for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
+  });
+
+  it("as an IPAM plugin, fields that only an interface plugin would refuse", () => {
+    const input = { ...ipamInput({ subnet: "10.2.0.0/24", gateway: "10.3.0.1" }), isGateway: false, mtu: 7 };
+    networkConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), noArguments);
+    assertRefusal(() => configurationOf({ ...input, isGateway: true, mtu: 0 }), {
+      code: 7,
+      says: ["gateway", '"10.3.0.1"', "10.2.0.0/24"],
+    });
+  });
+});

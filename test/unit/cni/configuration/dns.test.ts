@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { dnsOf, parseResolvConf } from "../../../../cni/configuration/dns.ts";
+import { assertRefusal, configurationOf, ipamInput } from "../../../support/cni.ts";
+import { fakeNode } from "../../../support/fake_node.ts";
+import { useTemporaryDirectory, writeForeign } from "../../../support/address_store.ts";
+
+describe("cni/dns", () => {
+  it("every keyword is read, with comments, blanks and tabs", () => {
+    const text =
+      "# a\n;b\n\nnameserver 10.0.0.1\n  nameserver\tfd00::53  \r\ndomain example.org\nsearch a.example b.example\noptions ndots:5 edns0\n";
+    assert.deepEqual(parseResolvConf(text), {
+      nameservers: ["10.0.0.1", "fd00::53"],
+      domain: "example.org",
+      search: ["a.example", "b.example"],
+      options: ["ndots:5", "edns0"],
+    });
+  });
+
+  it("the last domain and search count, and servers and options add up", () => {
+    assert.deepEqual(
+      parseResolvConf("search a\nsearch b c\ndomain x\ndomain y\noptions p\nnameserver 1.1.1.1\noptions q"),
+      {
+        nameservers: ["1.1.1.1"],
+        domain: "y",
+        search: ["b", "c"],
+        options: ["p", "q"],
+      },
+    );
+  });
+
+  it("a text without values gives no settings", () => {
+    for (const text of ["", "nameserver", "nameserver \n\nsearch\n#search x", "sortlist 10.0.0.0", "\0\0"]) {
+      assert.deepEqual(parseResolvConf(text), {});
+    }
+  });
+
+  describe("of a configuration", () => {
+    const directory = useTemporaryDirectory();
+
+    it("the configuration's own settings override the file", () => {
+      const input = { ...ipamInput({ resolvConf: `${directory()}/missing` }), dns: { nameservers: ["10.96.0.10"] } };
+      assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf(input)), { nameservers: ["10.96.0.10"] });
+    });
+
+    it("the file that ipam.resolvConf names is read", () => {
+      const path = `${directory()}/resolv.conf`;
+      writeForeign(path, "nameserver 10.0.0.1\n");
+      assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf(ipamInput({ resolvConf: path }))), {
+        nameservers: ["10.0.0.1"],
+      });
+      assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf({ ...ipamInput({ resolvConf: path }), dns: {} })), {
+        nameservers: ["10.0.0.1"],
+      });
+    });
+
+    it("a missing file is refused with code 5 and its path", () => {
+      const path = `${directory()}/missing`;
+      assertRefusal(() => dnsOf(fakeNode(directory()), configurationOf(ipamInput({ resolvConf: path }))), {
+        code: 5,
+        says: [`ipam.resolvConf: ${JSON.stringify(path)} does not exist`],
+      });
+    });
+
+    it("a file that cannot be read or is too long is refused with code 5", () => {
+      for (const [path, errno] of [
+        [directory(), "EISDIR"],
+        ["/dev/zero", "EFBIG"],
+      ] as const) {
+        assertRefusal(() => dnsOf(fakeNode(directory()), configurationOf(ipamInput({ resolvConf: path }))), {
+          code: 5,
+          says: ["ipam.resolvConf: read ", path, errno],
+        });
+      }
+    });
+
+    it("there are no settings when neither the configuration nor a file has any", () => {
+      assert.deepEqual(dnsOf(fakeNode(directory()), configurationOf(ipamInput({}))), {});
+    });
+  });
+});

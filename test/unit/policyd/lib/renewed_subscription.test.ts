@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { KeptSubscription } from "../../../../policyd/lib/renewed_subscription.ts";
+
+describe("policyd: a kept subscription", () => {
+  let events: FakeKernelEvents;
+  let clock: FakeClock;
+  let told: string[];
+  let kept: KeptSubscription;
+
+  beforeEach(() => {
+    events = new FakeKernelEvents();
+    clock = new FakeClock();
+    told = [];
+    kept = new KeptSubscription({
+      clock,
+      source: { kind: "nftables", exceptPortId: 77 },
+      listener: { onMessages: () => told.push("messages"), onOverrun: () => told.push("overrun") },
+      retryMilliseconds: 100,
+      onRefused: (reason) => told.push(`refused: ${reason}`),
+      onOpen: (wasRefused) => told.push(wasRefused ? "open after all" : "open"),
+    });
+  });
+
+  async function pass(milliseconds: number): Promise<void> {
+    clock.pass(milliseconds);
+    await turn();
+  }
+
+  it("a refusal is reported once, however often it is repeated, and so is its end", async () => {
+    events.refuseNext("nftables", new Error("no memory"));
+    await kept.start(events);
+    events.refuseNext("nftables", new Error("no memory at all"));
+    await pass(100);
+    assert.equal(kept.refusal, "no memory at all");
+    await pass(99);
+    assert.deepEqual(told, ["refused: no memory"]);
+    await pass(1);
+    assert.equal(kept.refusal, undefined);
+    events.emit("nftables", []);
+    events.overrun("nftables");
+    assert.deepEqual(told, ["refused: no memory", "open after all", "messages", "overrun"]);
+  });
+
+  it("a reason is reported again for each end of the subscription", async () => {
+    await kept.start(events);
+    for (const reason of ["one", "other"]) {
+      events.fail("nftables", new Error(reason));
+      await pass(100);
+    }
+    assert.deepEqual(told, ["open", "refused: one", "open after all", "refused: other", "open after all"]);
+  });
+
+  it("a subscription that opens after its stop is closed again and reports nothing", async () => {
+    const started = kept.start(events);
+    kept.stop();
+    await started;
+    assert.deepEqual(events.sources, []);
+    assert.deepEqual(told, []);
+  });
+
+  it("a refused subscription is not retried after its stop", async () => {
+    events.refuseNext("nftables", new Error("no memory"));
+    await kept.start(events);
+    kept.stop();
+    assert.equal(clock.pending, 0);
+  });
+});

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../../../../kernel/error.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import {
+  PortShareDataplane,
+  type SharingAttachment,
+} from "../../../../../policyd/node/masquerade/port_share_dataplane.ts";
+import { FakeNodePorts } from "../../../../../policyd/node/masquerade/taken_ports.ts";
+
+function setUp() {
+  const present = new Map<string, SharingAttachment>();
+  const claimed = new Map<string, readonly Claim[]>();
+  const [ports, clock, logger] = [new FakeNodePorts(), new FakeClock(), recordingLogger()];
+  let chains: readonly string[] = [];
+  let provisions = 0;
+  const own = new PortShareDataplane({
+    ruleset: {
+      claim: (owner, claims) => void claimed.set(owner, claims),
+      provide: (_owner, objects) => {
+        provisions++;
+        chains = objects.chains.map(({ name }) => name);
+      },
+    },
+    ports,
+    attachments: () => present.values(),
+    isNeeded: () => true,
+    clock,
+    logger,
+  });
+  own.begin();
+  const attach = (number: number, hostPort?: number): void => {
+    const attachment: SharingAttachment = {
+      containerId: `c${number}`,
+      ifname: "eth0",
+      addresses: [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((text) => ({
+        address: parseAddress(text),
+        prefixLength: text.includes(":") ? 128 : 32,
+      })),
+      portMappings: hostPort === undefined ? [] : [{ hostPort, containerPort: 80, protocol: "tcp" }],
+    };
+    present.set(attachment.containerId, attachment);
+    own.attached(attachment);
+  };
+  /** The first port of each address's share. */
+  const shares = (): ReadonlyMap<string, unknown> => {
+    const all = [...claimed.values()].flat().filter(({ set }) => set.startsWith("pod_ports"));
+    return new Map(all.map(({ element: { key, data } }) => [textOf(key), textOf(data)]));
+  };
+  return { own, ports, clock, logger, present, attach, shares, chains: () => chains, provisions: () => provisions };
+}
+
+function textOf(values: unknown): string {
+  return JSON.stringify(values, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
+}
+
+describe("policyd/node: shares of ports", () => {
+  it("POD-25: each pod has its own share for both families, and the number of shares is a power of two", () => {
+    const { attach, shares, chains, provisions } = setUp();
+    for (let number = 1; number <= 16; number++) attach(number);
+    assert.equal(chains().length, 16);
+    assert.equal(provisions(), 1, "a further pod changes no rules");
+    assert.equal(shares().size, 32);
+    assert.equal(new Set(shares().values()).size, 16);
+    attach(17);
+    assert.equal(chains().length, 32);
+    assert.equal(new Set(shares().values()).size, 17);
+  });
+
+  it("POD-25: the next pod gets the share of one that has gone, and the others keep theirs", () => {
+    const { attach, shares, present } = setUp();
+    for (const number of [1, 2, 3]) attach(number);
+    const before = shares();
+    present.delete("c2");
+    attach(9);
+    const after = shares();
+    assert.equal(after.size, 6);
+    for (const number of [1, 3]) {
+      const key = textOf([parseAddress(`10.244.1.${number}`)]);
+      assert.equal(after.get(key), before.get(key));
+    }
+    assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
+  });
+
+  it("POD-25: a port that a program or a pod takes leaves all shares for good", () => {
+    const { own, attach, chains, ports, clock } = setUp();
+    attach(1);
+    const holds = (port: number): boolean =>
+      chains().some((name) => {
+        const [, first = "", last = ""] = name.split("_");
+        return Number(first) <= port && port <= Number(last);
+      });
+    assert.ok(holds(7946) && holds(8080));
+    ports.ports = { ...ports.ports, taken: [{ first: 7946, last: 7946 }] };
+    clock.pass(60_000);
+    assert.ok(!holds(7946));
+    ports.ports = { ...ports.ports, taken: [] };
+    attach(2, 8080);
+    assert.ok(!holds(7946) && !holds(8080));
+    assert.deepEqual(own.problems(), []);
+  });
+
+  it("POD-25: an administrator's range that leaves no ports is in the log and the status until there is room", () => {
+    const { own, attach, ports, clock, logger } = setUp();
+    ports.ports = { local: { first: 1024, last: 65_535 }, taken: [] };
+    clock.pass(60_000);
+    attach(1);
+    assert.match(own.problems().join(), /ip_local_port_range is 1024 65535/);
+    assert.equal(logger.lines.filter(({ level }) => level === "warn").length, 1);
+    ports.ports = { local: { first: 32_768, last: 60_999 }, taken: [] };
+    clock.pass(60_000);
+    assert.deepEqual(own.problems(), []);
+  });
+
+  it("POD-25: where the node's ports cannot be read, pods get the shares of a usual node, which is logged once", () => {
+    const { own, attach, ports, clock, logger, chains } = setUp();
+    ports.error = new DrawbridgeError("ERR_UNAVAILABLE", "no /proc");
+    clock.pass(180_000);
+    attach(1);
+    assert.equal(chains().length, 16);
+    assert.deepEqual(own.problems(), []);
+    assert.equal(logger.lines.filter(({ level }) => level === "warn").length, 1);
+  });
+});

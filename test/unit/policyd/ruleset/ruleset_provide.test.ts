@@ -1,0 +1,397 @@
+import assert from "node:assert/strict";
+import type { Change } from "../../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Table } from "../../../../kernel/nftables/model/object.ts";
+import { counter, drop, goTo, inSet, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../../support/dataplane/content.ts";
+import {
+  podClaims,
+  profileObjects,
+  profileSets,
+  profileTable,
+  provideProfile,
+  withdrawProfile,
+} from "../../../support/dataplane/provided.ts";
+import { sampleAddress, sampleClaims, sampleTables } from "../../../support/dataplane/sample.ts";
+import { touchedChains, touchedSets } from "../../../support/dataplane/touched.ts";
+
+const SYNC_PERIOD = 30_000;
+
+interface Bench {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+}
+
+function setUp(kernel = new FakeNftables(), tables: readonly Table[] = [profileTable()]): Bench {
+  const clock = new FakeClock();
+  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: SYNC_PERIOD };
+  return { kernel, clock, ruleset: new Ruleset(options) };
+}
+
+const PROFILES = [1, 2, 3];
+const SETS = PROFILES.flatMap(profileSets);
+
+/** A ruleset in force with some profiles, each of which is the verdict of a pod. */
+function started(kernel?: FakeNftables): Bench {
+  const bench = setUp(kernel);
+  for (const number of PROFILES) {
+    provideProfile(bench.ruleset, number);
+    bench.ruleset.claim(`pod ${number}`, podClaims(number, number));
+  }
+  bench.ruleset.start();
+  assert.deepEqual([bench.ruleset.status().isSynced, bench.ruleset.status().lastError], [true, undefined]);
+  return bench;
+}
+
+function names(kernel: FakeNftables): readonly string[] {
+  const state = kernel.table(profileTable());
+  const chains = [...(state?.chains.keys() ?? [])].filter((name) => !namesVersion({ name }));
+  return [...chains, ...(state?.sets.keys() ?? [])].sort();
+}
+
+const STATIC_NAMES = ["decide", "dropped", "forward", "known", "verdicts"];
+
+describe("policyd/ruleset: objects that come and go", () => {
+  it("DP-12: sets and chains come a batch before the elements that name them, and go a batch after", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    const before = kernel.commits.length;
+    provideProfile(ruleset, 1);
+    ruleset.claim("pod", podClaims(1, 1));
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.deepEqual(names(kernel), [...STATIC_NAMES, "first1", "members0", "parts1", "ports1", "second1"].sort());
+    const [coming, naming, ...none] = kernel.commits.slice(before);
+    assert.deepEqual([touchedChains(coming, "add rule"), none], [["second1", "first1"], []]);
+    assert.deepEqual(touchedSets(naming, "add elements").sort(), ["known", "parts1", "verdicts"]);
+    // The order does not matter before the commit.
+    ruleset.provide("profile 1", { table: profileTable(), sets: [], chains: [] });
+    ruleset.claim("pod", []);
+    ruleset.claim("profile 1", []);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.deepEqual(names(kernel), STATIC_NAMES);
+    const [unnaming, going, ...more] = kernel.commits.slice(before + 2);
+    assert.deepEqual([touchedSets(going, "delete set").sort(), more], [["members0", "parts1", "ports1"], []]);
+    const deleted = unnaming?.filter(({ kind }) => kind === "delete elements") ?? [];
+    assert.deepEqual(
+      deleted.map((change) => ("set" in change ? change.set.name : "")).sort(),
+      ["known", "verdicts"],
+      "the elements of sets that go need no deletion",
+    );
+  });
+
+  it("DP-12: a pod moves from one profile to another in one batch, after the batch with the new profile's chains", () => {
+    const { kernel, ruleset } = started();
+    const before = kernel.commits.length;
+    withdrawProfile(ruleset, 1);
+    provideProfile(ruleset, 7);
+    ruleset.claim("pod 1", podClaims(1, 7));
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(ruleset.status().lastError, undefined);
+    const batches = kernel.commits.slice(before);
+    assert.deepEqual(
+      batches.map((batch) => touchedSets(batch, "delete elements")),
+      [[], ["members0", "verdicts"], []],
+    );
+    assert.deepEqual(touchedChains(batches[0], "add rule"), ["second7", "first7"]);
+    assert.ok(touchedSets(batches[1], "add elements").includes("verdicts"));
+    assert.ok(names(kernel).includes("first7") && !names(kernel).includes("first1"));
+  });
+
+  it("DP-12: an object of several owners exists once, until the last owner lets go", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    for (const owner of ["a", "b"]) ruleset.provide(owner, profileObjects(1));
+    ruleset.flush();
+    const before = kernel.commits.length;
+    ruleset.provide("a", { ...profileObjects(1), chains: [], sets: [] });
+    ruleset.flush();
+    assert.equal(kernel.commits.length, before, "the object stays");
+    ruleset.provide("b", { ...profileObjects(1), chains: [] });
+    ruleset.flush();
+    assert.deepEqual(names(kernel), [...STATIC_NAMES, "members0", "parts1", "ports1"].sort());
+    // An object that goes and comes back before a commit stays in the kernel.
+    ruleset.provide("b", { ...profileObjects(1), chains: [], sets: [] });
+    ruleset.provide("c", { ...profileObjects(1), chains: [] });
+    ruleset.flush();
+    assert.equal(kernel.commits.length, before + 1);
+  });
+
+  it("DP-12: contradictory objects are refused, and the ruleset stays unchanged", () => {
+    const { kernel, ruleset } = started();
+    const { table, sets, chains } = profileObjects(1);
+    const [set] = sets;
+    const [chain] = chains;
+    assert.ok(set !== undefined && chain !== undefined);
+    const wrong = [
+      { table: { ...table, name: "foreign" }, sets, chains },
+      { table, sets: [{ ...set, key: ["ipv6_addr"] as const }], chains: [] },
+      { table, sets: [{ ...set, name: "known" }], chains: [] },
+      { table, sets: [], chains: [{ ...chain, rules: [] }] },
+      {
+        table,
+        sets: [],
+        chains: [
+          { name: "twice", rules: [] },
+          { name: "twice", rules: [rule(drop)] },
+        ],
+      },
+    ];
+    for (const objects of wrong) assert.throws(() => ruleset.provide("profile 2", objects), RangeError);
+    const claim = { table, set: "nosuch", element: { key: [sampleAddress(1)] } };
+    assert.throws(() => ruleset.claim("pod 1", [claim]), /nosuch, which nobody provides/);
+    const before = kernel.commits.length;
+    assert.equal(ruleset.flush(), true);
+    assert.equal(kernel.commits.length, before);
+    withdrawProfile(ruleset, 2);
+    ruleset.claim("pod 2", []);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(names(kernel).includes("first2"), false);
+  });
+
+  it("DP-12: an owner's objects in a second table are refused until it has let go of the first", () => {
+    const tables = [profileTable(), ...sampleTables()];
+    const { ruleset } = setUp(new FakeNftables(), tables);
+    const [, other] = tables;
+    assert.ok(other !== undefined);
+    ruleset.provide("a", profileObjects(1));
+    const objects = { table: other, sets: [], chains: [{ name: "x", rules: [] }] };
+    assert.throws(() => ruleset.provide("a", objects), /expected inet drawbridge-policy as before/);
+    ruleset.provide("a", { ...profileObjects(1), sets: [], chains: [] });
+    ruleset.provide("a", objects);
+  });
+
+  it("DP-12: nothing is committed while a set that goes has claims, and everything when they are gone", () => {
+    const { kernel, clock, ruleset } = started();
+    ruleset.provide("profile 2", { table: profileTable(), sets: [], chains: [] });
+    ruleset.claim("pod 2", []);
+    const before = kernel.commits.length;
+    assert.equal(ruleset.flush(), false);
+    assert.match(ruleset.status().lastError ?? "", /ports2 is not provided any more; expected no claims/);
+    assert.equal(kernel.commits.length, before);
+    ruleset.claim("profile 2", []);
+    clock.pass(10_000);
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(names(kernel).includes("ports2"), false);
+  });
+
+  it("DP-03: a claim in a provided set writes only its change", () => {
+    const { kernel, ruleset } = started();
+    ruleset.claim("more", [{ table: profileTable(), set: "ports1", element: { key: [sampleAddress(9), 9] } }]);
+    ruleset.flush();
+    assert.deepEqual(
+      kernel.commits.at(-1)?.map(({ kind }) => kind),
+      ["add elements"],
+    );
+  });
+
+  it("DP-14: a new daemon adopts wanted objects, removes unwanted ones and adds missing ones", () => {
+    const first = started();
+    first.ruleset.stop();
+    const { kernel, ruleset } = setUp(first.kernel);
+    for (const number of [2, 3, 4]) {
+      provideProfile(ruleset, number);
+      ruleset.claim(`pod ${number}`, podClaims(number, number));
+    }
+    const before = kernel.commits.length;
+    ruleset.start();
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(ruleset.status().lastError, undefined);
+    const batches = kernel.commits.slice(before);
+    assert.equal(batches.length, 3, "a batch of new objects, one that puts them in force, one of removals");
+    const changes = batches.flat();
+    const written = changes.flatMap((change) => (change.kind === "add rule" ? [change.chain] : []));
+    assert.ok(written.includes("first2") && written.includes("forward"), "rules are written again");
+    assert.deepEqual(changes.flatMap((change) => (change.kind === "add set" ? [change.set.name] : [])).sort(), [
+      "parts4",
+      "ports4",
+    ]);
+    assert.equal(ruleset.status().replacements, 0);
+    const fresh = setUp();
+    for (const number of [2, 3, 4]) {
+      provideProfile(fresh.ruleset, number);
+      fresh.ruleset.claim(`pod ${number}`, podClaims(number, number));
+    }
+    fresh.ruleset.start();
+    const sets = [2, 3, 4].flatMap(profileSets);
+    assert.equal(contentOf(kernel, profileTable(), sets), contentOf(fresh.kernel, profileTable(), sets));
+  });
+
+  it("DP-07: a table of another version is replaced in one batch with the provided objects", () => {
+    const { kernel } = started();
+    const tables = [profileTable({ revision: 1 })];
+    const { ruleset } = setUp(kernel, tables);
+    for (const number of PROFILES) {
+      provideProfile(ruleset, number);
+      ruleset.claim(`pod ${number}`, podClaims(number, number));
+    }
+    const before = kernel.commits.length;
+    ruleset.start();
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(kernel.commits.length, before + 1);
+    assert.equal(kernel.commits.at(-1)?.[0]?.kind, "delete table");
+    assert.ok(names(kernel).includes("first3"));
+  });
+
+  const table = profileTable();
+  const stranger = { name: "stranger", key: ["ipv4_addr"], data: "verdict" } as const;
+  const harms: Readonly<Record<string, readonly Change[]>> = {
+    table: [{ kind: "delete table", table }],
+    rules: [{ kind: "flush chain", table, chain: "first1" }],
+    "another rule": [{ kind: "add rule", table, chain: "second2", rule: rule(counter, drop) }],
+    "other rules": [
+      { kind: "flush chain", table, chain: "second2" },
+      { kind: "add rule", table, chain: "second2", rule: rule(inSet("ip daddr", "known"), counter, drop) },
+      { kind: "add rule", table, chain: "second2", rule: rule(goTo("dropped")) },
+    ],
+    "rules of the schema": [{ kind: "flush chain", table, chain: "decide" }],
+    "a set with its rules and elements": [
+      { kind: "flush chain", table, chain: "first3" },
+      { kind: "delete set", table, set: { name: "parts3" } },
+    ],
+    "a chain with what names it": [
+      { kind: "flush chain", table, chain: "first1" },
+      { kind: "flush set", table, set: { name: "parts1" } },
+      { kind: "delete chain", table, chain: "second1" },
+    ],
+    "elements of a provided set": SETS.filter(({ name }) => name === "ports2").map((set) => ({
+      kind: "flush set",
+      table,
+      set,
+    })),
+    "a foreign chain in a foreign map": [
+      { kind: "add chain", table, chain: { name: "foreign" } },
+      { kind: "add set", table, set: stranger },
+      {
+        kind: "add elements",
+        table,
+        set: stranger,
+        elements: [{ key: [sampleAddress(1)], data: { kind: "jump", chain: "foreign" } }],
+      },
+      { kind: "add rule", table, chain: "foreign", rule: rule(goTo("first1")) },
+    ],
+  };
+  it("DP-17: our rules are read back in the next turn or before the next batch, a repair's at once, and foreign ones never", () => {
+    const kernel = new FakeNftables();
+    const read: string[] = [];
+    const rulesOf = kernel.rulesOf.bind(kernel);
+    kernel.rulesOf = (reference, chain) => {
+      read.push(chain);
+      return rulesOf(reference, chain);
+    };
+    const { clock, ruleset } = started(kernel);
+    read.length = 0;
+    provideProfile(ruleset, 4);
+    ruleset.flush();
+    assert.deepEqual(read, []);
+    clock.pass(0);
+    assert.deepEqual(read.splice(0), ["second4", "first4"]);
+    kernel.commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
+    ruleset.verify();
+    assert.equal(
+      ruleset.status().repairs,
+      1,
+      "the rules are known, although elements that lead to them came in between",
+    );
+    read.length = 0;
+    provideProfile(ruleset, 5);
+    ruleset.flush();
+    provideProfile(ruleset, 6);
+    ruleset.flush();
+    assert.deepEqual(read.splice(0), ["second5", "first5"]);
+    const { repairs } = ruleset.status();
+    const whole = contentOf(kernel, table, SETS);
+    kernel.commit([{ kind: "add rule", table, chain: "second6", rule: rule(counter, drop) }]);
+    clock.pass(0);
+    ruleset.verify();
+    assert.equal(contentOf(kernel, table, SETS), whole);
+    assert.equal(kernel.rulesOf(table, "second6").length, kernel.rulesOf(table, "second5").length);
+    assert.equal(ruleset.status().repairs, repairs, "the owner of the rules is unknown");
+    kernel.commit([{ kind: "add rule", table, chain: "second6", rule: rule(counter, drop) }]);
+    ruleset.verify();
+    assert.equal(ruleset.status().repairs, repairs + 1, "the rules of a repair are known at once");
+  });
+
+  it("DP-17: a foreign rule that is added immediately after a batch does not count as the batch's", () => {
+    const { kernel, clock, ruleset } = started();
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = (changes) => {
+      commit(changes);
+      // Another program that waited for the kernel commits before we read the rules.
+      kernel.commit = commit;
+      commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
+    };
+    provideProfile(ruleset, 4);
+    ruleset.flush();
+    clock.pass(0);
+    const rules = (chain: string): number => kernel.rulesOf(table, chain).length;
+    assert.equal(rules("second4"), rules("second3") + 1);
+    clock.pass(SYNC_PERIOD);
+    assert.equal(rules("second4"), rules("second3"));
+  });
+
+  for (const [what, changes] of Object.entries(harms)) {
+    it(`DP-09: a foreign change of provided objects is repaired: ${what}`, () => {
+      const { kernel, ruleset } = started();
+      const whole = contentOf(kernel, table, SETS);
+      assert.equal(ruleset.status().repairs, 0);
+      kernel.commit(changes);
+      assert.notEqual(contentOf(kernel, table, SETS), whole);
+      ruleset.verify();
+      assert.equal(contentOf(kernel, table, SETS), whole);
+      assert.ok(ruleset.status().repairs > 0);
+      assert.equal(ruleset.status().replacements, what === "table" ? 2 : 1);
+      const { repairs, commits } = ruleset.status();
+      ruleset.verify();
+      assert.deepEqual(
+        [ruleset.status().repairs, ruleset.status().commits],
+        [repairs, commits],
+        "one repair is enough",
+      );
+    });
+  }
+
+  it("DP-05: a batch with objects that is refused, or whose answer is lost, loses nothing", () => {
+    for (const isLost of [false, true]) {
+      const { kernel, clock, ruleset } = started();
+      const commit = kernel.commit.bind(kernel);
+      kernel.commit = (changes) => {
+        if (isLost) commit(changes);
+        throw new Error("no answer");
+      };
+      withdrawProfile(ruleset, 1);
+      provideProfile(ruleset, 8);
+      ruleset.claim("pod 1", podClaims(1, 8));
+      assert.equal(ruleset.flush(), false);
+      kernel.commit = commit;
+      clock.pass(10_000);
+      assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+      const fresh = setUp();
+      for (const number of [2, 3, 8]) {
+        provideProfile(fresh.ruleset, number);
+        fresh.ruleset.claim(`pod ${number === 8 ? 1 : number}`, podClaims(number === 8 ? 1 : number, number));
+      }
+      fresh.ruleset.start();
+      const sets = [2, 3, 8].flatMap(profileSets);
+      assert.equal(contentOf(kernel, table, sets), contentOf(fresh.kernel, table, sets), `lost: ${isLost}`);
+    }
+  });
+
+  it("changes of one table do not touch other tables' claims and objects", () => {
+    const tables = [...sampleTables(), profileTable()];
+    const { kernel, ruleset } = setUp(new FakeNftables(), tables);
+    ruleset.claim("a", sampleClaims(1, 1));
+    provideProfile(ruleset, 1);
+    ruleset.start();
+    const [inet] = tables;
+    assert.ok(inet !== undefined);
+    const before = contentOf(kernel, inet);
+    withdrawProfile(ruleset, 1);
+    ruleset.flush();
+    assert.equal(contentOf(kernel, inet), before);
+  });
+});

@@ -1,0 +1,20 @@
+import assert from "node:assert/strict";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { runRandomProfiles } from "../../../support/dataplane/random_profiles.ts";
+import { randomFrom } from "../../../support/random.ts";
+
+const STEPS = 1000;
+const COMPARISONS = 50;
+
+describe("policyd/ruleset: incremental changes of objects", () => {
+  it(`DP-11: after ${STEPS} random changes a failing kernel has the same state as after a fresh build`, function () {
+    this.timeout(120_000);
+    const seed = Date.now() >>> 0;
+    console.log(`      seed ${seed}`);
+    const random = randomFrom(seed);
+    const parts = { kernel: new FakeNftables(), fresh: () => new FakeNftables(), random };
+    const seen = runRandomProfiles({ ...parts, steps: STEPS, comparisons: COMPARISONS });
+    console.log(`      ${JSON.stringify(seen)}`);
+    assert.ok(seen.faults > 30 && seen.restarts > 5 && seen.harms > 5 && seen.comparisons === COMPARISONS);
+  });
+});

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import type { Change } from "../../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { SetDefinition, Table } from "../../../../kernel/nftables/model/object.ts";
+import { goTo, inSet, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import { namesVersion, withVersion } from "../../../../policyd/ruleset/schema.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { podClaims, profileTable } from "../../../support/dataplane/provided.ts";
+import { touchedSets } from "../../../support/dataplane/touched.ts";
+
+const table = profileTable();
+const ranges = { name: "ranges", key: ["ipv4_addr"], isInterval: true } as const;
+
+interface Bench {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+}
+
+/** A started ruleset with earlier claims. */
+function begin(of: Table, kernel = new FakeNftables(), claims: readonly Claim[] = []): Bench {
+  const clock = new FakeClock();
+  const options = { kernel, clock, logger: recordingLogger(), tables: [of], minSyncPeriod: 0, syncPeriod: 60_000 };
+  const ruleset = new Ruleset(options);
+  ruleset.claim("before", claims);
+  ruleset.start();
+  clock.pass(0);
+  return { kernel, clock, ruleset };
+}
+
+/** Gives a pod a verdict by this number of ranges in each set. */
+function provideJudge(ruleset: Ruleset, sets: readonly SetDefinition[], each: number): void {
+  const rules = sets.map(({ name }) => rule(inSet("ip saddr", name), goTo("dropped")));
+  ruleset.provide("profile 0", { table, sets, chains: [{ name: "first0", rules }] });
+  const keys = Array.from({ length: each }, (_, number) => [{ first: 20 * number, last: 20 * number + 9 }]);
+  ruleset.claim(
+    "profile 0",
+    sets.flatMap(({ name: set }) => keys.map((key) => ({ table, set, element: { key } }))),
+  );
+  ruleset.claim("pod 0", podClaims(0, 0));
+}
+
+/** The sets that get elements, for each batch. */
+function filled(batches: readonly (readonly Change[])[]): string[][] {
+  return batches.map((batch) => touchedSets(batch, "add elements"));
+}
+
+describe("policyd/ruleset: sets of ranges", () => {
+  it("DP-15: a new set of ranges exists with its elements a batch before the rules that name it", () => {
+    const { kernel, clock, ruleset } = begin(table);
+    const judge = { name: "first0", rules: [rule(inSet("ip saddr", ranges.name), goTo("dropped"))] };
+    ruleset.provide("profile 0", { table, sets: [ranges], chains: [judge] });
+    const claimRange = (last: number): void =>
+      ruleset.claim("profile 0", [{ table, set: ranges.name, element: { key: [{ first: 0, last }] } }]);
+    claimRange(9);
+    ruleset.claim("pod 0", podClaims(0, 0));
+    clock.pass(0);
+    const batches = filled(kernel.commits.slice(1));
+    assert.deepEqual(batches, [["ranges"], ["known", "verdicts"]]);
+    claimRange(19);
+    clock.pass(0);
+    assert.equal(kernel.commits.length, 4, "a change of an existing set is one batch");
+  });
+
+  it("DP-15: ranges of a set that only a new version has are written before the rules that use them", () => {
+    const { kernel, ruleset: first } = begin(table);
+    first.stop();
+    const before = kernel.commits.length;
+    const { sets, chains, ...head } = table;
+    const asked = rule(inSet("ip saddr", ranges.name), goTo("dropped"));
+    const asking = withVersion({
+      ...head,
+      sets: [...sets, ranges],
+      chains: chains
+        .filter((chain) => !namesVersion(chain))
+        .map((chain) => (chain.base === undefined ? chain : { ...chain, rules: [asked, ...chain.rules] })),
+    });
+    const element = { key: [{ first: 0, last: 9 }] };
+    begin(asking, kernel, [{ table: asking, set: ranges.name, element }]);
+    assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], []]);
+  });
+
+  it("DP-15 DP-09: removed ranges that are more than a batch are restored before the rules that use them", () => {
+    const { kernel, clock, ruleset } = begin(table);
+    provideJudge(ruleset, [ranges], 800);
+    clock.pass(0);
+    kernel.commit([
+      { kind: "flush chain", table, chain: "first0" },
+      { kind: "delete set", table, set: ranges },
+    ]);
+    const before = kernel.commits.length;
+    ruleset.verify();
+    clock.pass(0);
+    assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], [ranges.name], []]);
+    assert.equal(kernel.elements(table, ranges).length, 800);
+  });
+
+  for (const [sets, each] of [
+    [1, 800],
+    [30, 1],
+  ] as const) {
+    it(`DP-15: ${sets} sets of ${each} ranges, more than one batch, are filled before the verdicts that use them`, () => {
+      const { kernel, clock, ruleset } = begin(table);
+      const many = Array.from({ length: sets }, (_, number) => ({ ...ranges, name: `ranges${number}` }));
+      provideJudge(ruleset, many, each);
+      clock.pass(0);
+      const batches = filled(kernel.commits.slice(1));
+      assert.deepEqual(batches.pop(), ["known", "verdicts"]);
+      assert.ok(batches.length > 1 && !batches.flat().includes("verdicts"), JSON.stringify(batches));
+      for (const set of many) assert.equal(kernel.elements(table, set).length, each);
+    });
+  }
+});

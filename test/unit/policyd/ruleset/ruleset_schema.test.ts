@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Table } from "../../../../kernel/nftables/model/object.ts";
+import { accept, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../../support/dataplane/content.ts";
+import { podClaims, profileSets, profileTable, provideJudged } from "../../../support/dataplane/provided.ts";
+import { sampleAddress, sampleTables } from "../../../support/dataplane/sample.ts";
+
+/** Several times what one batch takes. */
+const MANY = 60;
+const MANY_ELEMENTS = 5000;
+const table = profileTable();
+const SETS = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
+
+function rulesetOf(kernel: FakeNftables, tables: readonly Table[] = [table], clock = new FakeClock()): Ruleset {
+  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  return new Ruleset(options);
+}
+
+/** The kernel's content after all profiles were provided at once. */
+function whole(): string {
+  const kernel = new FakeNftables();
+  const ruleset = rulesetOf(kernel);
+  provideJudged(ruleset, [0, MANY]);
+  ruleset.start();
+  assert.equal(ruleset.flush(), true);
+  return contentOf(kernel, table, SETS);
+}
+
+describe("policyd/ruleset: a schema with a great many objects", () => {
+  it("DP-13: a table that is written in slices has all sets of its schema, whenever the slices are decided on", () => {
+    const [other] = sampleTables();
+    assert.ok(other !== undefined);
+    const large = Array.from({ length: MANY_ELEMENTS }, (_, number) => ({
+      table: other,
+      set: "frontends",
+      element: { key: [sampleAddress(number), 80] },
+    }));
+    const kernel = new FakeNftables();
+    const before = rulesetOf(kernel, [other]);
+    before.claim("large", large);
+    before.start();
+    before.flush();
+    before.stop();
+    const clock = new FakeClock();
+    const ruleset = rulesetOf(kernel, [table, other], clock);
+    ruleset.claim("large", large);
+    ruleset.claim("early", podClaims(MANY, MANY).slice(0, 1));
+    // Our table is known to be missing, and the other one is still being read.
+    clock.after(0, () => provideJudged(ruleset, [0, MANY]));
+    ruleset.start();
+    clock.pass(0);
+    ruleset.claim("early", []);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, SETS), whole());
+    assert.equal(ruleset.status().failures, 0);
+  });
+
+  it("DP-13 DP-09: a deleted chain of the schema is restored before the many chains that lead to it", () => {
+    const kernel = new FakeNftables();
+    const first = rulesetOf(kernel);
+    first.start();
+    first.stop();
+    kernel.commit([{ kind: "delete chain", table, chain: "dropped" }]);
+    const clock = new FakeClock();
+    const ruleset = rulesetOf(kernel, [table], clock);
+    provideJudged(ruleset, [0, MANY]);
+    ruleset.start();
+    clock.pass(0);
+    assert.deepEqual([ruleset.status().isSynced, ruleset.status().failures], [true, 0], ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, SETS), whole());
+  });
+
+  for (const isNew of [true, false]) {
+    it(`DP-13 DP-09: foreign rules in chains that have no rules yet are removed, in ${isNew ? "a new table" : "one in force"}`, () => {
+      const kernel = new FakeNftables();
+      const clock = new FakeClock();
+      const ruleset = rulesetOf(kernel, [table], clock);
+      if (!isNew) ruleset.start();
+      provideJudged(ruleset, [0, MANY]);
+      if (isNew) ruleset.start();
+      const harmed = new Set<string>();
+      const turn = (): void => {
+        for (const [chain, { rules }] of kernel.table(table)?.chains ?? []) {
+          if (rules.length > 0 || harmed.has(chain) || namesVersion({ name: chain })) continue;
+          harmed.add(chain);
+          kernel.commit([{ kind: "add rule", table, chain, rule: rule(accept) }]);
+        }
+        ruleset.verify();
+        if (!ruleset.status().isSynced) clock.after(0, turn);
+      };
+      clock.after(0, turn);
+      clock.pass(0);
+      ruleset.verify();
+      clock.pass(0);
+      const provided = [...harmed].filter((chain) => /\d/.test(chain)).length;
+      assert.ok(provided > 0 && harmed.size > provided === isNew, [...harmed].join(" "));
+      assert.equal(contentOf(kernel, table, SETS), whole());
+      assert.equal(ruleset.status().failures, 0, ruleset.status().lastError);
+    });
+  }
+});

@@ -1,0 +1,386 @@
+import assert from "node:assert/strict";
+import type { Change } from "../../../../kernel/nftables/encode/change.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import type { Table } from "../../../../kernel/nftables/model/object.ts";
+import { goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../../support/dataplane/content.ts";
+import { emptyTargets } from "../../../support/dataplane/empty_targets.ts";
+import {
+  podClaims,
+  profileChains,
+  profileSets,
+  profileTable,
+  provideJudged,
+  provideProfile,
+  withdrawJudged,
+  withdrawProfile,
+} from "../../../support/dataplane/provided.ts";
+import { sampleAddress } from "../../../support/dataplane/sample.ts";
+
+/** Several times what one batch takes. */
+const MANY = 60;
+const MANY_ELEMENTS = 5000;
+const table = profileTable();
+const [, , parts] = profileSets(0);
+
+function setUp(kernel = new FakeNftables()): {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+} {
+  const clock = new FakeClock();
+  const tables: readonly Table[] = [table];
+  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  return { kernel, clock, ruleset: new Ruleset(options) };
+}
+
+function wholeOf(from: number, to: number): string {
+  const fresh = setUp();
+  provideJudged(fresh.ruleset, [from, to]);
+  fresh.ruleset.start();
+  assert.equal(fresh.ruleset.flush(), true);
+  return contentOf(fresh.kernel, table, setsOf(from, to));
+}
+
+function setsOf(from: number, to: number): ReturnType<typeof profileSets> {
+  return Array.from({ length: to - from }, (_, index) => profileSets(from + index)).flat();
+}
+
+/** The names of the objects that a batch's changes of these kinds touch. */
+function touched(changes: readonly Change[], ...kinds: readonly Change["kind"][]): readonly string[] {
+  return changes.flatMap((change) => {
+    if (!kinds.includes(change.kind)) return [];
+    if ("set" in change) return [change.set.name];
+    if ("chain" in change) return [typeof change.chain === "string" ? change.chain : change.chain.name];
+    return [change.table.name];
+  });
+}
+
+/** The kernel's approximate work for a batch: a new set, chain or rule counts as 1. */
+function work(changes: readonly Change[]): number {
+  return changes.reduce((sum, change) => {
+    if ("elements" in change) return sum + 1 + change.elements.length / 16;
+    return sum + (change.kind.startsWith("add") ? 1 : 1 / 8);
+  }, 0);
+}
+
+describe("policyd/ruleset: slices", () => {
+  it("DP-13: a great many new objects come in slices before the one batch that names them", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    const told: number[] = [];
+    ruleset.follow(({ differences }) => told.push(differences.reduce((sum, { added }) => sum + added.length, 0)));
+    provideJudged(ruleset, [0, MANY]);
+    clock.pass(0);
+    const batches = kernel.commits.slice(1);
+    assert.ok(batches.length > 5, `${batches.length} batches`);
+    for (const batch of batches.slice(0, -1)) {
+      assert.deepEqual(
+        touched(batch, "add elements").filter((name) => name === "verdicts" || name === "known"),
+        [],
+      );
+      assert.ok(work(batch) < 100, `${work(batch)} units`);
+    }
+    assert.deepEqual(
+      new Set(touched(batches.at(-1) ?? [], "add elements").filter((name) => !/\d/.test(name))),
+      new Set(["verdicts", "known"]),
+    );
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    assert.deepEqual(told, [5 * MANY], "followers learn of all changes at once");
+  });
+
+  it("DP-13: other work is done between two slices", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provideJudged(ruleset, [0, MANY]);
+    const turns: number[] = [];
+    const turn = (): void => {
+      turns.push(kernel.commits.length);
+      if (!ruleset.status().isSynced) clock.after(0, turn);
+    };
+    clock.after(0, turn);
+    clock.pass(0);
+    assert.equal(new Set(turns).size, kernel.commits.length - 1, "a turn after each slice");
+  });
+
+  it("DP-13: flush commits everything at once, also the rest of a change that is under way", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    provideJudged(ruleset, [0, MANY]);
+    assert.equal(ruleset.flush(), true);
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    const other = setUp();
+    provideJudged(other.ruleset, [0, MANY]);
+    other.ruleset.start();
+    assert.equal(other.ruleset.status().isSynced, false);
+    assert.equal(other.ruleset.flush(), true);
+    assert.equal(contentOf(other.kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+  });
+
+  it("DP-13: inForce waits for all slices, and returns false when they fail", async () => {
+    const { kernel, clock, ruleset } = setUp();
+    assert.equal(await ruleset.inForce(), false, "the ruleset has not started");
+    ruleset.start();
+    provideJudged(ruleset, [0, 1]);
+    const little = ruleset.inForce();
+    assert.equal(ruleset.status().isSynced, true, "little is committed at once");
+    assert.equal(await little, true);
+    provideJudged(ruleset, [1, MANY]);
+    const before = kernel.commits.length;
+    const waiting = ruleset.inForce();
+    assert.equal(kernel.commits.length, before + 1, "a slice");
+    assert.equal(ruleset.status().isSynced, false);
+    clock.pass(0);
+    assert.equal(await waiting, true);
+    assert.equal(ruleset.status().isSynced, true);
+    provideJudged(ruleset, [MANY, 2 * MANY]);
+    const failing = ruleset.inForce();
+    kernel.commit = () => {
+      throw new Error("refused");
+    };
+    clock.pass(0);
+    assert.equal(await failing, false);
+    const again = ruleset.inForce();
+    clock.pass(0);
+    assert.equal(await again, false);
+  });
+
+  it("DP-13: at the first start no hook exists before all other objects", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provideJudged(ruleset, [0, MANY]);
+    ruleset.start();
+    clock.pass(0);
+    assert.ok(kernel.commits.length > 5);
+    for (const batch of kernel.commits.slice(0, -1)) {
+      assert.deepEqual(
+        touched(batch, "add chain").filter((name) => name === "forward"),
+        [],
+      );
+      assert.deepEqual(
+        touched(batch, "add rule").filter((name) => name === "forward" || name === "decide"),
+        [],
+      );
+    }
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    assert.equal(ruleset.status().replacements, 1);
+  });
+
+  it("DP-13: a daemon that starts over an old table leaves its rules in force until the new ones are written", () => {
+    const first = setUp();
+    provideJudged(first.ruleset, [0, MANY]);
+    first.ruleset.start();
+    first.ruleset.flush();
+    first.ruleset.stop();
+    const { kernel, clock, ruleset } = setUp(first.kernel);
+    const before = kernel.commits.length;
+    provideJudged(ruleset, [MANY, 2 * MANY]);
+    ruleset.start();
+    clock.pass(0);
+    const batches = kernel.commits.slice(before);
+    const batchOf = (kind: Change["kind"], name: string): number =>
+      batches.findIndex((batch) => touched(batch, kind).includes(name));
+    const change = batchOf("delete elements", "verdicts");
+    assert.equal(batchOf("add elements", "verdicts"), change, "pods go from one profile to the other at once");
+    assert.equal(batchOf("flush chain", "forward"), change);
+    assert.ok(batchOf("flush chain", "first0") >= change && batchOf("delete chain", "first0") >= change);
+    for (const batch of batches) assert.ok(work(batch) < 250, `${work(batch)} units`);
+    assert.equal(contentOf(kernel, table, setsOf(MANY, 2 * MANY)), wholeOf(MANY, 2 * MANY));
+  });
+
+  it("DP-13: a chain in force that is written again never leads to a chain without rules, whenever a daemon ends", () => {
+    for (let ending = 1; ending <= 8; ending++) {
+      const first = setUp();
+      for (let number = 0; number < MANY; number++) {
+        const [whole] = profileChains(number);
+        assert.ok(whole !== undefined);
+        const old = { name: whole.name, rules: [rule(goTo("dropped"))] };
+        first.ruleset.provide(`profile ${number}`, { table, sets: profileSets(number), chains: [old] });
+        first.ruleset.claim(`pod ${number}`, podClaims(number, number));
+      }
+      first.ruleset.start();
+      assert.equal(first.ruleset.flush(), true);
+      first.ruleset.stop();
+      const { kernel } = first;
+      const commit = kernel.commit.bind(kernel);
+      let count = 0;
+      const found: string[] = [];
+      kernel.commit = (changes) => {
+        if (++count === ending) throw new Error("refused");
+        commit(changes);
+        found.push(...emptyTargets(kernel, table).map((one) => `after batch ${count}: ${one}`));
+      };
+      const second = setUp(kernel);
+      provideJudged(second.ruleset, [0, MANY]);
+      second.ruleset.start();
+      second.clock.pass(0);
+      second.ruleset.stop();
+      assert.ok(count >= ending, `${count} batches`);
+      // The third daemon finds chains that are empty.
+      const third = setUp(kernel);
+      provideJudged(third.ruleset, [0, MANY]);
+      third.ruleset.start();
+      third.clock.pass(0);
+      assert.deepEqual(found, [], `batch ${ending} being refused`);
+      assert.deepEqual([third.ruleset.status().isSynced, third.ruleset.status().failures], [true, 0]);
+      assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    }
+  });
+
+  it("DP-13: there is one slice per turn, however many callers wait for all to be in force", async () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provideJudged(ruleset, [0, MANY]);
+    const before = kernel.commits.length;
+    const waiting = Array.from({ length: 2 * MANY }, () => ruleset.inForce());
+    assert.equal(kernel.commits.length, before + 1, "one slice in the first turn");
+    clock.after(0, () => void waiting.push(ruleset.inForce()));
+    clock.pass(0);
+    assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]));
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    let reads = 0;
+    const elements = kernel.elements.bind(kernel);
+    kernel.elements = (reference, set) => {
+      reads++;
+      return elements(reference, set);
+    };
+    ruleset.stop();
+    const other = setUp(kernel);
+    provideJudged(other.ruleset, [0, MANY]);
+    other.ruleset.start();
+    const once = reads;
+    const asking = Array.from({ length: MANY }, () => other.ruleset.inForce());
+    assert.ok(once > 0 && reads === once, `${reads - once} sets were read beside the ${once} of the turn`);
+    other.clock.pass(0);
+    assert.deepEqual(new Set(await Promise.all(asking)), new Set([true]));
+  });
+
+  it("DP-13: a great many objects are removed in slices after the batch that stops naming them", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provideJudged(ruleset, [0, 4 * MANY]);
+    ruleset.start();
+    ruleset.flush();
+    const before = kernel.commits.length;
+    withdrawJudged(ruleset, [0, 4 * MANY]);
+    clock.pass(0);
+    const batches = kernel.commits.slice(before);
+    assert.ok(batches.length > 2, `${batches.length} batches`);
+    assert.deepEqual(touched(batches[0] ?? [], "flush chain", "delete chain", "delete set"), []);
+    assert.equal(contentOf(kernel, table), wholeOf(0, 0));
+  });
+
+  it("DP-13: a set with a great many elements is filled before it is named", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provideJudged(ruleset, [0, 1]);
+    const claims = Array.from({ length: MANY_ELEMENTS }, (_, index) => ({
+      table,
+      set: "ports0",
+      element: { key: [sampleAddress(index), 443] },
+    }));
+    ruleset.claim("many", claims);
+    clock.pass(0);
+    const batches = kernel.commits.slice(1);
+    assert.ok(batches.length > 3, `${batches.length} batches`);
+    const added = batches.map((batch) =>
+      batch.reduce((sum, change) => sum + ("elements" in change ? change.elements.length : 0), 0),
+    );
+    assert.ok(Math.max(...added) < MANY_ELEMENTS / 3, added.join(" "));
+    const naming = batches.findIndex((batch) => touched(batch, "add elements").includes("verdicts"));
+    assert.equal(naming, batches.length - 1);
+    const [, ports] = profileSets(0);
+    assert.ok(ports !== undefined && ruleset.status().isSynced);
+    assert.equal(kernel.elements(table, ports).length, MANY_ELEMENTS + 1);
+  });
+
+  it("DP-13: changes that come while slices are under way are included", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provideJudged(ruleset, [0, MANY]);
+    let count = 0;
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = (changes) => {
+      commit(changes);
+      const turn = ++count;
+      clock.after(0, () => {
+        if (turn === 2) withdrawJudged(ruleset, [0, 10]);
+        if (turn === 3) provideJudged(ruleset, [MANY, MANY + 10]);
+        if (turn === 4) ruleset.verify();
+      });
+    };
+    clock.pass(0);
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, setsOf(10, MANY + 10)), wholeOf(10, MANY + 10));
+    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [0, 0]);
+  });
+
+  it("DP-13: objects that come back while they are removed in slices exist again", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provideJudged(ruleset, [0, 3 * MANY]);
+    ruleset.start();
+    ruleset.flush();
+    withdrawJudged(ruleset, [0, 3 * MANY]);
+    let count = 0;
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = (changes) => {
+      commit(changes);
+      if (++count === 2) clock.after(0, () => provideJudged(ruleset, [0, 3 * MANY]));
+    };
+    clock.pass(0);
+    kernel.commit = commit;
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    withdrawJudged(ruleset, [0, MANY]);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, setsOf(MANY, 3 * MANY)), wholeOf(MANY, 3 * MANY));
+    assert.equal(ruleset.status().failures, 0);
+  });
+
+  it("DP-13 DP-05: a slice that fails loses no change", () => {
+    for (const failing of [1, 3, 5]) {
+      const { kernel, clock, ruleset } = setUp();
+      const commit = kernel.commit.bind(kernel);
+      let count = 0;
+      kernel.commit = (changes) => {
+        if (++count === failing) throw new Error("refused");
+        commit(changes);
+      };
+      provideJudged(ruleset, [0, MANY]);
+      ruleset.start();
+      clock.pass(60_000);
+      assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+      assert.equal(ruleset.status().failures, 1);
+      assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    }
+  });
+
+  it("DP-13 DP-09: a large table is checked in parts and repaired", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provideJudged(ruleset, [0, 4 * MANY]);
+    ruleset.start();
+    ruleset.flush();
+    const whole = contentOf(kernel, table, setsOf(0, 4 * MANY));
+    assert.ok(parts !== undefined);
+    kernel.commit([
+      { kind: "flush set", table, set: parts },
+      { kind: "flush chain", table, chain: "first7" },
+      { kind: "add chain", table, chain: { name: "foreign" } },
+    ]);
+    let reads = 0;
+    const rulesOf = kernel.rulesOf.bind(kernel);
+    kernel.rulesOf = (reference, chain) => {
+      reads++;
+      return rulesOf(reference, chain);
+    };
+    ruleset.verify();
+    assert.ok(reads > 0 && reads < 4 * MANY, `${reads} chains were read at once`);
+    assert.notEqual(contentOf(kernel, table, setsOf(0, 4 * MANY)), whole);
+    provideProfile(ruleset, 1000);
+    ruleset.flush();
+    withdrawProfile(ruleset, 1000);
+    clock.pass(0);
+    assert.equal(contentOf(kernel, table, setsOf(0, 4 * MANY)), whole);
+    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [3, 0]);
+  });
+});
