@@ -5,7 +5,7 @@ import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./lib/clock.ts";
 import { type Kind, KINDS } from "./objects/model.ts";
 import { namespaceOf } from "./objects/namespace_of.ts";
-import type { Dataplane } from "./dataplane.ts";
+import { type Component, type ObjectConsumer, objectConsumers, type PodGate, podGates } from "./component.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "./log/line.ts";
@@ -27,8 +27,8 @@ export interface DaemonParts {
   readonly nodeName: string;
   readonly source: ObjectSource;
   readonly attachments: AttachmentRegistry;
-  /** Every part that programs the kernel; each receives all changes and attachments. */
-  readonly dataplanes: readonly Dataplane[];
+  /** In this order they begin, apply changes and register attachments. */
+  readonly components: readonly Component[];
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly clock: Clock;
@@ -38,38 +38,42 @@ export interface DaemonParts {
   readonly policyReport?: ((after: string | undefined) => Promise<ReportPage>) | undefined;
 }
 
-/** The daemon: it passes objects from a source and attachments from the socket on to the dataplanes. */
+/** The daemon: it passes objects from a source and attachments from the socket on to the components. */
 export class Daemon implements ObjectSink, RequestHandlers {
   readonly #parts: DaemonParts;
+  readonly #consumers: readonly ObjectConsumer[];
+  readonly #gates: readonly PodGate[];
   readonly #objectProblems = new Map<string, number>([...KINDS, "other"].map((kind) => [kind, 0]));
   readonly #startedAt: number;
   #isSynced = false;
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
+    this.#consumers = objectConsumers(parts.components);
+    this.#gates = podGates(parts.components);
     this.#startedAt = parts.clock.now();
   }
 
   start(): void {
-    for (const dataplane of this.#parts.dataplanes) dataplane.begin?.();
+    for (const component of this.#parts.components) component.begin?.();
     this.#parts.source.start(this);
   }
 
-  /** Stops following objects and closes the dataplanes; the rules in force stay. */
+  /** Stops following objects and stops the components; the rules in force stay. */
   async stop(): Promise<void> {
     this.#parts.source.stop();
-    await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.stop()));
+    await Promise.all(this.#parts.components.map((component) => component.stop?.()));
   }
 
   changed(changes: readonly ObjectChange[]): void {
-    for (const dataplane of this.#parts.dataplanes) dataplane.apply(changes);
+    for (const consumer of this.#consumers) consumer.apply(changes);
     for (const { type, kind, key } of changes) this.#parts.logger.debug("object changed", { change: type, kind, key });
   }
 
   synced(): void {
     this.#isSynced = true;
     this.#parts.logger.info("all objects read", this.#counts());
-    for (const dataplane of this.#parts.dataplanes) dataplane.synced();
+    for (const component of this.#parts.components) component.synced?.();
   }
 
   noticed(message: string): void {
@@ -92,11 +96,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
 
   /** Registers an attachment. After `wait` this fails, but the attachment stays desired until it is unregistered. */
   async register(attachment: AttachmentRecord, wait?: number): Promise<void> {
-    const { attachments, dataplanes } = this.#parts;
+    const { attachments } = this.#parts;
     const earlier = attachments.get(attachment);
     attachments.add(attachment);
     try {
-      const registered = Promise.all(dataplanes.map((dataplane) => dataplane.register(attachment)));
+      const registered = Promise.all(this.#gates.map((gate) => gate.register(attachment)));
       await (wait === undefined ? registered : this.#inTime(registered, attachment, wait));
     } catch (error) {
       // A temporary failure leaves the attachment desired until it is unregistered; a permanent one withdraws it.
@@ -112,11 +116,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
 
   /** @throws DrawbridgeError ERR_UNAVAILABLE shortly before the caller gives up, with the reason for the delay */
   async #inTime(registered: Promise<unknown>, attachment: AttachmentRecord, wait: number): Promise<void> {
-    const { clock, dataplanes } = this.#parts;
+    const { clock } = this.#parts;
     let cancel: Cancel = () => {};
     const late = new Promise<never>((_, reject) => {
       cancel = clock.after(wait - Math.min(LONGEST_MARGIN, wait / 4), () => {
-        const reasons = dataplanes.flatMap((dataplane) => dataplane.awaits?.(attachment) ?? []);
+        const reasons = this.#gates.flatMap((gate) => gate.awaits?.(attachment) ?? []);
         const reason = reasons.length === 0 ? "the kernel has not taken its rules yet" : reasons.join("; ");
         reject(new DrawbridgeError("ERR_UNAVAILABLE", `the pod is not in force within ${wait} ms: ${reason}`));
       });
@@ -129,9 +133,9 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   async unregister(attachment: AttachmentName): Promise<boolean> {
-    const { attachments, dataplanes, logger } = this.#parts;
+    const { attachments, logger } = this.#parts;
     const known = attachments.get(attachment);
-    await Promise.all(dataplanes.map((dataplane) => dataplane.unregister(attachment)));
+    await Promise.all(this.#gates.map((gate) => gate.unregister?.(attachment)));
     if (known === undefined) return false;
     // An attachment that has registered under the same names meanwhile stays.
     if (attachments.get(attachment) === known) attachments.remove(attachment);
@@ -155,8 +159,8 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   status(): PolicydStatus {
-    const { version, nodeName, source, attachments, dataplanes, clock } = this.#parts;
-    const problems = [...source.problems(), ...dataplanes.flatMap((dataplane) => dataplane.problems())];
+    const { version, nodeName, source, attachments, components, clock } = this.#parts;
+    const problems = [...source.problems(), ...components.flatMap((component) => component.problems?.() ?? [])];
     return {
       version,
       nodeName,

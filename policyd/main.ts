@@ -13,7 +13,7 @@ import { printableUpTo } from "./log/line.ts";
 import { hasForeignPorts } from "./coexistence/foreign_ports.ts";
 import { closeEarly, type Closing } from "./policies/closing/close_early.ts";
 import { EnforcedMark } from "./policies/closing/enforced_mark.ts";
-import type { Running } from "./running.ts";
+import type { Running } from "./compose.ts";
 import { isLocked } from "./socket/listener.ts";
 import { VERSION } from "./version.ts";
 
@@ -43,7 +43,7 @@ async function begin(args: readonly string[]): Promise<Running> {
   const mark = new EnforcedMark({ stateDirectory: configuration.stateDirectory, files, bootId: () => bootId });
   const closing = closed(configuration, mark, files);
   const milliseconds = Math.round(performance.now());
-  const { start } = await import("./running.ts");
+  const { start } = await import("./compose.ts");
   return await start({ configuration, syscalls, bootId, mark, closing, milliseconds, end: () => process.exit(1) });
 }
 

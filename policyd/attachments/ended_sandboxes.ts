@@ -6,7 +6,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Pod } from "../objects/model.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer, PodGate } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
 import { isPodOf } from "../policies/live/pods/local_pods.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
@@ -49,7 +49,7 @@ export interface EndedSandboxesParts {
  * An ADD in progress has no link yet. So a link counts as gone only if it was seen before, or if it is missing a minute
  * after the registration. An unknown Pod proves nothing by itself: the API server may not have listed it yet.
  */
-export class EndedSandboxes implements Dataplane {
+export class EndedSandboxes implements ObjectConsumer, PodGate {
   readonly #parts: EndedSandboxesParts;
   readonly #sightings = new LinkSightings();
   /** The time of registration by attachment key, without the attachments that were read from records. */
@@ -112,10 +112,6 @@ export class EndedSandboxes implements Dataplane {
   async unregister(name: AttachmentName): Promise<void> {
     this.#registered.delete(attachmentKey(name));
     this.#marked.delete(attachmentKey(name));
-  }
-
-  problems(): readonly string[] {
-    return [];
   }
 
   async stop(): Promise<void> {

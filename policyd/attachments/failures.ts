@@ -9,7 +9,7 @@ import {
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { Lifecycle } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 
@@ -91,7 +91,7 @@ export interface AttachmentFailuresParts {
  *
  * The plugin notes failures in files, since the daemon may be the one that does not answer.
  */
-export class AttachmentFailures implements Dataplane {
+export class AttachmentFailures implements Lifecycle {
   readonly #parts: AttachmentFailuresParts;
   #current: ReadonlyMap<string, RecordedFailure> = new Map();
   /** The causes reported since a network began to fail: ADDs that fail alternately for two causes make two Events. */
@@ -107,14 +107,6 @@ export class AttachmentFailures implements Dataplane {
   begin(): void {
     this.#look();
   }
-
-  apply(): void {}
-
-  synced(): void {}
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
     return [...this.#current.values()].map((failure) => textOf(failure));

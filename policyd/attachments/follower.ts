@@ -15,6 +15,8 @@ export interface AttachmentFollower {
   attached(attachment: AttachmentRecord, flows: RemainingFlows): void;
   /** Settles when a pod's rules are in force. @throws DrawbridgeError ERR_UNAVAILABLE when the pod goes before that */
   inForce(name: AttachmentName): Promise<void>;
+  /** Returns what a pod that is not in force yet waits for, in words; undefined where it waits for nothing. */
+  awaits?(attachment: AttachmentRecord): string | undefined;
   /** Handles that a pod is gone: nothing can be sent from its port any more. */
   detached(name: AttachmentName, flows: RemainingFlows): void;
 }

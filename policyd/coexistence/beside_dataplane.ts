@@ -5,7 +5,7 @@ import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { PodGate } from "../component.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { BesideKernel } from "./beside_kernel.ts";
@@ -41,7 +41,7 @@ export interface BesideDataplaneParts {
  * bridges have the node's pod CIDR. On a node without such a bridge a check is a list of links and addresses, and a pod
  * costs nothing.
  */
-export class BesideDataplane implements Dataplane {
+export class BesideDataplane implements PodGate {
   readonly #parts: BesideDataplaneParts;
   readonly #subscription: KeptSubscription;
   #bridges: readonly NeighbouringBridge[] = [];
@@ -81,10 +81,6 @@ export class BesideDataplane implements Dataplane {
   begin(): void {
     this.#look();
   }
-
-  apply(): void {}
-
-  synced(): void {}
 
   async register(attachment: AttachmentRecord): Promise<void> {
     if (attachment.bridge !== this.#parts.bridge) return;

@@ -5,7 +5,7 @@ import type { KernelEvents } from "../../kernel/events/events.ts";
 import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { Lifecycle } from "../component.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../log/line.ts";
 import type { Logger } from "../log/logger.ts";
@@ -52,7 +52,7 @@ const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
  * After a loss of events it reads the conntrack table, so that the ends of existing connections are counted again.
  * Connections that began and ended meanwhile stay uncounted.
  */
-export class FlowLedger implements Dataplane {
+export class FlowLedger implements Lifecycle {
   readonly #parts: FlowLedgerParts;
   readonly #subscription: KeptSubscription;
   #overruns = 0;
@@ -78,14 +78,6 @@ export class FlowLedger implements Dataplane {
       onOpen: () => void this.#readTable(),
     });
   }
-
-  apply(): void {}
-
-  synced(): void {}
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   /** Reads the files of an earlier daemon, and then starts to count. */
   async start(events: KernelEvents): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 
 /**
@@ -6,7 +6,7 @@ import type { ObjectChange } from "../objects/object_source.ts";
  * Node object is deleted, is being deleted, or is about to be by the cluster autoscaler. The node is eligible until the
  * object says otherwise. An unschedulable node stays eligible.
  */
-export class NodeEligibility implements Dataplane {
+export class NodeEligibility implements ObjectConsumer {
   readonly #nodeName: string;
   readonly #problems: () => readonly string[];
   #isEligible = true;
@@ -28,15 +28,7 @@ export class NodeEligibility implements Dataplane {
     }
   }
 
-  synced(): void {}
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
   problems(): readonly string[] {
     return this.#problems();
   }
-
-  async stop(): Promise<void> {}
 }

@@ -1,7 +1,7 @@
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { Component } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { healthListen } from "../node/tables/asked_ports.ts";
@@ -22,7 +22,7 @@ export interface HealthMachine {
 /** The daemon's health, over HTTP. */
 export interface Health {
   /** Follows the node's own Node object. */
-  readonly dataplane: Dataplane;
+  readonly dataplane: Component;
   /** Starts to serve. The daemon is ready when all these conditions hold and the rules are in force. */
   serve(conditions: readonly Condition[]): void;
   /** Whether the daemon is ready as `/readyz` defines it, even if that is not served; false before {@link serve}. */

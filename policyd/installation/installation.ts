@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Node } from "../objects/model.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Condition } from "../health/answers.ts";
 import type { Logger } from "../log/logger.ts";
@@ -48,7 +48,7 @@ export interface InstallationParts {
  * The executables come first. The configuration, which makes the node ready for pods, follows when the socket listens,
  * everything was read once, the rules are in force and this node's pod CIDRs are known (POD-17).
  */
-export class Installation implements Dataplane {
+export class Installation implements ObjectConsumer {
   readonly #parts: InstallationParts;
   readonly #installer: Installer;
   readonly #contest: Contest;
@@ -123,10 +123,6 @@ export class Installation implements Dataplane {
   mtuChanged(): void {
     if (this.#isSynced) this.#check();
   }
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
     return this.#problems;

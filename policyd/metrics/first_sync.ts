@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from "prom-client";
-import type { Dataplane } from "../dataplane.ts";
+import type { Lifecycle } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
 
 export interface FirstSyncParts {
@@ -23,7 +23,7 @@ export function firstSyncGauge(registry: Registry): Gauge {
  * Measures how long the daemon takes to come into force: until all objects are read, which may be the API server's
  * time, and from then until the kernel has all rules, which is the daemon's own. A pod created meanwhile waits as long.
  */
-export class FirstSync implements Dataplane {
+export class FirstSync implements Lifecycle {
   readonly #parts: FirstSyncParts;
   readonly #seconds: Gauge;
   #readAt: number | undefined;
@@ -33,8 +33,6 @@ export class FirstSync implements Dataplane {
     this.#parts = parts;
     this.#seconds = firstSyncGauge(parts.registry);
   }
-
-  apply(): void {}
 
   synced(): void {
     this.#readAt = this.#parts.now();
@@ -49,14 +47,4 @@ export class FirstSync implements Dataplane {
     this.#seconds.set({ stage: "rules" }, milliseconds / 1000);
     this.#parts.logger.info("all rules are in force", { millisecondsAfterObjects: Math.round(milliseconds) });
   }
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
-  problems(): readonly string[] {
-    return [];
-  }
-
-  async stop(): Promise<void> {}
 }

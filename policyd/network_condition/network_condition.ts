@@ -1,7 +1,7 @@
 import type { ApiWriter } from "../api_write/api_writer.ts";
 import { type Answer, type Failure, isTaken, refusalOf } from "../api_write/refusal.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
@@ -41,7 +41,7 @@ export interface NetworkConditionParts {
  * until its routes exist. Once the daemon is ready, it sets the condition to False. Where it is not configured to, and
  * no other program does it, the condition is reported.
  */
-export class NetworkCondition implements Dataplane {
+export class NetworkCondition implements ObjectConsumer {
   readonly #parts: NetworkConditionParts;
   #unavailableSince: number | undefined;
   #attempts: Attempts = NO_ATTEMPTS;
@@ -63,12 +63,6 @@ export class NetworkCondition implements Dataplane {
       this.#follow(change.type === "set" && change.object.kind === "Node" && change.object.isNetworkUnavailable);
     }
   }
-
-  synced(): void {}
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
     return this.#problem === undefined ? [] : [this.#problem];

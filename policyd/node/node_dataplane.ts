@@ -11,7 +11,7 @@ import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.
 import { type Conflict, hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
 import type { Cancel } from "../lib/clock.ts";
 import type { TakeOver } from "../coexistence/take_over.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { PodGate } from "../component.ts";
 import type { Claim } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { RulesetWatch } from "../ruleset/ruleset_watch.ts";
@@ -64,7 +64,7 @@ export interface NodeDataplaneParts {
  * Nothing is written until everything has been read once, so the rules of an earlier daemon stay in force until this
  * one knows the desired state. A pod that registers meanwhile waits.
  */
-export class NodeDataplane implements Dataplane {
+export class NodeDataplane implements PodGate {
   readonly #parts: NodeDataplaneParts;
   readonly #holders = new RuleHolders();
   /** Registrations that wait for the start; calling the value resumes one, also after the attachment is removed. */
@@ -87,8 +87,6 @@ export class NodeDataplane implements Dataplane {
     void this.#watch();
     this.#endPreparation = this.#parts.prepare?.();
   }
-
-  apply(): void {}
 
   synced(): void {
     const { logger, hasLink, follower, policedBridge } = this.#parts;
@@ -190,7 +188,7 @@ export class NodeDataplane implements Dataplane {
   }
 
   awaits(attachment: AttachmentRecord): string | undefined {
-    if (!this.#registering.has(attachment)) return undefined;
+    if (!this.#registering.has(attachment)) return this.#parts.follower?.awaits?.(attachment);
     return this.#parts.takeOver?.refusal ?? "policyd has not read all objects and tables yet";
   }
 

@@ -16,7 +16,7 @@ import type { Clock } from "../lib/clock.ts";
 import { openCoexistence } from "../coexistence/open.ts";
 import type { TakeOver } from "../coexistence/take_over.ts";
 import { openNodeJudge } from "../objects/nodes/node_judge.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { Component } from "../component.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { Ruleset } from "../ruleset/ruleset.ts";
 import { RulesetWatch } from "../ruleset/ruleset_watch.ts";
@@ -86,7 +86,7 @@ export interface NodeMachine {
 
 /** The parts that program the kernel, and those that measure it. */
 export interface NodeDataplanes {
-  readonly dataplanes: readonly Dataplane[];
+  readonly components: readonly Component[];
   readonly ruleset: Ruleset;
   readonly metrics: NodeMetrics;
   readonly staleFlows: () => StaleFlowsStatus;
@@ -241,7 +241,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, beside, node];
   const all = [...first, ...others, ...masquerade.dataplanes, portShares, ...last];
   return {
-    dataplanes: all,
+    components: all,
     servers: protection.servers,
     hostPorts: protection.hostPorts,
     ended,

@@ -1,14 +1,14 @@
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Node } from "../objects/model.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { isReserved } from "../objects/nodes/node_claims.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { hasTunnel, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
 /** Claims the ends of the tunnel as Node objects change (GUARD-09). The ruleset's owner starts and stops it. */
-export class TunnelGuardDataplane implements Dataplane {
+export class TunnelGuardDataplane implements ObjectConsumer {
   readonly #ruleset: Pick<Ruleset, "claim">;
   /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
   readonly #claimed = new Map<string, string>();
@@ -31,25 +31,13 @@ export class TunnelGuardDataplane implements Dataplane {
       this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end), "urgent");
     }
   }
-
-  synced(): void {}
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
-  problems(): readonly string[] {
-    return [];
-  }
-
-  async stop(): Promise<void> {}
 }
 
 /** Returns the dataplane that fills the sets of `tunnelGuard()`; none without a tunnel. */
 export function openTunnelGuard(
   configuration: Pick<Configuration, "encapsulation">,
   ruleset: Pick<Ruleset, "claim">,
-): readonly Dataplane[] {
+): readonly TunnelGuardDataplane[] {
   return hasTunnel(configuration) ? [new TunnelGuardDataplane(ruleset)] : [];
 }
 

@@ -18,7 +18,7 @@ import type { Sysctl } from "../../kernel/sysctl.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { PodGate } from "../component.ts";
 import type { Condition } from "../health/answers.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
@@ -90,7 +90,7 @@ interface Watched {
  * every sync period; in between only the parts that notifications mark as dirty, so that a repair costs only what it
  * changes.
  */
-export class NodeStateDataplane implements Dataplane {
+export class NodeStateDataplane implements PodGate {
   readonly #parts: NodeStateParts;
   readonly #subscription: KeptSubscription;
   readonly #watched = new Map<string, Watched>();
@@ -134,10 +134,6 @@ export class NodeStateDataplane implements Dataplane {
     await this.#subscription.start(events);
     this.#watchSettings();
   }
-
-  apply(): void {}
-
-  synced(): void {}
 
   async register(attachment: AttachmentRecord): Promise<void> {
     this.#leaving.delete(attachmentKey(attachment));

@@ -6,7 +6,7 @@ import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
 import type { Pod } from "../objects/model.ts";
 import { type NodeJudge, openNodeJudge, type VerdictReader } from "../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer, PodGate } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { ownRangeElement } from "./compile/table_elements.ts";
@@ -32,7 +32,7 @@ export interface OwnNetworksParts {
  * A Pod that runs here without an attachment of ours belongs to a former plugin. It never becomes known, so its
  * addresses are excluded: otherwise its own node could not reach it through a Service (FOREIGN-05).
  */
-export class OwnNetworks implements Dataplane {
+export class OwnNetworks implements ObjectConsumer, PodGate {
   readonly #parts: OwnNetworksParts;
   readonly #readVerdict: VerdictReader;
   readonly #networks = new JoinedNetworks();
@@ -78,14 +78,6 @@ export class OwnNetworks implements Dataplane {
   async register(): Promise<void> {
     this.#claim();
   }
-
-  async unregister(): Promise<void> {}
-
-  problems(): readonly string[] {
-    return [];
-  }
-
-  async stop(): Promise<void> {}
 
   #claim(): void {
     const { ruleset } = this.#parts;

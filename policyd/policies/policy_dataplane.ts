@@ -5,7 +5,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { CollectionPace } from "../lib/collection_pace.ts";
@@ -48,7 +48,7 @@ interface Waiting {
  * Enforces policies on this node. It computes the effect of a change in slices and lets everything else run in between;
  * a small change is one slice, and is written in one batch with everything else that changed with it.
  */
-export class PolicyDataplane implements Dataplane, AttachmentFollower {
+export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
   readonly #parts: PolicyDataplaneParts;
   readonly #live: LivePolicies;
   readonly #flowless = new FlowlessAddresses();
@@ -117,11 +117,6 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     this.#live.start();
     this.#work();
   }
-
-  /** Does nothing: the node's dataplane reports attachments, since it knows which of them exist ({@link attached}). */
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   awaits(attachment: AttachmentRecord): string | undefined {
     return this.#live.awaits(attachmentKey(attachment));

@@ -1,6 +1,6 @@
 import type { Kind, NetworkPolicy } from "../objects/model.ts";
 import { isShadow, shadowProblem } from "../objects/shadow.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
@@ -55,7 +55,7 @@ export interface PolicyStanding {
  * Reports the state of policies on this node: once that they are in force or are not enforced (POL-53), and the
  * problems of each policy that is not in force as it is written, each once for as long as it lasts.
  */
-export class PolicyNotices implements Dataplane {
+export class PolicyNotices implements ObjectConsumer {
   readonly #parts: PolicyNoticesParts;
   readonly #networkPolicies = new Map<string, Known>();
   readonly #clusterPolicies = new Set<string>();
@@ -139,18 +139,12 @@ export class PolicyNotices implements Dataplane {
     };
   }
 
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
   problems(): readonly string[] {
     const found = [...this.#networkPolicies].flatMap(([key, { problems }]) =>
       problems.map((problem) => `NetworkPolicy ${key}: ${problem}`),
     );
     return this.#parts.isEnforced ? found : ["policies: false: no policy is enforced on this node", ...found];
   }
-
-  async stop(): Promise<void> {}
 
   #tellRestriction(restriction: Restriction): void {
     const policies = restriction.policies();

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
@@ -34,7 +34,7 @@ export interface ProtectionDataplaneParts {
  * Keeps connections to protected sockets from being translated (CLAIM-04): first those to the API server, before
  * anything is read from it, then those to all protected sockets, at the addresses that objects name.
  */
-export class ProtectionDataplane implements Dataplane {
+export class ProtectionDataplane implements ObjectConsumer {
   readonly #parts: ProtectionDataplaneParts;
   #version: number | undefined;
   #areFlowsDue = true;
@@ -49,16 +49,6 @@ export class ProtectionDataplane implements Dataplane {
   apply(changes: readonly ObjectChange[]): void {
     this.#parts.index.apply(changes);
     this.#claim();
-  }
-
-  synced(): void {}
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
-  problems(): readonly string[] {
-    return [];
   }
 
   async stop(): Promise<void> {

@@ -5,7 +5,7 @@ import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { KeptSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
@@ -63,7 +63,7 @@ export interface RoutesDataplaneParts {
  * changes only the entries that lead to it. Nothing is written before all objects have been read once, and everything
  * stays in the kernel when the daemon ends.
  */
-export class RoutesDataplane implements Dataplane {
+export class RoutesDataplane implements ObjectConsumer {
   readonly #parts: RoutesDataplaneParts;
   readonly #readVerdict: VerdictReader;
   readonly #pace: Pace;
@@ -159,10 +159,6 @@ export class RoutesDataplane implements Dataplane {
   followPodMtu(follower: () => void): void {
     this.#mtuFollower = follower;
   }
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
     return this.#report.problems.map((problem) => `routes: ${problem}`);

@@ -3,7 +3,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { NodeJudge, type VerdictReader } from "../objects/nodes/node_judge.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { ObjectConsumer } from "../component.ts";
 import type { Claim } from "../ruleset/desired/desired_element.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
@@ -46,7 +46,7 @@ export interface ServicesDataplaneParts {
  * Programs Services on this node. Each one's elements are claimed under its name, so the cost of a change depends only
  * on the size of the Services it affects.
  */
-export class ServicesDataplane implements Dataplane {
+export class ServicesDataplane implements ObjectConsumer {
   readonly #parts: ServicesDataplaneParts;
   readonly #followers: readonly ServiceFollower[];
   readonly #index: ServiceIndex;
@@ -109,11 +109,6 @@ export class ServicesDataplane implements Dataplane {
   synced(): void {
     this.#judge.synced();
   }
-
-  /** Does nothing: a pod's elements are claimed with those that bind it to its port ({@link serviceElements}). */
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
     return [...this.#problems.values(), ...this.#followers.map((follower) => follower.problems())].flat();

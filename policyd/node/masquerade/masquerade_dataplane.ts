@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { rangeText } from "../../objects/nodes/joined_networks.ts";
 import { type NodeJudge, openNodeJudge, type VerdictReader } from "../../objects/nodes/node_judge.ts";
-import type { Dataplane } from "../../dataplane.ts";
+import type { ObjectConsumer } from "../../component.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { Claim } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
@@ -28,7 +28,7 @@ export interface MasqueradeDataplaneParts {
  * Claims the networks where pods keep their own address, as Node objects change (POD-19). Only internal addresses of a
  * node count: an external one is often translated by a gateway, which knows a route only to nodes.
  */
-export class MasqueradeDataplane implements Dataplane {
+export class MasqueradeDataplane implements ObjectConsumer {
   readonly #parts: MasqueradeDataplaneParts;
   readonly #readVerdict: VerdictReader;
   readonly #kept: KeptNetworks;
@@ -67,17 +67,6 @@ export class MasqueradeDataplane implements Dataplane {
     return leavingPodElements(leaving.map(({ address }) => address));
   }
 
-  /** Does nothing: a pod's elements are claimed together with those that bind it to its port (leavingPodElements). */
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
-  problems(): readonly string[] {
-    return [];
-  }
-
-  async stop(): Promise<void> {}
-
   /** Claims changed ranges as urgent, so that the first packets to a new node's pods keep their source address. */
   #claim(): void {
     const { ruleset } = this.#parts;
@@ -104,7 +93,7 @@ export function openMasquerade(
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge,
 ): {
-  readonly dataplanes: readonly Dataplane[];
+  readonly dataplanes: readonly MasqueradeDataplane[];
   readonly elementsOf: (attachment: AttachmentRecord) => readonly Claim[];
 } {
   if (!configuration.masquerade) return { dataplanes: [], elementsOf: () => [] };

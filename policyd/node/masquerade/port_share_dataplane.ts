@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { Dataplane } from "../../dataplane.ts";
+import type { Lifecycle } from "../../component.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import { INET_TABLE } from "../tables/table_part.ts";
@@ -51,7 +51,7 @@ const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
  * ports change. Connections continue with the port they have. A port that was once bound stays excluded until the
  * daemon ends, so a program that binds ports again and again changes no rules.
  */
-export class PortShareDataplane implements Dataplane {
+export class PortShareDataplane implements Lifecycle {
   readonly #parts: PortShareParts;
   /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();
@@ -70,10 +70,6 @@ export class PortShareDataplane implements Dataplane {
     this.#readAgain();
   }
 
-  apply(): void {}
-
-  synced(): void {}
-
   /** Claims the elements of an attachment, in the same batch as other claims of this turn of the event loop. */
   attached(attachment: SharingAttachment): void {
     this.#forgetGone(attachment.containerId);
@@ -84,8 +80,6 @@ export class PortShareDataplane implements Dataplane {
     if (this.#divide() || isOther) return this.#claimAll();
     this.#claim(attachment.containerId, this.#attachmentsOf(attachment.containerId));
   }
-
-  async register(): Promise<void> {}
 
   /** Releases the share of a pod when its last attachment goes. */
   async unregister({ containerId, ifname }: Pick<AttachmentRecord, "containerId" | "ifname">): Promise<void> {

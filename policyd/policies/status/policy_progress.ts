@@ -1,6 +1,6 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../objects/model.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { Dataplane } from "../../dataplane.ts";
+import type { ObjectConsumer } from "../../component.ts";
 import type { ObjectChange } from "../../objects/object_source.ts";
 
 /** The progress of a policy on this node. */
@@ -25,7 +25,7 @@ export interface PolicyProgressParts {
 const LOOK_MILLISECONDS = 20;
 
 /** Follows which generation of each policy is in force on this node, and since when. */
-export class PolicyProgress implements Dataplane {
+export class PolicyProgress implements ObjectConsumer {
   readonly #parts: PolicyProgressParts;
   readonly #policies = new Map<string, Progress>();
   /** The policies whose generation is not in force: a change of a pod need not go through thousands of others. */
@@ -61,14 +61,6 @@ export class PolicyProgress implements Dataplane {
   synced(): void {
     this.#isSynced = true;
     this.#plan();
-  }
-
-  async register(): Promise<void> {}
-
-  async unregister(): Promise<void> {}
-
-  problems(): readonly string[] {
-    return [];
   }
 
   async stop(): Promise<void> {

@@ -154,7 +154,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     nodeName: "n",
     source,
     attachments,
-    dataplanes: [dataplane],
+    components: [dataplane],
     logger,
     events: recordingNotices(),
     clock,

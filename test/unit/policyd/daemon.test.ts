@@ -8,7 +8,7 @@ import { FakeClock } from "../../../policyd/lib/clock.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
 import type { ClusterObject, Kind } from "../../../policyd/objects/model.ts";
-import type { Dataplane } from "../../../policyd/dataplane.ts";
+import type { Lifecycle, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/objects/object_source.ts";
@@ -50,7 +50,7 @@ class ScriptedSource implements ObjectSource {
 }
 
 /** A dataplane that records its calls. */
-class NotingDataplane implements Dataplane {
+class NotingDataplane implements ObjectConsumer, PodGate {
   readonly asked: string[] = [];
   failure: DrawbridgeError | undefined;
   /** An action during `unregister`. */
@@ -112,7 +112,7 @@ describe("policyd/daemon", () => {
       nodeName: "n",
       source,
       attachments,
-      dataplanes: [dataplane],
+      components: [dataplane],
       logger,
       events,
       clock,
@@ -120,7 +120,24 @@ describe("policyd/daemon", () => {
     daemon.start();
   });
 
-  it("the daemon passes objects on to its dataplanes and reports its status", () => {
+  it("a component is asked only what it takes part in: objects, attachments or the daemon's life", async () => {
+    const asked: string[] = [];
+    const consumer: ObjectConsumer = { apply: (changes) => void asked.push(`apply ${changes.length}`) };
+    const gate: PodGate = { register: async () => void asked.push("register") };
+    const lifecycle: Lifecycle = { begin: () => void asked.push("begin"), synced: () => void asked.push("synced") };
+    const parts = { version: "1", nodeName: "n", source, attachments, logger, events, clock };
+    const several = new Daemon({ ...parts, components: [consumer, gate, lifecycle] });
+    several.start();
+    several.changed([{ type: "delete", kind: "Pod", key: "a/b" }]);
+    several.synced();
+    await several.register(attachmentRecord());
+    await several.unregister(attachmentRecord());
+    await several.stop();
+    assert.deepEqual(asked, ["begin", "apply 1", "synced", "register"]);
+    assert.deepEqual(several.status().problems, []);
+  });
+
+  it("the daemon passes objects on to its components and reports its status", () => {
     const verdict = judge(manifest("Pod"));
     assert.ok(verdict.type === "accepted");
     const { kind, key } = verdict.object;

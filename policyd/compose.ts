@@ -92,7 +92,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     wasEnforced: () => mark.isSet(),
   };
   const node = openNodeDataplanes(configuration, machine);
-  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
+  const { components, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
     node;
   const { takeOver } = node;
   const isMarked = configuration.policies ? markWhenInForce(mark, ruleset, logger) : () => false;
@@ -106,13 +106,13 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const isInForce = policies && ((): boolean => ruleset.isSynced && policies.isWorkedOut);
   const progress = new PolicyProgress({ clock: realClock, isInForce });
   const others = [progress, installation, networkCondition, failures].filter((one) => one !== undefined);
-  const all = [...dataplanes, ...others, health.dataplane];
+  const all = [...components, ...others, health.dataplane];
   const parts = {
     version: VERSION,
     nodeName,
     source,
     attachments,
-    dataplanes: all,
+    components: all,
     logger,
     events: clusterEvents,
     clock: realClock,

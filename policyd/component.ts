@@ -1,0 +1,44 @@
+import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../cni/attachment/policyd_messages.ts";
+import type { ObjectChange } from "./objects/object_source.ts";
+
+/** The life of a part of the daemon. A component has the methods that it needs. */
+export interface Lifecycle {
+  /** Called when the daemon starts, to prepare what needs no objects. Nothing is programmed yet. */
+  begin?(): void;
+  /** Called when all objects have been applied once. */
+  synced?(): void;
+  /** Returns the current problems, for the status. */
+  problems?(): readonly string[];
+  /** Stops programming the kernel; the rules in force stay. */
+  stop?(): Promise<void>;
+}
+
+/** A component that follows the objects of the cluster. */
+export interface ObjectConsumer extends Lifecycle {
+  /** Applies changed objects; nothing is programmed from them before {@link Lifecycle.synced}. */
+  apply(changes: readonly ObjectChange[]): void;
+}
+
+/** A component that an ADD and a DEL of the plugin wait for. */
+export interface PodGate extends Lifecycle {
+  /** Resolves when the component is ready for the attachment's packets. @throws DrawbridgeError */
+  register(attachment: AttachmentRecord): Promise<void>;
+  /** Resolves when nothing of the attachment remains. @throws DrawbridgeError */
+  unregister?(attachment: AttachmentName): Promise<void>;
+  /** Returns what an unfinished registration waits for, in words; undefined where it waits for nothing. */
+  awaits?(attachment: AttachmentRecord): string | undefined;
+}
+
+/** A part of the daemon. */
+export type Component = Lifecycle | ObjectConsumer | PodGate;
+
+/** Returns the components that follow objects, in order. */
+export function objectConsumers(components: readonly Component[]): readonly ObjectConsumer[] {
+  return components.filter((component): component is ObjectConsumer => "apply" in component);
+}
+
+/** Returns the components that attachments wait for, in order. */
+export function podGates(components: readonly Component[]): readonly PodGate[] {
+  return components.filter((component): component is PodGate => "register" in component);
+}
