@@ -20,10 +20,10 @@ export interface ObjectConsumer extends Lifecycle {
   apply(changes: readonly ObjectChange[]): void;
 }
 
-/** A component that an ADD and a DEL of the plugin wait for. */
+/** A component that an ADD, a DEL or both wait for. */
 export interface PodGate extends Lifecycle {
   /** Resolves when the component is ready for the attachment's packets. @throws DrawbridgeError */
-  register(attachment: AttachmentRecord): Promise<void>;
+  register?(attachment: AttachmentRecord): Promise<void>;
   /** Resolves when nothing of the attachment remains. @throws DrawbridgeError */
   unregister?(attachment: AttachmentName): Promise<void>;
   /** Returns what an unfinished registration waits for, in words; undefined where it waits for nothing. */
@@ -40,5 +40,5 @@ export function objectConsumers(components: readonly Component[]): readonly Obje
 
 /** Returns the components that attachments wait for, in order. */
 export function podGates(components: readonly Component[]): readonly PodGate[] {
-  return components.filter((component): component is PodGate => "register" in component);
+  return components.filter((component): component is PodGate => "register" in component || "unregister" in component);
 }

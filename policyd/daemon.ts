@@ -62,7 +62,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
   /** Stops following objects and stops the components; the rules in force stay. */
   async stop(): Promise<void> {
     this.#parts.source.stop();
-    await Promise.all(this.#parts.components.map((component) => component.stop?.()));
+    await Promise.all(this.#parts.components.map(async (component) => component.stop?.()));
   }
 
   changed(changes: readonly ObjectChange[]): void {
@@ -100,7 +100,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
     const earlier = attachments.get(attachment);
     attachments.add(attachment);
     try {
-      const registered = Promise.all(this.#gates.map((gate) => gate.register(attachment)));
+      const registered = Promise.all(this.#gates.map(async (gate) => gate.register?.(attachment)));
       await (wait === undefined ? registered : this.#inTime(registered, attachment, wait));
     } catch (error) {
       // A temporary failure leaves the attachment desired until it is unregistered; a permanent one withdraws it.
@@ -135,7 +135,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
   async unregister(attachment: AttachmentName): Promise<boolean> {
     const { attachments, logger } = this.#parts;
     const known = attachments.get(attachment);
-    await Promise.all(this.#gates.map((gate) => gate.unregister?.(attachment)));
+    await Promise.all(this.#gates.map(async (gate) => gate.unregister?.(attachment)));
     if (known === undefined) return false;
     // An attachment that has registered under the same names meanwhile stays.
     if (attachments.get(attachment) === known) attachments.remove(attachment);

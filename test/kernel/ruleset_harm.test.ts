@@ -44,7 +44,7 @@ const harms = {
 const harmNames = Object.keys(harms).filter((name): name is keyof typeof harms => Object.hasOwn(harms, name));
 
 for (const isOwned of [false, true]) {
-  describe(`policyd/dataplane harm with tableOwner ${isOwned ? "on" : "off"}`, () => {
+  describe(`policyd/ruleset harm with tableOwner ${isOwned ? "on" : "off"}`, () => {
     let lab: Lab | undefined;
     let node: LabNamespace;
     let events: KernelEvents | undefined;

@@ -16,8 +16,6 @@ export interface Mutant {
   readonly test: string;
   /** A part of the test's full title that no other test of the file has. */
   readonly title: string;
-  /** The issue that added the code. */
-  readonly issue: number;
 }
 
 /** test/mutants.yaml or an entry of it is invalid. */
@@ -38,7 +36,6 @@ const mutantSchema = v.strictObject({
   replacement: v.string(),
   test: v.pipe(v.string(), v.regex(/^test\/[a-z0-9_/]+\.test\.ts$/)),
   title: text,
-  issue: v.pipe(v.number(), v.integer(), v.minValue(1)),
 });
 
 /**
@@ -78,7 +75,7 @@ function parseMutant(entry: unknown, index: number): Mutant {
   const id = typeof entry === "object" && entry !== null && "id" in entry ? ` (${String(entry.id)})` : "";
   const field = v.getDotPath(issue) ?? "entry";
   throw new MutantListError(
-    `entry ${index + 1}${id}: ${field}: ${issue.received}; expected ${issue.expected ?? issue.message}`,
+    `entry ${index + 1}${id}: ${field}: ${issue.received}; expected ${issue.expected}`,
   );
 }
 

@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { Lifecycle } from "../../component.ts";
+import type { PodGate } from "../../component.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import { INET_TABLE } from "../tables/table_part.ts";
@@ -51,7 +51,7 @@ const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
  * ports change. Connections continue with the port they have. A port that was once bound stays excluded until the
  * daemon ends, so a program that binds ports again and again changes no rules.
  */
-export class PortShareDataplane implements Lifecycle {
+export class PortShareDataplane implements PodGate {
   readonly #parts: PortShareParts;
   /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();

@@ -124,16 +124,17 @@ describe("policyd/daemon", () => {
     const asked: string[] = [];
     const consumer: ObjectConsumer = { apply: (changes) => void asked.push(`apply ${changes.length}`) };
     const gate: PodGate = { register: async () => void asked.push("register") };
+    const gateOfDel: PodGate = { unregister: async () => void asked.push("unregister") };
     const lifecycle: Lifecycle = { begin: () => void asked.push("begin"), synced: () => void asked.push("synced") };
     const parts = { version: "1", nodeName: "n", source, attachments, logger, events, clock };
-    const several = new Daemon({ ...parts, components: [consumer, gate, lifecycle] });
+    const several = new Daemon({ ...parts, components: [consumer, gate, gateOfDel, lifecycle] });
     several.start();
     several.changed([{ type: "delete", kind: "Pod", key: "a/b" }]);
     several.synced();
     await several.register(attachmentRecord());
     await several.unregister(attachmentRecord());
     await several.stop();
-    assert.deepEqual(asked, ["begin", "apply 1", "synced", "register"]);
+    assert.deepEqual(asked, ["begin", "apply 1", "synced", "register", "unregister"]);
     assert.deepEqual(several.status().problems, []);
   });
 

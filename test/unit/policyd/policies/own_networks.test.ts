@@ -11,7 +11,7 @@ import { OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 
-describe("policyd/policy: this node's own networks", () => {
+describe("policyd/policies: this node's own networks", () => {
   let claimed: Map<string, readonly Claim[]>;
   let networks: OwnNetworks;
   let attached: readonly AttachmentRecord[];

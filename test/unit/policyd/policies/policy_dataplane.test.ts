@@ -59,7 +59,7 @@ function inSet(node: LiveNode, name: string): readonly string[] {
   });
 }
 
-describe("policyd/policy dataplane", () => {
+describe("policyd/policies dataplane", () => {
   it("POL-01 REG-01: a pod that no policy could select is known at once, with and without a Pod", () => {
     const { node } = begun();
     node.change(set(policy("other", { podSelector: {} }, "elsewhere")));

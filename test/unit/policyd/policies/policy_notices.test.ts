@@ -40,7 +40,7 @@ function setUp(isEnforced = true) {
   return { logger, events, notices: new PolicyNotices({ logger, events, isEnforced }) };
 }
 
-describe("policyd/policy: notices about policies", () => {
+describe("policyd/policies: notices about policies", () => {
   it("POL-53: policies are reported as in force once, when the kernel has them all", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(policy("a"), policy("b", {}, "true"), tooLarge("c")));

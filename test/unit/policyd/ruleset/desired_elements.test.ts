@@ -17,7 +17,7 @@ function valueOf(desired: DesiredElements, key: number): unknown {
   return kept === undefined ? undefined : elementOf(String(key), kept).data;
 }
 
-describe("policyd/dataplane/desired_elements", () => {
+describe("policyd/ruleset/desired_elements", () => {
   it("DP-04: of all owners that claim a key the first by name has it, whoever comes and goes", () => {
     const step = fc.record({
       owner: fc.constantFrom("a", "b", "c", "d", "e"),

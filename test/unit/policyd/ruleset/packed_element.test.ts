@@ -33,7 +33,7 @@ const element: fc.Arbitrary<Element> = fc
     ...(comment === undefined ? {} : { comment }),
   }));
 
-describe("policyd/dataplane: compact elements", () => {
+describe("policyd/ruleset: compact elements", () => {
   it("an element that is kept and restored is unchanged", () => {
     fc.assert(fc.property(element, (one) => assert.deepEqual(elementOf(keyText(one.key), kept(one)), one)));
   });

@@ -15,7 +15,7 @@ function told(change: Change): readonly ReceivedMessage[] {
   return requestsOf([change]).map(({ type, body }) => ({ type, flags: 0, sequence: 0, body }));
 }
 
-describe("policyd/dataplane ruleset watch", () => {
+describe("policyd/ruleset ruleset watch", () => {
   const tables = sampleTables();
   const [inet, bridge] = tables;
   let kernel: FakeNftables;

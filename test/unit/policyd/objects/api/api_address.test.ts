@@ -42,7 +42,7 @@ function refusalOf(action: () => unknown): string {
   return assert.fail("nothing was refused");
 }
 
-describe("policyd/source/api/api_address", () => {
+describe("policyd/objects/api/api_address", () => {
   it("SVC-25: the API server's address comes from the configuration, then the kubelet's kubeconfig, then the variable", () => {
     const apiServer = new URL("https://203.0.113.7:6443");
     const environment = ENVIRONMENT;

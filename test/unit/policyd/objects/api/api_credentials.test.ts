@@ -11,7 +11,7 @@ import { RecordingSink, until } from "../../../../support/recording_sink.ts";
 
 const syscalls = nodeSyscalls();
 
-describe("policyd/source: the API server's address and credentials", () => {
+describe("policyd/objects/api: the API server's address and credentials", () => {
   const base = useTemporaryDirectory();
   let directory = "";
 

@@ -63,7 +63,7 @@ function runStorm(seed: number): void {
   }
 }
 
-describe("policyd/source/api", () => {
+describe("policyd/objects/api", () => {
   for (const hasWatchList of [true, false]) {
     const way = hasWatchList ? "by watch-list" : "in pages";
 

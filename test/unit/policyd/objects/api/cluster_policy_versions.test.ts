@@ -52,7 +52,7 @@ function assertNoGap(world: World, action: () => void): void {
   assert.ok(world.sink.objects.has(POLICY));
 }
 
-describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
+describe("policyd/objects/api: versions of ClusterNetworkPolicy", () => {
   it("CNP-12: v1beta1 and v1alpha2 give the same object, and any other version is refused with both names", () => {
     const of = (version: string) =>
       judge({ ...sample("ClusterNetworkPolicy", 1), apiVersion: `policy.networking.k8s.io/${version}` });

@@ -33,7 +33,7 @@ class Heard {
   }
 }
 
-describe("policyd/source/api/http_connection", () => {
+describe("policyd/objects/api/http_connection", () => {
   beforeEach(() => nock.activate());
   afterEach(() => {
     nock.cleanAll();

@@ -36,7 +36,7 @@ const ILLNESSES: readonly Illness[] = [
   { name: "ends its watches with 410", strike: 410 },
 ];
 
-describe("policyd/source/api: a server that is away and comes back", () => {
+describe("policyd/objects/api: a server that is away and comes back", () => {
   for (const { name, fault, on = "any", strike, forgets = false } of ILLNESSES) {
     for (const hasWatchList of [true, false]) {
       it(`API-17: a server that ${name} for 10 minutes is caught up with in 2 s, ${hasWatchList ? "with" : "without"} watch-list`, () => {

@@ -40,7 +40,7 @@ const queryOf = ({ actions }: Step): URLSearchParams =>
   new URLSearchParams(actions.flatMap((action) => (action.type === "request" ? [action.query] : []))[0]);
 const kinds = ({ actions }: Step): readonly string[] => actions.map(({ type }) => type);
 
-describe("policyd/source/api/state", () => {
+describe("policyd/objects/api/state", () => {
   it("API-01: the first request is a list that becomes a watch with bookmarks, and the next continues from its end", () => {
     const first = run([due]);
     assert.deepEqual(Object.fromEntries(queryOf(first)), {

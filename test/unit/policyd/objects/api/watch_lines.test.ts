@@ -29,7 +29,7 @@ const isRefused = (action: () => unknown): boolean => {
   }
 };
 
-describe("policyd/source/api/watch_lines", () => {
+describe("policyd/objects/api/watch_lines", () => {
   it("API-16: every sort of event is read, wherever the chunks are cut, also inside a character", () => {
     const text =
       line("ADDED", pod("zürich-€", "1")) +

@@ -11,7 +11,7 @@ const WHOLE = JSON.stringify(manifest("Pod", { status: { podIP: "10.0.0.2" } }))
 /** Valid YAML too, but of a pod without an address. */
 const TORN = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nstatus:\n";
 
-describe("policyd/source/directory_source and unfinished writes", () => {
+describe("policyd/objects/directory/directory_source and unfinished writes", () => {
   let clock: FakeClock;
   let directory: MemoryDirectory;
   let source: DirectorySource;

@@ -12,7 +12,7 @@ import { manifest } from "../gate/objects.ts";
 
 const pod = (ip: string, name = "web") => JSON.stringify(manifest("Pod", { status: { podIP: ip } }, { name }));
 
-describe("policyd/source/directory_source", () => {
+describe("policyd/objects/directory/directory_source", () => {
   const base = useTemporaryDirectory();
   let directory: string;
   let source: DirectorySource;

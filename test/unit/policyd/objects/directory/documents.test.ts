@@ -16,7 +16,7 @@ function refusalOf(read: () => unknown): string {
   return assert.fail("the text was accepted");
 }
 
-describe("policyd/source/documents", () => {
+describe("policyd/objects/directory/documents", () => {
   it("DAEMON-01: documents and lists are opened, and items of a typed list get its kind", () => {
     assert.deepEqual(
       yaml("kind: A\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n...\n"),

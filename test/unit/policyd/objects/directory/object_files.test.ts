@@ -6,7 +6,7 @@ import { manifest } from "../gate/objects.ts";
 const pod = (name: string, ip: string, phase = "Running") =>
   manifest("Pod", { status: { phase, podIP: ip } }, { name });
 
-describe("policyd/source/object_files", () => {
+describe("policyd/objects/directory/object_files", () => {
   let files: ObjectFiles;
   beforeEach(() => {
     files = new ObjectFiles();

@@ -4,7 +4,7 @@ import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
-describe("policyd/cluster/gate", () => {
+describe("policyd/objects/gate", () => {
   it("DAEMON-01: a Namespace has its name as a label, and says whether it is terminating", () => {
     const { object } = accepted(
       manifest(

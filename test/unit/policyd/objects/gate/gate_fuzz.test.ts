@@ -25,7 +25,7 @@ function isDeepFrozen(value: unknown): boolean {
   return Object.isFrozen(value) && Object.values(value).every(isDeepFrozen);
 }
 
-describe("policyd/cluster/gate with hostile objects", () => {
+describe("policyd/objects/gate with hostile objects", () => {
   it("DAEMON-01: the gate gives a verdict for every value, and what it accepts is deeply frozen", () => {
     let used = 0;
     fc.assert(

@@ -25,7 +25,7 @@ function textOf({ first, last }: AddressRange): string {
   return `${formatAddress(first)}-${formatAddress(last)}`;
 }
 
-describe("policyd/cluster/joined_networks", () => {
+describe("policyd/objects/nodes/joined_networks", () => {
   it("for any changes of networks, the differences add up to the joined ranges of all networks", () => {
     fc.assert(
       fc.property(fc.array(someChange, { maxLength: 20 }), (changes) => {

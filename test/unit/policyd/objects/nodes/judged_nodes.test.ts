@@ -20,7 +20,7 @@ const cidrsOf = (verdict: JudgedNodes, name: string): readonly string[] =>
 const addressesOf = (verdict: JudgedNodes, name: string): readonly string[] =>
   verdict.nodes.get(name)?.addresses.map(formatAddress) ?? [];
 
-describe("policyd/cluster/judged_nodes", () => {
+describe("policyd/objects/nodes/judged_nodes", () => {
   it("D1: Nodes that do not contradict each other are used as they are", () => {
     const verdict = judged([C, A]);
     assert.deepEqual(problemsIn(verdict), []);

@@ -119,7 +119,7 @@ function textsOf({ nodes, problemsOf }: JudgedNodes): object {
   return { nodes: new Map(texts as [string, object][]), problems: new Map(problemsOf) };
 }
 
-describe("policyd/cluster/node_judge", () => {
+describe("policyd/objects/nodes/node_judge", () => {
   it("D1: after any changes, a NodeJudge equals judging all Nodes from the start, and its readers see each difference", () => {
     const rounds = fc.array(fc.array(someDrawn, { minLength: 1, maxLength: 3 }), { maxLength: 12 });
     fc.assert(

@@ -21,7 +21,7 @@ function chunksOf(text: string, lengths: readonly number[]): readonly Buffer[] {
 const values = (text: string, lengths: readonly number[] = [text.length]): readonly unknown[] =>
   readManifestObjects(chunksOf(text, lengths), "json", ({ value }) => value);
 
-describe("policyd/source/json_scanner", () => {
+describe("policyd/objects/yaml/json_scanner", () => {
   const list = {
     apiVersion: "v1",
     items: [

@@ -73,7 +73,7 @@ const list = fc
     return `${before}${items}${indented}${after}`;
   });
 
-describe("policyd/source/yaml_list", () => {
+describe("policyd/objects/yaml/yaml_list", () => {
   it("YAML-04: items of random lists are read as from the whole list, with their lines, or both are refused", () => {
     let cut = 0;
     fc.assert(

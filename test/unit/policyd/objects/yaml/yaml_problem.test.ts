@@ -11,7 +11,7 @@ function messageOf(text: string): string {
   return "";
 }
 
-describe("policyd/source: mistakes in YAML", () => {
+describe("policyd/objects/yaml: mistakes in YAML", () => {
   it("CLI-35: the message for each mistake says in plain words the line, the fault and the expectation", () => {
     const cases: readonly (readonly [text: string, message: RegExp])[] = [
       ["kind: Pod\nmetadata:\n\tname: a\n", /^line 3: a line is indented by a tab; expected blanks$/],

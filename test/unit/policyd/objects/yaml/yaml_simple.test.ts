@@ -81,7 +81,7 @@ const lines = fc
   .array(fc.tuple(indentation, key, colon, value), { minLength: 1, maxLength: 5 })
   .map((all) => all.map(([indent, name, sign, text]) => `${" ".repeat(indent)}${name}${sign}${text}\n`).join(""));
 
-describe("policyd/source/yaml_simple", function () {
+describe("policyd/objects/yaml/yaml_simple", function () {
   this.timeout(60_000);
 
   it("YAML-03: nine of ten documents of the repository are read without the library, with the same result", () => {

@@ -61,7 +61,7 @@ function setUp({ tables = [] as readonly Table[], marked = BOOT } = {}) {
   return { kernel, mark, close, closed };
 }
 
-describe("policyd/policy/closing", () => {
+describe("policyd/policies/closing", () => {
   it("SVC-26 DP-20: on a node that has lost its tables, each starting daemon closes the bridge in one batch", () => {
     for (const [tables, lost, closed] of [
       [[], BOTH, [true, true]],

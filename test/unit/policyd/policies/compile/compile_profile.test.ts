@@ -27,7 +27,7 @@ function cluster(name: string, spec: object): ClusterNetworkPolicy {
 const DENY = { action: "Deny", from: [{ namespaces: {} }] };
 const policies = (profile: Profile | undefined): readonly string[] => profile?.isolation?.policies ?? [];
 
-describe("policyd/policy/compile: profiles", () => {
+describe("policyd/policies/compile: profiles", () => {
   it("POL-01 POL-11 POL-14: a pod without policies for a direction has no profile in it", () => {
     assert.equal(compileProfile("ingress", [], []), undefined);
     const ingress = network("a", {});

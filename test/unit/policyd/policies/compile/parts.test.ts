@@ -18,7 +18,7 @@ const port: fc.Arbitrary<PortGroup> = fc.oneof(
   fc.constant<PortGroup>({ type: "name", protocol: "TCP", name: "http" }),
 );
 
-describe("policyd/policy/compile: parts", () => {
+describe("policyd/policies/compile: parts", () => {
   it("numbered ports stay the same ports, each once, and ranges do not touch", () => {
     fc.assert(
       fc.property(fc.array(port), (groups) => {

@@ -41,7 +41,7 @@ function fate(node: PolicedNode, packet: PolicedPacket): string {
   return verdict === "accept" ? verdict : `${verdict}: ${decision?.rule?.split(" ").slice(3).join(" ")}`;
 }
 
-describe("policyd/policy/compile: the table", () => {
+describe("policyd/policies/compile: the table", () => {
   it("the policy table has this text, and depends only on the configuration", () => {
     const text = formatTable(policyTable(DEFAULT_POLICY_OPTIONS), new Map());
     assert.equal(text.replaceAll("\t", "  "), TABLE);

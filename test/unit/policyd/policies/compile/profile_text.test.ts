@@ -10,7 +10,7 @@ import { clusterPolicy, SHOP, webPolicy } from "../../../../support/policy/shop.
 /**
  * All texts are of node1, which has the pod "web"; a cluster policy's profile is the same for every pod of the node.
  */
-describe("policyd/policy/compile: the text of profiles", () => {
+describe("policyd/policies/compile: the text of profiles", () => {
   it("POL-02 POL-12: a policy without rules drops everything that a policy can forbid", () => {
     const policies = webPolicy("policyTypes: [Ingress, Egress]");
     assert.equal(

@@ -44,7 +44,7 @@ const options = fc.record({
   dropLog: fc.boolean(),
 });
 
-describe(`policyd/policy/compile: three implementations (seed ${seed})`, () => {
+describe(`policyd/policies/compile: three implementations (seed ${seed})`, () => {
   it("POL-04 POL-06 POL-07 POL-25 POL-31: evaluator, tables and profiles agree on random flows", function () {
     this.timeout(20 * 60_000);
     const seen = { allowed: 0, denied: 0, egress: 0, ingress: 0, shadow: 0 };

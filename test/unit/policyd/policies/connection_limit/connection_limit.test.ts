@@ -110,7 +110,7 @@ function addressOf(index: number): string {
   return `10.244.${2 + Math.floor(index / 250)}.${1 + (index % 250)}`;
 }
 
-describe("policyd/policy/connection_limit", () => {
+describe("policyd/policies/connection_limit", () => {
   it("GUARD-08 MODE-04: a pod beyond the limit begins no further connections, and keeps about as many as allowed", async () => {
     const { table, own, crowded, hooks, logger, events } = limited(100);
     table.open(400, HOSTILE, OUTSIDE);

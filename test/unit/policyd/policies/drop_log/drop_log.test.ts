@@ -109,7 +109,7 @@ async function setUpSlow(milliseconds: number) {
   return { flood, told, leftOut, clock, log, assertBounded, mostInATurn: () => mostInATurn };
 }
 
-describe("policyd/policy/drop_log: lines", () => {
+describe("policyd/policies/drop_log: lines", () => {
   it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
     const { emit, logger } = await setUp([WEB, policy("deny", { podSelector: {} })]);
     emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(40_000, 80)));
@@ -202,7 +202,7 @@ describe("policyd/policy/drop_log: lines", () => {
   });
 });
 
-describe("policyd/policy/drop_log: hostile packets", () => {
+describe("policyd/policies/drop_log: hostile packets", () => {
   it("DROP-04: a logged message that is not from our rules or not a packet is counted and has no line", async () => {
     const { emit, events, log, logger } = await setUp([WEB]);
     const packet = between("x/b", "x/c", TCP, ports(1, 80));
@@ -238,7 +238,7 @@ describe("policyd/policy/drop_log: hostile packets", () => {
   });
 });
 
-describe("policyd/policy/drop_log: limits", () => {
+describe("policyd/policies/drop_log: limits", () => {
   it("DROP-05: a flow is logged once a minute, whatever its source port", async () => {
     const { emit, logger, log, clock } = await setUp([WEB]);
     for (let i = 0; i < 5; i++) emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(40_000 + i, 80)));
@@ -341,7 +341,7 @@ describe("policyd/policy/drop_log: limits", () => {
   });
 });
 
-describe("policyd/policy/drop_log: the log group", () => {
+describe("policyd/policies/drop_log: the log group", () => {
   it("DROP-06: a log group of another program is reported once and retried, and a source that ends is opened again", async () => {
     const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
     const view = storeView(storeOf([]));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { Pace } from "../../../../../policyd/policies/drop_log/flow_limiter.ts";
 
-describe("policyd/policy/drop_log/pace", () => {
+describe("policyd/policies/drop_log/flow_limiter", () => {
   it("DROP-05: a process that is suspended while it explains a flow pauses for at most a minute", () => {
     const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000, time: 20 });
     assert.deepEqual([pace.take("a flow", [], 1000), pace.wait(1000)], ["new", 0]);

@@ -11,7 +11,7 @@ import { storeView } from "../../../../support/policy/store_view.ts";
 
 const CASES = 800;
 
-describe("policyd/policy/drop_log: the part of a cluster that explains a packet", () => {
+describe("policyd/policies/drop_log: the part of a cluster that explains a packet", () => {
   it("DROP-02: the reduced cluster of two ends gives the same verdict and reasons as the whole cluster", function () {
     this.timeout(120_000);
     let compared = 0;

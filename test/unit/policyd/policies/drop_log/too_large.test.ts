@@ -46,7 +46,7 @@ function line(policies: readonly object[], outcome: "drop" | "would drop" = "dro
   return { because, isolating, tooLarge, nearest };
 }
 
-describe("policyd/policy/drop_log: policies that are too large to allow anything", () => {
+describe("policyd/policies/drop_log: policies that are too large to allow anything", () => {
   it("DROP-01 POL-73: a drop by a policy that is too large names that policy, and does not claim to be allowed by now", () => {
     const said = { because: undefined, isolating: "x/big", tooLarge: "x/big", nearest: "none: they are too large" };
     assert.deepEqual(line([policy("big", MOST_PAIRS + 1)]), said);

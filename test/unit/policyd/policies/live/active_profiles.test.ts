@@ -54,7 +54,7 @@ function setUp() {
   return { active, claims, claimed, provided };
 }
 
-describe("policyd/policy/live/active_profiles", () => {
+describe("policyd/policies/live/active_profiles", () => {
   it("POL-28: a set of blocks that several profiles use is claimed once, in pieces, until the last profile goes", () => {
     const { active, claims, claimed, provided } = setUp();
     const shared = allowing("shared", BLOCKS);

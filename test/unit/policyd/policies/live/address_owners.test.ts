@@ -40,7 +40,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ object: node, isGone: fc.boolean() }) },
 );
 
-describe("policyd/policy/live/address_owners", () => {
+describe("policyd/policies/live/address_owners", () => {
   it("POL-54 POL-57: after any changes an address has the owner that the evaluator finds", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {

@@ -36,7 +36,7 @@ function nodeOf({ cluster, order, policePodToOwnNode }: Case): {
   return { options, live: liveNodeOf(shuffled, options) };
 }
 
-describe("policyd/policy/live compared with compiling at once", () => {
+describe("policyd/policies/live compared with compiling at once", () => {
   it(`POL-28: ${RUNS} random clusters, reported in any order, are in the kernel as they are compiled at once`, function () {
     this.timeout(120_000);
     let sets = 0;

@@ -49,7 +49,7 @@ const WEB = objectOf("Pod", {
   status: { phase: "Running", podIPs: [{ ip: "10.244.2.7" }] },
 });
 
-describe("policyd/policy/live: pods that are foreseen", () => {
+describe("policyd/policies/live: pods whose ADD is expected", () => {
   let node: LiveNode;
   beforeEach(() => {
     node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });

@@ -38,7 +38,7 @@ function judge(policePodToOwnNode: boolean): (source: string, destination: strin
     verdictOf({ source: parseAddress(source), destination: parseAddress(destination), protocol: "TCP", port: 80 });
 }
 
-describe("policyd/policy/live: flows of pods and their node", () => {
+describe("policyd/policies/live: flows of pods and their node", () => {
   const pod = addressOf("x/a");
 
   it("POL-07: a flow from the node itself to its pods is never denied, whatever isolates them", () => {

@@ -55,7 +55,7 @@ function setUp() {
   return { node, judged };
 }
 
-describe("policyd/policy: pods without flows", () => {
+describe("policyd/policies: pods without flows", () => {
   it("POL-85: no flow is checked for a pod that comes or goes, and all flows for one that stays", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "none" });

@@ -6,7 +6,7 @@ import { runLive } from "../../../../support/policy/live/incremental.ts";
 const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 2000;
 const COMPARE_EVERY = 100;
 
-describe("policyd/policy/live: incremental changes", () => {
+describe("policyd/policies/live: incremental changes", () => {
   it(`DP-11: after ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {
     this.timeout(600_000);
     const seed = Date.now() >>> 0;

@@ -86,7 +86,7 @@ function setUp() {
   return { node, denied, before, now: () => deniedBy(node) };
 }
 
-describe("policyd/policy/live: peers whose Pod is gone", () => {
+describe("policyd/policies/live: peers whose Pod is gone", () => {
   it("POL-58: a pod that is deleted by force stays denied, in every batch, until it is detached", () => {
     const { node, denied, before, now } = setUp();
     node.change(gone(FIRST));

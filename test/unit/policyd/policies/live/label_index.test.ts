@@ -24,7 +24,7 @@ interface Item {
   readonly selector: LabelSelector | undefined;
 }
 
-describe("policyd/policy/live/label_index", () => {
+describe("policyd/policies/live/label_index", () => {
   it("POL-28: an item that selects the labels is a candidate, once, while it is in the index", () => {
     const items = fc.array(fc.record({ selector: fc.option(selector, { nil: undefined }), isGone: fc.boolean() }), {
       maxLength: 12,

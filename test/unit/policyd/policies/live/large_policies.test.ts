@@ -79,7 +79,7 @@ function slicesOf(node: LiveNode): number {
   }
 }
 
-describe("policyd/policy/live: large policies", () => {
+describe("policyd/policies/live: large policies", () => {
   for (const [name, policy] of Object.entries(LARGEST)) {
     it(`POL-73: the largest policy of ${name} is compiled in many slices, with the same result as at once`, function () {
       this.timeout(60_000);

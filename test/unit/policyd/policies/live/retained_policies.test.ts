@@ -56,7 +56,7 @@ class MemoryStore implements RetainedStore {
   }
 }
 
-describe("policyd/policy/live/retained_policies", () => {
+describe("policyd/policies/live/retained_policies", () => {
   it("POL-58: a policy that is deleted while its namespace terminates stays for its pods (CVE-2024-7598)", () => {
     const { retained, keys } = withPod();
     retained.namespaceChanged("n", TERMINATING);

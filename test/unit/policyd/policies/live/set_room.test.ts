@@ -54,7 +54,7 @@ function policy(namespace: string, rules: number): NetworkPolicy {
   return objectOf("NetworkPolicy", { metadata: { name: "np", namespace }, spec: { podSelector: {}, ingress } });
 }
 
-describe("policyd/policy/live: the room for sets of NetworkPolicies", () => {
+describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
   const peers = (count: number): readonly ClusterObject[] => Array.from({ length: count }, (_, i) => peer(i + 1));
 
   /** A node with a pod of each namespace, and a number of peers elsewhere. */

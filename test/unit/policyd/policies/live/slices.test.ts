@@ -88,7 +88,7 @@ function largest(node: LiveNode): number {
   return Math.max(0, ...node.provided().map((name) => node.elements(name).length));
 }
 
-describe("policyd/policy/live in slices", () => {
+describe("policyd/policies/live in slices", () => {
   it("POL-09: a pod has no verdict by a set before all members are in the set, and comes into force afterwards", function () {
     this.timeout(60_000);
     const states: (readonly [members: number, verdicts: number])[] = [];

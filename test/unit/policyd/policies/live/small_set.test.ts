@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { SmallSet } from "../../../../../policyd/policies/live/index/small_set.ts";
 
-describe("policyd/policy/live/small_set", () => {
+describe("policyd/policies/live/small_set", () => {
   it("a SmallSet behaves like a Set while values come and go", () => {
     const text = fc.nat(8).map((number) => (number === 0 ? "" : String(number)));
     const step = fc.record({ isAdded: fc.boolean(), value: text });

@@ -46,7 +46,7 @@ function inForce(areNamespacesTold: boolean, ...changes: readonly ObjectChange[]
   return states;
 }
 
-describe("policyd/policy/live: a pod whose Namespace is unknown", () => {
+describe("policyd/policies/live: a pod whose Namespace is unknown", () => {
   const closed = "policyd does not know its Namespace prod yet, by whose labels policies may select";
 
   it("POL-09 CNP-04: the pod passes nothing while a ClusterNetworkPolicy may select it, in any order of reports", () => {

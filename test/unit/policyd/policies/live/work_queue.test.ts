@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { WorkQueue } from "../../../../../policyd/policies/live/work_queue.ts";
 
-describe("policyd/policy/live/work_queue", () => {
+describe("policyd/policies/live/work_queue", () => {
   it("the queue gives urgent items first, then the oldest, and each item once", () => {
     const queue = new WorkQueue<string>();
     for (const item of ["a", "b", "c", "a"]) queue.add(item);

@@ -33,7 +33,7 @@ function policy(name: string, spec: object = {}, namespace = "n"): NetworkPolicy
   });
 }
 
-describe("policyd/policy/retained", () => {
+describe("policyd/policies/retained", () => {
   let directory: string;
   let logger: ReturnType<typeof recordingLogger>;
   const store = (files = realFileSystem) =>

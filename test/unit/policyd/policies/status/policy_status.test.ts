@@ -26,7 +26,7 @@ function policy(name: string, generation: number): ClusterObject {
 
 const set = (object: ClusterObject) => ({ type: "set", kind: object.kind, key: object.key, object }) as const;
 
-describe("policyd/policy/status", () => {
+describe("policyd/policies/status", () => {
   it("PSTATUS-01: a policy's generation is in force when the kernel has all rules, and the one before until then", () => {
     const clock = new FakeClock();
     let isInForce = false;

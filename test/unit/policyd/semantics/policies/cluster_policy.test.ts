@@ -23,7 +23,7 @@ const kind = (policies: readonly object[], ends: readonly [string, string] = ["y
 const denyByV1 = networkPolicy("x", { ingress: [] });
 const allowByV1 = networkPolicy("x", { ingress: [{}] });
 
-describe("policyd/policy: ClusterNetworkPolicy", () => {
+describe("policyd/semantics/policies: ClusterNetworkPolicy", () => {
   it("CNP-01: the Admin tier decides first, then NetworkPolicies, then the Baseline tier, and the default is allowed", () => {
     assert.equal(kind([policy("a", "Admin", 0, from("Accept")), denyByV1]), "allowed");
     assert.equal(kind([policy("a", "Admin", 0, from("Deny")), allowByV1]), "denied");

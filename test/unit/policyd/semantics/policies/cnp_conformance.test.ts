@@ -38,7 +38,7 @@ const SUITE = {
   CNPBaselineTierIngressNamedPort: 1,
 };
 
-describe("policyd/policy: the conformance tests of ClusterNetworkPolicy's own repository", () => {
+describe("policyd/semantics/policies: the conformance tests of ClusterNetworkPolicy's own repository", () => {
   it("CNP-11: all 24 tests are here once with their 92 subtests, each of which sends something", () => {
     assert.deepEqual(Object.fromEntries(CONFORMANCE_CASES.map(({ name, subtests }) => [name, subtests.length])), SUITE);
     assert.equal(CONFORMANCE_CASES.length, 24);

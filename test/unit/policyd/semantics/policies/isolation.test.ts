@@ -10,7 +10,7 @@ const withPolicies = (...policies: readonly object[]) => indexOf([...threeByThre
 const kind = (index: ReturnType<typeof indexOf>, from: string, to: string, traffic?: string) =>
   ask(index, [from, to], traffic).kind;
 
-describe("policyd/policy: isolation", () => {
+describe("policyd/semantics/policies: isolation", () => {
   it("POL-01: without a policy everything is allowed, also to and from nodes and the outside", () => {
     const index = withPolicies();
     assert.equal(allowed(index, PAIRS).length, PAIRS.length);

@@ -34,7 +34,7 @@ const node = (name: string, address: string) => ({
 const denyAll = networkPolicy("default", { policyTypes: ["Ingress", "Egress"] });
 const fromPods = networkPolicy("default", { ingress: [{ from: [{ podSelector: {} }] }] });
 
-describe("policyd/policy: pods that come, go and share their node's network", () => {
+describe("policyd/semantics/policies: pods that come, go and share their node's network", () => {
   it("POL-54: a pod of the host's network is never selected, and never a peer of a selector", () => {
     const host = pod("host", { spec: { hostNetwork: true, nodeName: "n2" }, ...at("10.0.0.2") });
     const objects = [node("n1", "10.0.0.1"), node("n2", "10.0.0.2"), host, pod("web")];

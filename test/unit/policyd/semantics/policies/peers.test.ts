@@ -11,7 +11,7 @@ function reaches(from: readonly object[] | null, senders: readonly string[] = KE
   return senders.filter((sender) => sender !== "x/a" && ask(index, [sender, "x/a"]).kind === "allowed");
 }
 
-describe("policyd/policy: peers", () => {
+describe("policyd/semantics/policies: peers", () => {
   it("POL-20: a rule is for its peers at its ports, and a part that is left out does not restrict it", () => {
     const rule = { from: [{ podSelector: labelled({ pod: "b" }) }], ports: [{ port: 80 }] };
     const index = indexOf([...threeByThree(), networkPolicy("x", { podSelector: A, ingress: [rule] })]);

@@ -9,7 +9,7 @@ import { KEYS, threeByThree } from "../../../../support/policy/three_by_three.ts
 
 const TRAFFIC = ["80/TCP", "53/UDP", "8080/SCTP", "ICMP"] as const;
 
-describe("policyd/policy: classes of pods", () => {
+describe("policyd/semantics/policies: classes of pods", () => {
   it("POL-60: labels that no policy uses do not separate pods", () => {
     const classes = (...policies: readonly object[]) => {
       const pods = podClasses(indexOf([...threeByThree(), ...policies])).map((one) => one.pods.length);

@@ -26,7 +26,7 @@ function serving(name: string, containerPort: number, protocol?: string): object
   return { name: "server", ports: [{ name, containerPort, ...(protocol === undefined ? {} : { protocol }) }] };
 }
 
-describe("policyd/policy: ports", () => {
+describe("policyd/semantics/policies: ports", () => {
   it("POL-30: a port is only of its protocol, TCP by default", () => {
     assert.deepEqual(passes({ port: 80 }), ["80/TCP"]);
     assert.deepEqual(passes({ port: 80, protocol: "UDP" }), ["80/UDP"]);

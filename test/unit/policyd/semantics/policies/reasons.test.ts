@@ -18,7 +18,7 @@ function nearest(ingress: readonly object[], from = "y/b", traffic = "80/TCP"): 
   return { place: [rule, peer, port], failed: structuredClone(failed) };
 }
 
-describe("policyd/policy: reasons", () => {
+describe("policyd/semantics/policies: reasons", () => {
   it("POL-51: the nearest miss is the rule with the fewest failures, and of equal ones that whose peer matches", () => {
     const wrongPod = { from: [{ podSelector: labelled({ pod: "z" }) }], ports: [{ port: 81 }] };
     const wrongPort = {

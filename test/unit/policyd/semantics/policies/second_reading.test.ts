@@ -11,7 +11,7 @@ import { secondReading, secondReadingOfShadow } from "../../../../support/policy
 
 const CLUSTERS = 2500;
 
-describe("policyd/policy: random clusters", () => {
+describe("policyd/semantics/policies: random clusters", () => {
   it("the evaluator agrees with a second, plain implementation on 20,000 flows", function () {
     this.timeout(120_000);
     fc.assert(

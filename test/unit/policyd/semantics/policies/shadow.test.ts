@@ -32,7 +32,7 @@ function judge(objects: readonly object[], from: string, to: string, traffic?: s
 
 const SHADOW = networkPolicy("try", { podSelector: {}, ingress: [FROM_A] }, "true");
 
-describe("policyd/policy: policies in shadow", () => {
+describe("policyd/semantics/policies: policies in shadow", () => {
   it("POL-70: a policy in shadow isolates no pod, and the verdict says what it would deny and which rule is nearest", () => {
     const verdict = judge([SHADOW], "x/b", "x/c");
     assert.equal(verdict.kind, "allowed");
@@ -97,7 +97,7 @@ describe("policyd/policy: policies in shadow", () => {
   });
 });
 
-describe("policyd/policy: the node's own DNS", () => {
+describe("policyd/semantics/policies: the node's own DNS", () => {
   const DNS = { nodeLocalDNS: [parseAddress("169.254.20.10"), parseAddress("fd00::a")] };
   const closed = networkPolicy("closed", { podSelector: {}, policyTypes: ["Ingress", "Egress"] });
 

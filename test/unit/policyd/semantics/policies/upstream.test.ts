@@ -8,7 +8,7 @@ import { UPSTREAM_CASES } from "../../../../support/policy/upstream_cases.ts";
 
 const PAIRS = KEYS.flatMap((from) => KEYS.filter((to) => to !== from).map((to) => ({ from, to })));
 
-describe("policyd/policy: the cases of kubernetes' own network policy tests", () => {
+describe("policyd/semantics/policies: the cases of kubernetes' own network policy tests", () => {
   it("POL-51: all upstream cases from 1 to 48 are here, once", () => {
     assert.deepEqual(
       UPSTREAM_CASES.map(({ number }) => number),
