@@ -7,7 +7,7 @@ import type { PolicyOptions } from "../../policyd/semantics/policies/objects.ts"
 import { buildPolicyIndex, type PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
 import type { Manifest } from "../input/manifests.ts";
 import { storeOf } from "./policy_objects.ts";
-import { StandIns } from "./placeholder_addresses.ts";
+import { PlaceholderAddresses } from "./placeholder_addresses.ts";
 
 /** The node of pods and endpoints for which the files name no node. */
 export const UNKNOWN_NODE = "";
@@ -19,7 +19,7 @@ export interface Cluster {
   readonly index: PolicyIndex;
   /** The file and line of each object, by its kind and key: `NetworkPolicy shop/web`. */
   readonly manifests: ReadonlyMap<string, Manifest>;
-  readonly standIns: StandIns;
+  readonly placeholderAddresses: PlaceholderAddresses;
 }
 
 /** Indexes objects. @param options how the cluster's nodes enforce policies; policyd's defaults without them */
@@ -33,29 +33,33 @@ export function clusterOf(manifests: readonly Manifest[], options: Partial<Polic
     store,
     index,
     manifests: new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest])),
-    standIns: new StandIns(addressesOf(store)),
+    placeholderAddresses: new PlaceholderAddresses(addressesOf(store)),
   };
 }
 
 /** Returns a pod's address in a family: its own or, where the files give it no address at all, a stand-in. */
 export function podAddress(cluster: Cluster, pod: Pod, family: Family): Address | undefined {
   if (pod.hostNetwork && pod.nodeName !== undefined) return nodeAddress(cluster, pod.nodeName, family);
-  return inFamily(pod.addresses, family, () => cluster.standIns.addressOf(`Pod ${pod.key}`, family));
+  return inFamily(pod.addresses, family, () => cluster.placeholderAddresses.addressOf(`Pod ${pod.key}`, family));
 }
 
 /** Returns a node's address as {@link podAddress} does, preferably its internal one. */
-export function nodeAddress({ store, standIns }: Cluster, name: string, family: Family): Address | undefined {
+export function nodeAddress(
+  { store, placeholderAddresses }: Cluster,
+  name: string,
+  family: Family,
+): Address | undefined {
   const all = store.nodes.get(name)?.addresses ?? [];
   const ordered = [...all.filter(({ type }) => type === "InternalIP"), ...all].map(({ address }) => address);
-  return inFamily(ordered, family, () => standIns.addressOf(`Node ${name}`, family));
+  return inFamily(ordered, family, () => placeholderAddresses.addressOf(`Node ${name}`, family));
 }
 
 /** Returns the pod or node that has an address, its own or a stand-in; undefined where the files do not say. */
 export function ownerOf(
-  { index, standIns }: Cluster,
+  { index, placeholderAddresses }: Cluster,
   address: Address,
 ): { type: "pod" | "node"; key: string } | undefined {
-  const [kind, key] = standIns.ownerOf(address)?.split(" ") ?? [];
+  const [kind, key] = placeholderAddresses.ownerOf(address)?.split(" ") ?? [];
   if (key !== undefined) return kind === "Service" ? undefined : { type: kind === "Pod" ? "pod" : "node", key };
   const owner = index.owners.get(address);
   if (owner === undefined) return undefined;

@@ -7,7 +7,7 @@ const FIRST = { 4: parseAddress("240.0.0.1"), 6: parseAddress("100::1") } as con
  * Assigns addresses where files have none: the Service evaluator needs them for pods from templates and for Services
  * that no API server has seen. Policies never see one, and no output shows one.
  */
-export class StandIns {
+export class PlaceholderAddresses {
   readonly #taken: ReadonlySet<Address>;
   readonly #next: Record<Family, Address> = { ...FIRST };
   readonly #addresses = new Map<string, Address>();

@@ -55,10 +55,10 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
   return { services, endpointSlices, endpointPods: new Map(named), derived };
 }
 
-function withClusterIps({ standIns }: Cluster, service: Service, families: readonly Family[]): Service {
+function withClusterIps({ placeholderAddresses }: Cluster, service: Service, families: readonly Family[]): Service {
   const hasOwn = service.clusterIps.some((address) => specialClass(address) === undefined);
   if (hasOwn || service.isHeadless || service.type === "ExternalName") return service;
-  const clusterIps = families.map((family) => standIns.addressOf(`Service ${service.key}`, family));
+  const clusterIps = families.map((family) => placeholderAddresses.addressOf(`Service ${service.key}`, family));
   return { ...service, clusterIps };
 }
 

@@ -20,7 +20,7 @@ export function withEndpoints(manifests: readonly Manifest[]): WithEndpoints {
   const cluster = clusterOf(manifests);
   const { derived } = serviceObjects(cluster);
   const isReal = ({ address }: EndpointSlice["endpoints"][number]): boolean =>
-    cluster.standIns.ownerOf(address) === undefined;
+    cluster.placeholderAddresses.ownerOf(address) === undefined;
   const added = new Map(
     [...derived].map(([key, { slices }]) => [
       key,

@@ -1,7 +1,7 @@
 import { hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { ClusterObject, Pod } from "../../policyd/objects/model.ts";
-import type { Claim } from "../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../policyd/ruleset/desired/desired_element.ts";
 import { DesiredObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 import { loggerOf } from "../../policyd/log/logger.ts";
 import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
@@ -20,7 +20,7 @@ export interface PolicyPlace {
   readonly options: PolicyOptions;
   /** The table without the parts that depend on the cluster. */
   readonly table: Table;
-  readonly claim: (owner: string, claims: readonly Claim[]) => void;
+  readonly claim: (owner: string, claims: readonly DesiredElement[]) => void;
 }
 
 /** The table with the sets and chains that policies add. */

@@ -2,7 +2,7 @@ import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import type { ClusterObject, Pod } from "../../policyd/objects/model.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
-import { type Claim, tableKey } from "../../policyd/ruleset/desired/desired_element.ts";
+import { type DesiredElement, tableKey } from "../../policyd/ruleset/desired/desired_element.ts";
 import { elementOf } from "../../policyd/ruleset/desired/packed_element.ts";
 import { DesiredElements } from "../../policyd/ruleset/desired/desired_elements.ts";
 import { DesiredObjects, type ProvidedObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
@@ -51,7 +51,7 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
     policyOptions: policyOptions(configuration),
   }).map(withVersion);
   const desired = new DesiredElements();
-  const claim = (owner: string, claims: readonly Claim[]): void => void desired.replace(owner, claims);
+  const claim = (owner: string, claims: readonly DesiredElement[]): void => void desired.replace(owner, claims);
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));
   for (const { key, addresses } of localPods) {
     claim(`pod ${key}`, [...localPodElements(addresses), ...(masquerade ? leavingPodElements(addresses) : [])]);

@@ -147,13 +147,13 @@ function ignoredLines(endpoints: EndpointReport | undefined): readonly string[] 
   return told.map(({ slice, because }) => `EndpointSlice ${slice} does not count: ${because}`);
 }
 
-function frontendReport({ standIns }: Cluster, { address, ...rest }: Frontend): FrontendReport {
-  return { ...rest, address: standIns.ownerOf(address) === undefined ? formatAddress(address) : null };
+function frontendReport({ placeholderAddresses }: Cluster, { address, ...rest }: Frontend): FrontendReport {
+  return { ...rest, address: placeholderAddresses.ownerOf(address) === undefined ? formatAddress(address) : null };
 }
 
 function placeReport(cluster: Cluster, { address, port }: SocketAddress): PlaceReport {
   const owner = ownerOf(cluster, address);
-  const text = cluster.standIns.ownerOf(address) === undefined ? formatAddress(address) : null;
+  const text = cluster.placeholderAddresses.ownerOf(address) === undefined ? formatAddress(address) : null;
   const host = owner?.type === "node" ? `node/${owner.key}` : (owner?.key ?? formatAddress(address));
   return { host, address: text, port };
 }

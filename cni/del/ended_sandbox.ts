@@ -10,7 +10,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Family, familyOf } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../node_rules/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
-import { type Claim, claimsOf } from "../node_rules/host_port_claim.ts";
+import { type HostPortClaim, claimsOf } from "../node_rules/host_port_claim.ts";
 import { hostInterfaceName } from "../names.ts";
 import type { Node } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
@@ -89,7 +89,7 @@ export function givingWay(node: Node, runDir: string, taker: AttachmentRecord): 
     );
 }
 
-function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly Claim[] {
+function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly HostPortClaim[] {
   const families = ([4, 6] as const).filter((family: Family) =>
     addresses.some(({ address }) => familyOf(address) === family),
   );

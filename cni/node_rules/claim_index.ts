@@ -1,6 +1,6 @@
 import type { Family } from "../../kernel/ip/address.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
-import type { Claim } from "./host_port_claim.ts";
+import type { HostPortClaim } from "./host_port_claim.ts";
 
 /** The key for all addresses of the node. */
 const ALL = undefined;
@@ -23,7 +23,7 @@ export class ClaimIndex<H extends object | number> {
   }
 
   /** As {@link add}, for a claim. */
-  addClaim({ family, address, mapping: { protocol, hostPort } }: Claim, holder: H): void {
+  addClaim({ family, address, mapping: { protocol, hostPort } }: HostPortClaim, holder: H): void {
     this.add(family, [protocol, hostPort], address, holder);
   }
 
@@ -31,7 +31,7 @@ export class ClaimIndex<H extends object | number> {
    * Returns the holder that conflicts with a claim: one of the same port, where either has all addresses or both have
    * the same one. Of several, returns the holder of all addresses, otherwise the first.
    */
-  find({ family, address, mapping: { protocol, hostPort } }: Claim): H | undefined {
+  find({ family, address, mapping: { protocol, hostPort } }: HostPortClaim): H | undefined {
     const holders = this.#ports.get(keyOf(family, [protocol, hostPort]));
     if (holders === undefined) return undefined;
     const [first] = holders.values();

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 
 /** A port that one pod has on the node's addresses of one family: on all of them, or on one. */
-export interface Claim {
+export interface HostPortClaim {
   readonly family: Family;
   readonly address: Address | undefined;
   readonly mapping: PortMapping;
@@ -13,7 +13,7 @@ export interface Claim {
  * Returns the claims of a mapping in the families of its pod: in each family without hostIP, in its own family for
  * 0.0.0.0 or ::, otherwise on the one address.
  */
-export function claimsOf(mapping: PortMapping, families: readonly Family[]): readonly Claim[] {
+export function claimsOf(mapping: PortMapping, families: readonly Family[]): readonly HostPortClaim[] {
   const { hostIp } = mapping;
   if (hostIp === undefined) return families.map((family) => ({ family, address: undefined, mapping }));
   const family = familyOf(hostIp);

@@ -17,7 +17,7 @@ import {
   type Statement,
 } from "../../kernel/nftables/model/statement.ts";
 import { ClaimIndex } from "./claim_index.ts";
-import { type Claim, claimsOf } from "./host_port_claim.ts";
+import { type HostPortClaim, claimsOf } from "./host_port_claim.ts";
 import {
   fromLocalhost,
   fromLocalhostChain,
@@ -148,7 +148,7 @@ export function hostPortElements({ mappings, addresses, serviceCidrs, comment }:
     const services = outermost(serviceCidrs.filter((cidr) => cidrFamily(cidr) === family)).map(intervalOf);
     const { addressPorts, ports, exceptions, hairpin } = sets[family];
     const ofAll = claims.filter(({ address }) => address === undefined);
-    const element = (claim: Claim): Element => ({
+    const element = (claim: HostPortClaim): Element => ({
       key: keyOf(claim),
       data: [target, claim.mapping.containerPort],
       comment,
@@ -165,7 +165,7 @@ export function hostPortElements({ mappings, addresses, serviceCidrs, comment }:
   });
 }
 
-function keyOf({ mapping, address }: Claim): readonly (string | number | bigint)[] {
+function keyOf({ mapping, address }: HostPortClaim): readonly (string | number | bigint)[] {
   const port = [mapping.protocol, mapping.hostPort];
   return address === undefined ? port : [...port, address];
 }
@@ -178,7 +178,7 @@ export const claimSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((fa
 
 /** A claim that conflicts with an element of another owner. */
 export interface Conflict {
-  readonly claim: Claim;
+  readonly claim: HostPortClaim;
   /** The comment of the holder's element. */
   readonly holder: string | undefined;
 }

@@ -1,5 +1,5 @@
 import { ClaimIndex } from "../../cni/node_rules/claim_index.ts";
-import { type Claim, claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
+import { type HostPortClaim, claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
@@ -66,7 +66,7 @@ export class RuleHolders {
 
 function refusalBeside(
   attachment: AttachmentRecord,
-  claims: readonly Claim[],
+  claims: readonly HostPortClaim[],
   { holder, ports }: Holding,
 ): DrawbridgeError | undefined {
   const who = commentText(holderName(holder));
@@ -85,7 +85,7 @@ function holderName({ pod, containerId }: AttachmentRecord): string {
   return pod === undefined ? containerId : `${pod.namespace}/${pod.name} ${containerId}`;
 }
 
-function claimsOfAll({ portMappings, addresses }: AttachmentRecord): readonly Claim[] {
+function claimsOfAll({ portMappings, addresses }: AttachmentRecord): readonly HostPortClaim[] {
   const families = ([4, 6] as const).filter((family) => addresses.some(({ address }) => familyOf(address) === family));
   return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }

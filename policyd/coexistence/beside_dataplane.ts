@@ -6,7 +6,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { PodGate } from "../component.ts";
-import { KeptSubscription } from "../lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { BesideKernel } from "./beside_kernel.ts";
 import {
@@ -43,7 +43,7 @@ export interface BesideDataplaneParts {
  */
 export class BesideDataplane implements PodGate {
   readonly #parts: BesideDataplaneParts;
-  readonly #subscription: KeptSubscription;
+  readonly #subscription: RenewedSubscription;
   #bridges: readonly NeighbouringBridge[] = [];
   /** Our entries in the kernel as we made them; they are read from the kernel where some may exist. */
   #present: BesideEntries = NOTHING;
@@ -56,7 +56,7 @@ export class BesideDataplane implements PodGate {
   constructor(parts: BesideDataplaneParts) {
     this.#parts = parts;
     const lookSoon = (): void => this.#lookSoon();
-    this.#subscription = new KeptSubscription({
+    this.#subscription = new RenewedSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: ["ipv4-address", "ipv6-address"] },
       listener: { onMessages: lookSoon, onOverrun: lookSoon },

@@ -6,7 +6,7 @@ import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Lifecycle } from "../component.ts";
-import { KeptSubscription } from "../lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../log/line.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LoggedFlow } from "../policies/drop_log/logged_flow.ts";
@@ -54,7 +54,7 @@ const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
  */
 export class FlowLedger implements Lifecycle {
   readonly #parts: FlowLedgerParts;
-  readonly #subscription: KeptSubscription;
+  readonly #subscription: RenewedSubscription;
   #overruns = 0;
   #last = 0;
   #changes = 0;
@@ -69,7 +69,7 @@ export class FlowLedger implements Lifecycle {
   constructor(parts: FlowLedgerParts) {
     this.#parts = parts;
     const { clock, logger } = parts;
-    this.#subscription = new KeptSubscription({
+    this.#subscription = new RenewedSubscription({
       clock,
       source: { kind: "conntrack", events: ["new", "destroy"], receiveBufferBytes: RECEIVE_BUFFER_BYTES },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#overrun() },

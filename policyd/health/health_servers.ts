@@ -3,7 +3,7 @@ import { type Address, familyOf, formatAddress, parseAddress } from "../../kerne
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Answer, HttpListener, Listening } from "../services/health_check/http_listener.ts";
-import { type Place, placeId } from "../services/health_check/listening_addresses.ts";
+import { type ListeningAddress, placeId } from "../services/health_check/listening_addresses.ts";
 
 const RETRY_MILLISECONDS = 2000;
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
@@ -12,7 +12,7 @@ export interface HealthServersParts {
   readonly listener: HttpListener;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly places: readonly Place[];
+  readonly places: readonly ListeningAddress[];
   readonly answer: Answer;
 }
 
@@ -23,7 +23,7 @@ export function healthPlaces({
 }: {
   readonly address: Address;
   readonly port: number;
-}): readonly Place[] {
+}): readonly ListeningAddress[] {
   const addresses = ANY.includes(address) ? ANY : [address];
   return addresses.map((one) => ({ family: familyOf(one), address: one, port }));
 }
@@ -55,7 +55,7 @@ export class HealthServers {
     for (const one of this.#listening) one.close();
   }
 
-  async #open(place: Place): Promise<void> {
+  async #open(place: ListeningAddress): Promise<void> {
     const { listener, answer } = this.#parts;
     try {
       const listening = await listener.listen(place, answer);
@@ -68,7 +68,7 @@ export class HealthServers {
     }
   }
 
-  #refused(place: Place, reason: string): void {
+  #refused(place: ListeningAddress, reason: string): void {
     const { clock, logger } = this.#parts;
     // A kernel without IPv6 has no clients that use it.
     if (this.#isStopped || (place.family === 6 && ANY.includes(place.address) && reason.includes("EAFNOSUPPORT")))
@@ -85,6 +85,6 @@ export class HealthServers {
   }
 }
 
-function where({ address, port }: Place): { readonly address: string; readonly port: number } {
+function where({ address, port }: ListeningAddress): { readonly address: string; readonly port: number } {
   return { address: formatAddress(address), port };
 }

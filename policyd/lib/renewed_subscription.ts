@@ -2,8 +2,8 @@ import type { EventListener, KernelEvents, Subscription } from "../../kernel/eve
 import type { EventSource } from "../../kernel/events/source.ts";
 import type { Cancel, Clock } from "./clock.ts";
 
-/** The parts that {@link KeptSubscription} needs. */
-export interface KeptSubscriptionParts {
+/** The parts that {@link RenewedSubscription} needs. */
+export interface RenewedSubscriptionParts {
   readonly clock: Clock;
   readonly source: EventSource;
   readonly listener: Pick<EventListener, "onMessages" | "onOverrun">;
@@ -15,14 +15,14 @@ export interface KeptSubscriptionParts {
 }
 
 /** A subscription that is retried indefinitely when the kernel refuses or ends it. */
-export class KeptSubscription {
-  readonly #parts: KeptSubscriptionParts;
+export class RenewedSubscription {
+  readonly #parts: RenewedSubscriptionParts;
   #subscription: Subscription | undefined;
   #retry: Cancel | undefined;
   #refusal: string | undefined;
   #isStopped = false;
 
-  constructor(parts: KeptSubscriptionParts) {
+  constructor(parts: RenewedSubscriptionParts) {
     this.#parts = parts;
   }
 

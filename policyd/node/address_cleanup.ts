@@ -21,7 +21,7 @@ interface Waiting {
 }
 
 /** Forgets the addresses of pods that go together in one pass, since the kernel walks whole tables for it. */
-export class PodMemory {
+export class AddressCleanup {
   readonly #memory: AddressMemory;
   #waiting: Waiting[] = [];
 
@@ -60,9 +60,9 @@ export class PodMemory {
 }
 
 /** Returns the memory of the kernel of this thread's network namespace. */
-export function kernelPodMemory(syscalls: FlowCalls, ruleset: Pick<Ruleset, "deleteWritten">): PodMemory {
+export function kernelAddressCleanup(syscalls: FlowCalls, ruleset: Pick<Ruleset, "deleteWritten">): AddressCleanup {
   const sockets = new ConntrackSockets(syscalls);
-  return new PodMemory({
+  return new AddressCleanup({
     forgetFlows: async (addresses) => {
       await deleteFlows(sockets, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
     },

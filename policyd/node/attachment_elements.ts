@@ -6,7 +6,7 @@ import { type MacAddress, macToBytes } from "../../kernel/ip/mac.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
-import type { Claim } from "../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import { endsElements } from "./tables/related_packets.ts";
 import { GUARD_SETS } from "./tables/guard.ts";
 import { hostPortHooks } from "./tables/host_ports.ts";
@@ -14,7 +14,7 @@ import { podMasqueradeHooks } from "./masquerade/pod_masquerade.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "./tables/table_part.ts";
 
 /** Returns all elements that an attachment contributes to the node's sets. */
-export function attachmentElements(attachment: AttachmentRecord): readonly Claim[] {
+export function attachmentElements(attachment: AttachmentRecord): readonly DesiredElement[] {
   return [...guardElements(attachment), ...ruleElements(attachment)];
 }
 
@@ -24,10 +24,10 @@ export function attachmentElements(attachment: AttachmentRecord): readonly Claim
  * adds nothing: the guard drops frames with a foreign MAC from every port (B12). The elements also say of which
  * connections the pod is an end.
  */
-export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
+export function guardElements(attachment: AttachmentRecord): readonly DesiredElement[] {
   const { hostInterface, mac, addresses } = attachment;
   const comment = commentOf(attachment);
-  const claim = (set: { readonly name: string }, ...key: readonly KeyField[]): Claim => ({
+  const claim = (set: { readonly name: string }, ...key: readonly KeyField[]): DesiredElement => ({
     table: BRIDGE_TABLE,
     set: set.name,
     element: { key, comment },
@@ -50,7 +50,7 @@ export function attachmentHooks({ policyd: rules, portMappings, ipMasq }: Attach
 }
 
 /** Returns the elements of host ports and masquerade; none where the plugin has put them into its own tables. */
-function ruleElements(attachment: AttachmentRecord): readonly Claim[] {
+function ruleElements(attachment: AttachmentRecord): readonly DesiredElement[] {
   const { policyd: rules, portMappings: mappings, ipMasq } = attachment;
   if (rules === undefined) return [];
   const comment = commentOf(attachment);
@@ -58,7 +58,7 @@ function ruleElements(attachment: AttachmentRecord): readonly Claim[] {
   const published = hostPortElements({ mappings, addresses, serviceCidrs: rules.serviceCidrs, comment });
   const masqueraded = ipMasq === true ? masqueradeElements(addresses, rules.nonMasqueradeCidrs, comment) : [];
   return [...published, ...masqueraded].flatMap(({ set, elements }) =>
-    elements.map((element): Claim => ({ table: INET_TABLE, set: set.name, element })),
+    elements.map((element): DesiredElement => ({ table: INET_TABLE, set: set.name, element })),
   );
 }
 

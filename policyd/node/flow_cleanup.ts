@@ -3,10 +3,10 @@ import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import type { PodMemory } from "./address_cleanup.ts";
+import type { AddressCleanup } from "./address_cleanup.ts";
 
 /** Deletes flows and other memory that the kernel keeps beyond the rules that created it. */
-export interface FlowMemory {
+export interface FlowCleanup {
   /** Forgets the UDP flows that a new attachment's host ports now take over (R2). @throws SyscallError, NetlinkError */
   forgetOf(attachment: AttachmentRecord): void;
   /** Forgets everything about a deleted attachment (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
@@ -19,7 +19,7 @@ export interface FlowMemory {
  * Returns the connection tracking of this thread's network namespace. A new pod without published UDP ports costs no
  * request; otherwise the kernel walks its whole table, which takes some 10 ms.
  */
-export function kernelFlowMemory(syscalls: Syscalls & FileReadCalls, pods: PodMemory): FlowMemory {
+export function kernelFlowCleanup(syscalls: Syscalls & FileReadCalls, pods: AddressCleanup): FlowCleanup {
   return {
     forgetOf: ({ policyd, portMappings: mappings, addresses }) => {
       if (policyd === undefined) return;

@@ -6,7 +6,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 /** Minimum delay; most addresses wait less than double. A packet is in flight for microseconds unless its CPU stalls. */
 const LATER_MILLISECONDS = 500;
 
-export interface AftermathParts {
+export interface LateFlowDeletionParts {
   readonly clock: Pick<Clock, "after">;
   /** Resolves to whether the rules of deleted pods are gone: until then those rules let flows through. */
   readonly areRulesGone: () => Promise<boolean>;
@@ -19,8 +19,8 @@ export interface AftermathParts {
  * a pod's rules are gone, but a packet in flight that matched the old rules can create one after that. A timer handles
  * all addresses that arrived meanwhile together.
  */
-export class Aftermath {
-  readonly #parts: AftermathParts;
+export class LateFlowDeletion {
+  readonly #parts: LateFlowDeletionParts;
   /** Addresses added since the last turn; `#old` has the ones added before. */
   #young = new Set<Address>();
   #old = new Set<Address>();
@@ -29,7 +29,7 @@ export class Aftermath {
   #timer: Cancel | undefined;
   #isStopped = false;
 
-  constructor(parts: AftermathParts) {
+  constructor(parts: LateFlowDeletionParts) {
     this.#parts = parts;
   }
 

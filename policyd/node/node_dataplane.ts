@@ -12,14 +12,14 @@ import { type Conflict, hasRules, RuleHolders, supersededAmong, supersededBy } f
 import type { Cancel } from "../lib/clock.ts";
 import type { TakeOver } from "../coexistence/take_over.ts";
 import type { PodGate } from "../component.ts";
-import type { Claim } from "../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { RulesetWatch } from "../ruleset/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Aftermath } from "./late_flow_deletion.ts";
+import type { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
-import type { FlowMemory } from "./flow_cleanup.ts";
+import type { FlowCleanup } from "./flow_cleanup.ts";
 import { INET_TABLE } from "./tables/table_part.ts";
 
 export interface NodeDataplaneParts {
@@ -32,9 +32,9 @@ export interface NodeDataplaneParts {
   /** Called when all objects have been read. */
   readonly onObjects?: (events: KernelEvents) => void;
   readonly links: LinkRemoval;
-  readonly flows: FlowMemory;
+  readonly flows: FlowCleanup;
   /** Undefined where policies are not enforced. */
-  readonly aftermath: Aftermath | undefined;
+  readonly lateFlowDeletion: LateFlowDeletion | undefined;
   /** Whether a record or a link of an attachment remains; it may have gone without a DEL reaching us. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment's link exists: only this shows which of two records with one address belongs to a pod. */
@@ -47,7 +47,7 @@ export interface NodeDataplaneParts {
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
   /** Elements of a pod in addition to those that bind it to its port. */
-  readonly furtherElements: (attachment: AttachmentRecord) => readonly Claim[];
+  readonly furtherElements: (attachment: AttachmentRecord) => readonly DesiredElement[];
   /** The host ports that pods get; without it, they get all. */
   readonly hostPorts?: Pick<HostPortRefusals, "served" | "attached" | "detached">;
   /** The bridge on which pods have policies; undefined where none are enforced. */
@@ -150,7 +150,7 @@ export class NodeDataplane implements PodGate {
     if (!this.#isStarted) await new Promise<void>((goOn) => this.#registering.set(attachment, goOn));
     // Another attachment may have the address by now, and must not be forgotten in favour of one that is gone.
     this.#demandPresent(attachment);
-    const { ruleset, attachments, flows, follower, aftermath } = this.#parts;
+    const { ruleset, attachments, flows, follower, lateFlowDeletion } = this.#parts;
     const superseded = supersededBy(attachment, attachments.values());
     for (const gone of superseded) this.#forget(gone);
     if (superseded.length > 0) {
@@ -158,10 +158,10 @@ export class NodeDataplane implements PodGate {
       await ruleset.inForce();
       await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
     }
-    await aftermath?.pauseFor(addressesOf(attachment));
+    await lateFlowDeletion?.pauseFor(addressesOf(attachment));
     this.#demandPresent(attachment);
     this.#take(attachment);
-    const remaining = aftermath?.end(addressesOf(attachment)) ?? "unknown";
+    const remaining = lateFlowDeletion?.end(addressesOf(attachment)) ?? "unknown";
     const elements = [...attachmentElements(this.#served(attachment)), ...this.#parts.furtherElements(attachment)];
     this.#provideHooks(attachment, true);
     this.#parts.hostPorts?.attached(attachment);
@@ -302,7 +302,7 @@ export class NodeDataplane implements PodGate {
 
   /** Withdraws an attachment in one turn, so a registration that resumes later finds it gone and claims nothing. */
   #withdraw(gone: AttachmentRecord, flows: RemainingFlows): void {
-    const { ruleset, attachments, follower, aftermath } = this.#parts;
+    const { ruleset, attachments, follower, lateFlowDeletion } = this.#parts;
     this.#holders.release(gone);
     this.#provideHooks(gone, false);
     this.#parts.hostPorts?.detached(gone);
@@ -313,7 +313,7 @@ export class NodeDataplane implements PodGate {
     this.#registering.delete(gone);
     const held = new Set([...attachments.values()].flatMap(addressesOf));
     // Two networks may assign the same address: a pod that still has it keeps its flows.
-    aftermath?.add(addressesOf(gone).filter((address) => !held.has(address)));
+    lateFlowDeletion?.add(addressesOf(gone).filter((address) => !held.has(address)));
   }
 
   /** Forgets the kernel's memory of a pod that is gone; a failure is only logged. @returns whether it succeeded */
@@ -343,7 +343,7 @@ export class NodeDataplane implements PodGate {
     this.#isStopped = true;
     this.#parts.takeOver?.stop();
     this.#endPreparation?.();
-    this.#parts.aftermath?.stop();
+    this.#parts.lateFlowDeletion?.stop();
     this.#parts.watch.stop();
     this.#parts.ruleset.stop();
     await this.#events?.stop();

@@ -53,18 +53,18 @@ import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { serviceElements } from "../services/services_dataplane.ts";
 import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
-import { Aftermath } from "./late_flow_deletion.ts";
+import { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { askedPorts } from "./tables/asked_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
 import { KnownPaths } from "./tables/known_paths.ts";
-import { type FlowMemory, kernelFlowMemory } from "./flow_cleanup.ts";
+import { type FlowCleanup, kernelFlowCleanup } from "./flow_cleanup.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import { openMasquerade } from "./masquerade/masquerade_dataplane.ts";
 import { PortShareDataplane } from "./masquerade/port_share_dataplane.ts";
 import { kernelNodePorts } from "./masquerade/taken_ports.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
-import { kernelPodMemory } from "./address_cleanup.ts";
+import { kernelAddressCleanup } from "./address_cleanup.ts";
 import { policyOptions, serviceRules } from "./tables/rule_options.ts";
 import { nodeTables } from "./tables/tables.ts";
 import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
@@ -143,7 +143,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   ruleset.follow(() => metrics.firstSync.rulesInForce());
   const watch = new RulesetWatch({ ruleset, clock, logger, portId });
   const links = new LinkSockets(syscalls);
-  const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
+  const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const judge = openNodeJudge(configuration);
   const protection = openProtection(configuration, { ...machine, judge, ruleset, kernel: socket });
@@ -214,7 +214,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     },
     links: new LinkRemoval(links),
     flows,
-    aftermath: openAftermath(policies, ruleset, flows, clock),
+    lateFlowDeletion: openLateFlowDeletion(policies, ruleset, flows, clock),
     ...presence,
     ended,
     endBypass: (attachment) => endBypass(attachment, links),
@@ -290,15 +290,15 @@ function openNotices(policies: PolicyDataplane | undefined, { logger, clusterEve
   return notices;
 }
 
-/** Returns the aftermath; undefined without policies, as only they pass established flows by an earlier verdict. */
-function openAftermath(
+/** Returns the late deletion of flows; undefined without policies, as only they pass established flows by an earlier verdict. */
+function openLateFlowDeletion(
   policies: PolicyDataplane | undefined,
   ruleset: Ruleset,
-  flows: FlowMemory,
+  flows: FlowCleanup,
   clock: Clock,
-): Aftermath | undefined {
+): LateFlowDeletion | undefined {
   if (policies === undefined) return undefined;
-  return new Aftermath({
+  return new LateFlowDeletion({
     clock,
     areRulesGone: () => ruleset.inForce(),
     forget: (addresses) => flows.forgetAddresses(addresses),

@@ -1,7 +1,7 @@
 import type { Part, Scope } from "../../cni/node_state/observed.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
-import { Pace, SETTLE_MILLISECONDS } from "../routes/pass_schedule.ts";
+import { PassSchedule, SETTLE_MILLISECONDS } from "../routes/pass_schedule.ts";
 import type { Doubt } from "./relevance.ts";
 
 /**
@@ -20,7 +20,7 @@ export class Doubts {
   /** By subject and part: changes to different parts of one bridge are not a contest. */
   readonly #paces = new Map<
     string,
-    { readonly subject: string; readonly pace: Pace; changedAt: number; isOften: boolean }
+    { readonly subject: string; readonly pace: PassSchedule; changedAt: number; isOften: boolean }
   >();
 
   constructor(clock: Clock) {
@@ -63,7 +63,12 @@ export class Doubts {
   /** Records a repair of a subject's part. */
   repaired(subject: string, part: Part): void {
     const key = `${subject} ${part}`;
-    const entry = this.#paces.get(key) ?? { subject, pace: new Pace(this.#clock), changedAt: 0, isOften: false };
+    const entry = this.#paces.get(key) ?? {
+      subject,
+      pace: new PassSchedule(this.#clock),
+      changedAt: 0,
+      isOften: false,
+    };
     entry.isOften = entry.pace.changed();
     entry.changedAt = this.#clock.now();
     this.#paces.set(key, entry);

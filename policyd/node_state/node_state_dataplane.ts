@@ -20,7 +20,7 @@ import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { PodGate } from "../component.ts";
 import type { Condition } from "../health/answers.ts";
-import { KeptSubscription } from "../lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
 import { type Doubt, doubtOf, isNotified, type KnownBridge } from "./relevance.ts";
 import { NODE_STATE, type NodeStateReport } from "./report.ts";
@@ -92,7 +92,7 @@ interface Watched {
  */
 export class NodeStateDataplane implements PodGate {
   readonly #parts: NodeStateParts;
-  readonly #subscription: KeptSubscription;
+  readonly #subscription: RenewedSubscription;
   readonly #watched = new Map<string, Watched>();
   /** Attachments whose DEL is in progress: their links go, and nothing of theirs is desired. */
   readonly #leaving = new Set<string>();
@@ -110,7 +110,7 @@ export class NodeStateDataplane implements PodGate {
 
   constructor(parts: NodeStateParts) {
     this.#parts = parts;
-    this.#subscription = new KeptSubscription({
+    this.#subscription = new RenewedSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: GROUPS },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#afterLoss() },

@@ -3,7 +3,7 @@ import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import { type Rule, rule } from "../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../node/tables/table_part.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 
@@ -52,7 +52,7 @@ export function keptSockets(): TablePart {
 }
 
 /** Returns the element of one socket in {@link keptSets}. */
-export function keptElement({ address, protocol, port }: ProtectedSocket): Claim {
+export function keptElement({ address, protocol, port }: ProtectedSocket): DesiredElement {
   const key = [address, NFT_PROTOCOLS[protocol], port];
   return { table: INET_TABLE, set: setOf(address), element: { key, data: [address] } };
 }

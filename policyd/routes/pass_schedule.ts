@@ -13,7 +13,7 @@ const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
 
 /** Decides when the next pass over the routes begins. */
-export class Pace {
+export class PassSchedule {
   readonly #clock: Clock;
   /** Passes in a row that had to change something, each shortly after the one before. */
   #streak = 0;

@@ -1,7 +1,7 @@
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Step } from "./kernel_state.ts";
-import type { Pace } from "./pass_schedule.ts";
+import type { PassSchedule } from "./pass_schedule.ts";
 
 export interface RouteReportParts {
   readonly logger: Logger;
@@ -12,11 +12,11 @@ export interface RouteReportParts {
 /** Logs changes of the routes, and reports each problem once as long as it lasts. */
 export class RouteReport {
   readonly #parts: RouteReportParts;
-  readonly #pace: Pace;
+  readonly #pace: PassSchedule;
   #problems: readonly string[] = [];
   #told: ReadonlySet<string> = new Set();
 
-  constructor(parts: RouteReportParts, pace: Pace) {
+  constructor(parts: RouteReportParts, pace: PassSchedule) {
     this.#parts = parts;
     this.#pace = pace;
   }

@@ -7,7 +7,7 @@ import type { Cancel, Clock } from "../lib/clock.ts";
 import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
-import { KeptSubscription } from "../lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Slices, workFor } from "../lib/slices.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
@@ -15,7 +15,7 @@ import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
 import type { RouteKernel, Step } from "./kernel_state.ts";
 import { nodeSteps } from "./node_steps.ts";
-import { Pace, SETTLE_MILLISECONDS } from "./pass_schedule.ts";
+import { PassSchedule, SETTLE_MILLISECONDS } from "./pass_schedule.ts";
 import { peersOf } from "./peers.ts";
 import { RouteReport } from "./route_report.ts";
 import type { RouteOptions } from "./surroundings.ts";
@@ -66,9 +66,9 @@ export interface RoutesDataplaneParts {
 export class RoutesDataplane implements ObjectConsumer {
   readonly #parts: RoutesDataplaneParts;
   readonly #readVerdict: VerdictReader;
-  readonly #pace: Pace;
+  readonly #pace: PassSchedule;
   readonly #report: RouteReport;
-  readonly #subscription: KeptSubscription;
+  readonly #subscription: RenewedSubscription;
   /** Names of the nodes whose routes do not follow the last verdict yet. */
   readonly #changed = new Set<string>();
   #serviceCidrs: readonly Cidr[] = [];
@@ -93,9 +93,9 @@ export class RoutesDataplane implements ObjectConsumer {
   constructor(parts: RoutesDataplaneParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
-    this.#pace = new Pace(parts.clock);
+    this.#pace = new PassSchedule(parts.clock);
     this.#report = new RouteReport(parts, this.#pace);
-    this.#subscription = new KeptSubscription({
+    this.#subscription = new RenewedSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: GROUPS },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookSoon() },

@@ -4,7 +4,7 @@ import { type TableKey, tableKey } from "./desired/desired_element.ts";
 import type { DesiredElements } from "./desired/desired_elements.ts";
 import type { DesiredObjects } from "./desired/desired_objects.ts";
 import { type SetDifference, setDifference } from "./difference.ts";
-import { elementOf, type KeptElement } from "./desired/packed_element.ts";
+import { elementOf, type PackedElement } from "./desired/packed_element.ts";
 import type { Mirror, MirroredTable } from "./observed/mirror.ts";
 import type { Pending, TablePending } from "./pending.ts";
 import { mustComeBefore, preparation, preparationWork } from "./preparation.ts";
@@ -176,7 +176,7 @@ function elementDifferences(
 }
 
 function allElements({ table, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
-  const content = isWrittenByRules(set) ? new Map<string, KeptElement>() : elements.elements(table, set.name);
+  const content = isWrittenByRules(set) ? new Map<string, PackedElement>() : elements.elements(table, set.name);
   if (content.size === 0) return [];
   return [
     {

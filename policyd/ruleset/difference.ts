@@ -1,6 +1,6 @@
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { ElementsByKey } from "./desired/desired_element.ts";
-import { elementOf, isSameKept, type KeptElement } from "./desired/packed_element.ts";
+import { elementOf, isSameKept, type PackedElement } from "./desired/packed_element.ts";
 
 /** The changes to the elements of one set. */
 export interface SetDifference {
@@ -11,9 +11,9 @@ export interface SetDifference {
   /** The texts of the keys of `added`, in the same order: the strings that are stored anyway. */
   readonly addedKeys: readonly string[];
   /** The stored form of `added`, in the same order. */
-  readonly addedKept: readonly KeptElement[];
+  readonly addedKept: readonly PackedElement[];
   /** All added elements by key, if the batch adds the set: the mirror stores this map, not a second one. */
-  readonly content?: Map<string, KeptElement>;
+  readonly content?: Map<string, PackedElement>;
 }
 
 /**
@@ -25,13 +25,13 @@ export function setDifference(
   table: Table,
   set: SetDefinition,
   present: ElementsByKey,
-  wanted: { get(key: string): KeptElement | undefined },
+  wanted: { get(key: string): PackedElement | undefined },
   keys: Iterable<string>,
 ): SetDifference {
   const deleted: Element[] = [];
   const added: Element[] = [];
   const addedKeys: string[] = [];
-  const addedKept: KeptElement[] = [];
+  const addedKept: PackedElement[] = [];
   for (const key of keys) {
     const old = present.get(key);
     const next = wanted.get(key);

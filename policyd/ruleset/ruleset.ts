@@ -3,7 +3,7 @@ import type { Element, Table, TableReference } from "../../kernel/nftables/model
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
-import { type Claim, tableKey } from "./desired/desired_element.ts";
+import { type DesiredElement, tableKey } from "./desired/desired_element.ts";
 import type { Commit } from "./commit.ts";
 import { DesiredElements } from "./desired/desired_elements.ts";
 import { DesiredObjects, type ProvidedObjects } from "./desired/desired_objects.ts";
@@ -128,7 +128,7 @@ export class Ruleset {
    *
    * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
    */
-  claim(owner: string, claims: readonly Claim[], haste: Haste = "usual"): void {
+  claim(owner: string, claims: readonly DesiredElement[], haste: Haste = "usual"): void {
     for (const { table, set } of claims) {
       if (!this.#desired.hasSet(table, set) && this.#objects.set(tableKey(table), set) === undefined) {
         throw new RangeError(`${owner} claims elements of ${tableKey(table)} ${set}, which nobody provides`);

@@ -4,7 +4,7 @@ import type { Table } from "../../kernel/nftables/model/object.ts";
 import { type NftablesNotification, parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import { KeptSubscription } from "../lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "./ruleset.ts";
 
@@ -28,7 +28,7 @@ export interface RulesetWatchParts {
  */
 export class RulesetWatch {
   readonly #parts: RulesetWatchParts;
-  readonly #subscription: KeptSubscription;
+  readonly #subscription: RenewedSubscription;
   readonly #touched = new Set<Table>();
   #who = "";
   #pending: Cancel | undefined;
@@ -36,7 +36,7 @@ export class RulesetWatch {
   constructor(parts: RulesetWatchParts) {
     const { clock, logger, portId } = parts;
     this.#parts = parts;
-    this.#subscription = new KeptSubscription({
+    this.#subscription = new RenewedSubscription({
       clock,
       source: { kind: "nftables", exceptPortId: portId },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#look(undefined) },

@@ -3,11 +3,11 @@ import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { HealthAnswer } from "./health_check/health_answer.ts";
 import type { HttpListener, Listening } from "./health_check/http_listener.ts";
-import type { Place } from "./health_check/listening_addresses.ts";
+import type { ListeningAddress } from "./health_check/listening_addresses.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 
 /** kube-proxy's `metricsBindAddress`. Only the node itself can ask there. */
-export const PROXY_MODE_PLACES: readonly Place[] = [
+export const PROXY_MODE_PLACES: readonly ListeningAddress[] = [
   { family: 4, address: parseAddress("127.0.0.1"), port: 10_249 },
   { family: 6, address: parseAddress("::1"), port: 10_249 },
 ];
@@ -28,9 +28,9 @@ export interface ProxyModeParts {
  */
 export function proxyMode({ listener, clock }: ProxyModeParts): ServiceFollower {
   const listening = new Set<Listening>();
-  const retries = new Map<Place, Cancel>();
+  const retries = new Map<ListeningAddress, Cancel>();
   let state: "waiting" | "serving" | "stopped" = "waiting";
-  const open = async (place: Place): Promise<void> => {
+  const open = async (place: ListeningAddress): Promise<void> => {
     try {
       const opened = await listener.listen(place, answer);
       if (state === "stopped") opened.close();

@@ -4,7 +4,7 @@ import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { NodeJudge, type VerdictReader } from "../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../component.ts";
-import type { Claim } from "../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { INET_TABLE } from "../node/tables/table_part.ts";
@@ -217,6 +217,6 @@ function ownerOf(service: string): string {
 }
 
 /** Returns the elements that Services need for a pod of this node: those of its own addresses. */
-export function serviceElements({ addresses }: AttachmentRecord): readonly Claim[] {
+export function serviceElements({ addresses }: AttachmentRecord): readonly DesiredElement[] {
   return localPodElements(addresses.map(({ address }) => address));
 }

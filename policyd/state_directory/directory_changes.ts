@@ -9,7 +9,7 @@ export type Seen = "missing" | "same" | "changed" | "remade";
  * A change shortly after a check may have the same time as one before it, since the kernel's clock ticks every few
  * milliseconds. So a directory counts as changed until two checks in a row have seen the same time.
  */
-export class SettledSight {
+export class DirectoryChanges {
   #last: FileSight | undefined;
   #isSettled = false;
 

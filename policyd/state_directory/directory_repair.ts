@@ -2,10 +2,10 @@ import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import type { Clock } from "../lib/clock.ts";
-import { SettledSight } from "./directory_changes.ts";
+import { DirectoryChanges } from "./directory_changes.ts";
 
 /** The parts of the machine that a retained directory needs. */
-export interface KeptDirectoryPlace {
+export interface RepairedDirectory {
   readonly files: StoreFileSystem;
   /** Returns the identity and change time of the present directory; undefined where there is none. */
   readonly sightOf: (path: string) => FileSight | undefined;
@@ -25,15 +25,15 @@ const REMOVAL = 5000;
  * A single removed file is not restored, since its owner may have removed it. No part of Drawbridge removes such a
  * directory.
  */
-export class KeptDirectory {
+export class DirectoryRepair {
   readonly path: string;
-  readonly #place: KeptDirectoryPlace;
-  readonly #settled = new SettledSight();
+  readonly #place: RepairedDirectory;
+  readonly #settled = new DirectoryChanges();
   #known = new Map<string, string>();
   /** Files that have just gone, with the time. */
   readonly #gone = new Map<string, { readonly text: string; readonly at: number }>();
 
-  constructor(path: string, place: KeptDirectoryPlace) {
+  constructor(path: string, place: RepairedDirectory) {
     this.path = path;
     this.#place = place;
   }
@@ -86,17 +86,17 @@ export class KeptDirectory {
 /** A directory with subdirectories, such as one for each network, which are all restored. */
 export class KeptTree {
   readonly #path: string;
-  readonly #place: KeptDirectoryPlace;
-  readonly #directories = new Map<string, KeptDirectory>();
-  readonly #settled = new SettledSight();
+  readonly #place: RepairedDirectory;
+  readonly #directories = new Map<string, DirectoryRepair>();
+  readonly #settled = new DirectoryChanges();
 
-  constructor(path: string, place: KeptDirectoryPlace) {
+  constructor(path: string, place: RepairedDirectory) {
     this.#path = path;
     this.#place = place;
-    this.#directories.set(path, new KeptDirectory(path, place));
+    this.#directories.set(path, new DirectoryRepair(path, place));
   }
 
-  /** Does {@link KeptDirectory.look} for all directories; those that fail are left to the next check. */
+  /** Does {@link DirectoryRepair.look} for all directories; those that fail are left to the next check. */
   look(): number {
     const { files, sightOf } = this.#place;
     let restored = 0;
@@ -105,7 +105,7 @@ export class KeptTree {
       for (const name of files.readDirectory(this.#path).slice(0, MOST_FILES)) {
         const path = `${this.#path}/${name}`;
         if (this.#directories.has(path) || name.startsWith(".") || !files.directoryExists(path)) continue;
-        this.#directories.set(path, new KeptDirectory(path, this.#place));
+        this.#directories.set(path, new DirectoryRepair(path, this.#place));
       }
     }
     for (const directory of this.#directories.values()) {

@@ -13,9 +13,9 @@ import type { Logger } from "../log/logger.ts";
 import type { EnforcedMark } from "../policies/closing/enforced_mark.ts";
 import { isLocked } from "../socket/listener.ts";
 import type { ServedSocket } from "../socket/server.ts";
-import { KeptReservations } from "./reservation_repair.ts";
+import { ReservationRepair } from "./reservation_repair.ts";
 import { KeptTree } from "./directory_repair.ts";
-import { KeptRecords } from "./record_repair.ts";
+import { RecordRepair } from "./record_repair.ts";
 import { StateKeeper } from "./state_keeper.ts";
 
 /**
@@ -55,11 +55,11 @@ export function openStateKeeper(
     attachments,
     hasLink: (attachment: AttachmentRecord) => hasLink(attachment, links),
   };
-  const records = new KeptRecords({ ...parts, stateDirectory });
+  const records = new RecordRepair({ ...parts, stateDirectory });
   const lock = { acquire: (path: string) => acquireFileLock(syscalls, path) };
   const storeOf = (network: string, directory: string): AddressStore =>
     new AddressStore({ directory, network, fileSystem: files, lock });
-  const reservations = new KeptReservations({ ...parts, storeOf });
+  const reservations = new ReservationRepair({ ...parts, storeOf });
   const restoreReservations = (): number => {
     const restored = reservations.look();
     if (restored > 0) onReservations(restored);

@@ -2,9 +2,9 @@ import { type AttachmentRecord, listAttachmentNames, writeAttachment } from "../
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import { SettledSight } from "./directory_changes.ts";
+import { DirectoryChanges } from "./directory_changes.ts";
 
-export interface KeptRecordsParts {
+export interface RecordRepairParts {
   readonly stateDirectory: string;
   readonly files: StoreFileSystem;
   /** Returns the identity and change time of the present directory; undefined where there is none. */
@@ -15,12 +15,12 @@ export interface KeptRecordsParts {
 }
 
 /** Restores the records of the node's pods when somebody removes one. */
-export class KeptRecords {
-  readonly #parts: KeptRecordsParts;
+export class RecordRepair {
+  readonly #parts: RecordRepairParts;
   /** The last observed state of each network's directory. */
-  readonly #settled = new Map<string, SettledSight>();
+  readonly #settled = new Map<string, DirectoryChanges>();
 
-  constructor(parts: KeptRecordsParts) {
+  constructor(parts: RecordRepairParts) {
     this.#parts = parts;
   }
 
@@ -33,7 +33,7 @@ export class KeptRecords {
   look(): number {
     let written = 0;
     for (const network of this.#networks()) {
-      const settled = this.#settled.get(network) ?? new SettledSight();
+      const settled = this.#settled.get(network) ?? new DirectoryChanges();
       this.#settled.set(network, settled);
       const directory = `${this.#parts.stateDirectory}/attachments/${network}`;
       if (settled.see(this.#parts.sightOf(directory)) !== "same") written += this.#write(network);

@@ -4,9 +4,9 @@ import type { AddressStore } from "../../ipam/store.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import { SettledSight } from "./directory_changes.ts";
+import { DirectoryChanges } from "./directory_changes.ts";
 
-export interface KeptReservationsParts {
+export interface ReservationRepairParts {
   readonly files: Pick<StoreFileSystem, "readDirectory" | "directoryExists">;
   /** Returns the identity and change time of the present directory; undefined where there is none. */
   readonly sightOf: (path: string) => FileSight | undefined;
@@ -21,7 +21,7 @@ export interface KeptReservationsParts {
 interface Kept {
   readonly network: string;
   readonly dataDir: string;
-  readonly settled: SettledSight;
+  readonly settled: DirectoryChanges;
   /** Whether it has ever existed: where the daemon does not see the node's files, it creates none. */
   wasSeen: boolean;
 }
@@ -30,11 +30,11 @@ interface Kept {
  * Restores the reservations of running pods' addresses when somebody removes one. Otherwise the next pod could get an
  * address that another pod has.
  */
-export class KeptReservations {
-  readonly #parts: KeptReservationsParts;
+export class ReservationRepair {
+  readonly #parts: ReservationRepairParts;
   readonly #kept = new Map<string, Kept>();
 
-  constructor(parts: KeptReservationsParts) {
+  constructor(parts: ReservationRepairParts) {
     this.#parts = parts;
   }
 
@@ -62,7 +62,7 @@ export class KeptReservations {
       // Nearly all pods of a node belong to one network.
       if (last?.network === network && last.dataDir === dataDir) continue;
       const key = `${dataDir}/${network}`;
-      last = this.#kept.get(key) ?? { network, dataDir, settled: new SettledSight(), wasSeen: false };
+      last = this.#kept.get(key) ?? { network, dataDir, settled: new DirectoryChanges(), wasSeen: false };
       this.#kept.set(key, last);
       stores.add(last);
     }

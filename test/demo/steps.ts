@@ -7,7 +7,7 @@ import { type FlushResult, flushRuleset, listRuleset } from "./harm.ts";
 import { type Leftovers, leftoversOfLab, leftoversOfPods, machineLinks } from "./leftovers.ts";
 import { compareMatrices, type Difference, type Expected, expectedMatrix, type Party, type Seen } from "./matrix.ts";
 import { measureQuestions } from "./measure.ts";
-import { cutLiveFlows, type CutResult, isCut, isForetold, isInForceEverywhere } from "./policies/cut.ts";
+import { cutLiveFlows, type CutResult, isCut, isPredicted, isInForceEverywhere } from "./policies/cut.ts";
 import { checkPolicies, type PoliciesResult, publishPolicies } from "./policies/result.ts";
 import type { Progress } from "./progress.ts";
 import { checkSameNode, sameNodeOnly, type SameNodeResult } from "./same_node.ts";
@@ -171,7 +171,7 @@ export function isAsExpected(result: DemoResult): boolean {
     result.services.differences.length === 0 &&
     result.policies.differences.length === 0 &&
     isCut(result.cut) &&
-    isForetold(result.cut) &&
+    isPredicted(result.cut) &&
     isInForceEverywhere(result.cut) &&
     result.daemons.every(isDaemonGood) &&
     result.refused.length === 0 &&

@@ -5,7 +5,7 @@ import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { realClock } from "../../policyd/lib/clock.ts";
-import type { Claim } from "../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
@@ -30,7 +30,7 @@ function elements(from: number, to: number): readonly Element[] {
   return Array.from({ length: to - from }, (_, index) => element(from + index));
 }
 
-function claims(from: number, to: number): readonly Claim[] {
+function claims(from: number, to: number): readonly DesiredElement[] {
   return elements(from, to).map((one) => ({ table, set: targets.name, element: one }));
 }
 

@@ -5,7 +5,10 @@ import type { Manifest } from "../manifests.ts";
 import { renamedPod, standInName } from "../workload.ts";
 
 /** Returns written objects and, for workloads without pods among them, pods that stand for their templates. */
-export function withStandIns(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+export function withPlaceholderAddresses(
+  written: readonly Manifest[],
+  templates: readonly Manifest[],
+): readonly Manifest[] {
   return [...written, ...withFreeNames(written, withoutPods(templates, written))];
 }
 

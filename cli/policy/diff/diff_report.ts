@@ -1,7 +1,7 @@
 import type { PolicyDiff } from "./diff.ts";
 import type { Sides } from "./end_class.ts";
 import { mergeAlike } from "./merge.ts";
-import type { ToldDiff } from "./print.ts";
+import type { DiffReport } from "./print.ts";
 import { type Locations, witnessOf } from "./witness.ts";
 
 /**
@@ -9,7 +9,7 @@ import { type Locations, witnessOf } from "./witness.ts";
  *
  * @param isMerged whether groups with equal changes are merged
  */
-export function tellDiff(sides: Sides, locations: Locations, diff: PolicyDiff, isMerged: boolean): ToldDiff {
+export function diffReport(sides: Sides, locations: Locations, diff: PolicyDiff, isMerged: boolean): DiffReport {
   const changes = isMerged
     ? mergeAlike(diff.changes, diff.groups)
     : diff.changes.map((one) => ({ ...one, from: [one.from.name], to: [one.to.name] }));

@@ -1,6 +1,6 @@
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
-import { changeLines, type ToldChange, type ToldDiff, type Words } from "./print.ts";
+import { changeLines, type ReportedChange, type DiffReport, type Words } from "./print.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
@@ -12,7 +12,7 @@ const MOST_ROWS = 50;
  *
  * @param above lines of Markdown that come first
  */
-export function changeMarkdown(diff: ToldDiff, words: Words, above: readonly string[] = []): string {
+export function changeMarkdown(diff: DiffReport, words: Words, above: readonly string[] = []): string {
   const shown = diff.changes.slice(0, MOST_ROWS);
   const head = [`**${summaryOf(diff)}**`, ...above].join("\n\n");
   if (shown.length === 0) return `${head}\n`;
@@ -40,7 +40,7 @@ export function changeMarkdown(diff: ToldDiff, words: Words, above: readonly str
     : text + end;
 }
 
-function reasonText(one: ToldChange, words: Words): string {
+function reasonText(one: ReportedChange, words: Words): string {
   const { word, head, lines } = changeLines(one, words);
   return [`* ${word} ${markdownCode(head)}\n`, ...lines.map((line) => `  * ${markdownCode(line)}\n`)].join("");
 }

@@ -1,5 +1,5 @@
 import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
-import { changeLines, diffGraph, type ToldChange, type ToldDiff, type Words } from "./print.ts";
+import { changeLines, diffGraph, type ReportedChange, type DiffReport, type Words } from "./print.ts";
 
 /** The texts of a page besides its changes. */
 export interface ChangePage {
@@ -16,7 +16,7 @@ const PAGE_WORDS: Words = { added: "opens", removed: "closes" };
  * @param merged the changes for the list and the graph
  * @param single the same changes, each between two groups, for the cells of the heat map
  */
-export function changePage({ title, facts }: ChangePage, merged: ToldDiff, single: ToldDiff): PageContent {
+export function changePage({ title, facts }: ChangePage, merged: DiffReport, single: DiffReport): PageContent {
   const rows = namesOf(single.changes, ({ from }) => from);
   const columns = namesOf(single.changes, ({ to }) => to);
   const byPair = Map.groupBy(single.changes, ({ from, to }) => `${from[0]} ${to[0]}`);
@@ -53,18 +53,21 @@ const LEGEND: PageContent["legend"] = [
 ];
 
 /** Returns such as `Traffic changes: 2 entries open connections, 1 closes some.` */
-export function summaryOf({ changes }: ToldDiff): string {
+export function summaryOf({ changes }: DiffReport): string {
   const opened = changes.filter(({ change }) => change.type === "added").length;
   const closed = changes.length - opened;
   if (changes.length === 0) return "No difference in what may be sent.";
   return `Traffic changes: ${opened} ${opened === 1 ? "entry opens" : "entries open"} connections, ${closed} ${closed === 1 ? "closes" : "close"} some.`;
 }
 
-function stateOf(changes: readonly ToldChange[]): CellState {
+function stateOf(changes: readonly ReportedChange[]): CellState {
   const types = new Set(changes.map(({ change }) => change.type));
   return types.size > 1 ? "both" : types.has("added") ? "opens" : "closes";
 }
 
-function namesOf(changes: readonly ToldChange[], names: (one: ToldChange) => readonly string[]): readonly string[] {
+function namesOf(
+  changes: readonly ReportedChange[],
+  names: (one: ReportedChange) => readonly string[],
+): readonly string[] {
   return [...new Set(changes.flatMap(names))].sort();
 }

@@ -10,7 +10,7 @@ import type { PairChange } from "./pair_change.ts";
 import type { Reason, Witness } from "./witness.ts";
 
 /** A change with its witness, either merged or between two groups. */
-export interface ToldChange {
+export interface ReportedChange {
   readonly from: readonly string[];
   readonly to: readonly string[];
   readonly change: PairChange;
@@ -20,8 +20,8 @@ export interface ToldChange {
 }
 
 /** A diff, ready to be printed. */
-export interface ToldDiff {
-  readonly changes: readonly ToldChange[];
+export interface DiffReport {
+  readonly changes: readonly ReportedChange[];
   readonly appeared: OneSided;
   readonly gone: OneSided;
 }
@@ -39,7 +39,7 @@ export const DIFF_WORDS: Words = { added: "added", removed: "removed" };
 
 /** Yields the diff for people, each change with its witness. */
 export function* diffText(
-  { changes, appeared, gone }: ToldDiff,
+  { changes, appeared, gone }: DiffReport,
   words: Words,
   style: Style,
   columns: number,
@@ -68,7 +68,7 @@ export function* diffText(
 
 /** Returns a change in words, without colour and unfolded: what changes, and its witness with the reasons. */
 export function changeLines(
-  one: ToldChange,
+  one: ReportedChange,
   words: Words,
 ): { readonly word: string; readonly head: string; readonly lines: readonly string[] } {
   const { change, witness } = one;
@@ -79,11 +79,11 @@ export function changeLines(
   };
 }
 
-function headText({ from, to, change }: ToldChange): string {
+function headText({ from, to, change }: ReportedChange): string {
   return `${names(from)} -> ${names(to)}: ${connectionsText(change)}`;
 }
 
-function pairsText({ pairs, of, witness }: ToldChange): string {
+function pairsText({ pairs, of, witness }: ReportedChange): string {
   return `${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${exampleText(witness)}`;
 }
 
@@ -124,7 +124,7 @@ function connectionsText({ text, family }: PairChange): string {
 }
 
 /** Returns a table with each pair of groups in its own line. */
-export function diffWide({ changes }: ToldDiff, words: Words, columns: number): string {
+export function diffWide({ changes }: DiffReport, words: Words, columns: number): string {
   if (changes.length === 0) return "no difference in what may be sent\n";
   const rows = changes.map(({ from, to, change, pairs, of, witness }) => {
     const reasons = witness.ends.map(
@@ -144,7 +144,7 @@ export function diffWide({ changes }: ToldDiff, words: Words, columns: number): 
 }
 
 /** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after,workload`. */
-export function* diffCsv({ changes }: ToldDiff): Generator<string> {
+export function* diffCsv({ changes }: DiffReport): Generator<string> {
   const head = ["change", "from", "to", "connections", "family", "pairs", "of"];
   yield csvLine([...head, "source", "destination", "traffic", "before", "after", "workload"]);
   for (const { from, to, change, pairs, of, witness } of changes) {
@@ -159,7 +159,7 @@ export function* diffCsv({ changes }: ToldDiff): Generator<string> {
 }
 
 /** Returns the object that docs/cli.md describes. */
-export function diffObject({ changes, appeared, gone }: ToldDiff): object {
+export function diffObject({ changes, appeared, gone }: DiffReport): object {
   return {
     changes: changes.map(({ from, to, change, pairs, of, witness }) => ({
       change: change.type,
@@ -201,7 +201,7 @@ function familyText({ family }: PairChange): string | undefined {
 }
 
 /** Returns the changes as arrows, dashed for removed connections. */
-export function diffGraph({ changes }: ToldDiff): Graph {
+export function diffGraph({ changes }: DiffReport): Graph {
   const edges = changes.flatMap(({ from, to, change }): readonly Edge[] =>
     from.flatMap((source) =>
       to.map((destination) => ({

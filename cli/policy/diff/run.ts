@@ -19,8 +19,8 @@ import { DIFF_FORMATS } from "./command.ts";
 import { diffPolicies } from "./diff.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
-import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide, type ToldDiff } from "./print.ts";
-import { tellDiff } from "./diff_report.ts";
+import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide, type DiffReport } from "./print.ts";
+import { diffReport } from "./diff_report.ts";
 import { locator } from "./witness.ts";
 
 const optionsSchema = v.object({
@@ -54,8 +54,8 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
     io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
-  const tell = (isMerged: boolean): ToldDiff =>
-    tellDiff(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
+  const tell = (isMerged: boolean): DiffReport =>
+    diffReport(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
   const told = tell(output !== "wide" && output !== "csv");
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
@@ -67,7 +67,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
 }
 
 function printed(
-  told: ToldDiff,
+  told: DiffReport,
   format: Exclude<(typeof DIFF_FORMATS)[number], "html">,
   { out }: Io,
 ): Iterable<string> {

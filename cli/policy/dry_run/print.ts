@@ -2,7 +2,7 @@ import { printable } from "../../../policyd/log/line.ts";
 import { groupName } from "../../cluster/group.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../style.ts";
-import { diffObject, diffText, type ToldDiff, type Words } from "../diff/print.ts";
+import { diffObject, diffText, type DiffReport, type Words } from "../diff/print.ts";
 import { placeText } from "../diff/witness.ts";
 import { liveObject, liveText } from "../live/print.ts";
 import type { LiveReport } from "../live/report.ts";
@@ -16,7 +16,7 @@ export interface DryRun {
   /** The changes of other objects. Their effect on policies shows in the connections that are cut and opened. */
   readonly others: readonly ObjectChange[];
   readonly isolation: readonly IsolationEffect[];
-  readonly diff: ToldDiff;
+  readonly diff: DiffReport;
   readonly warnings: readonly Warning[];
   /** The effect on the connections in given tables. */
   readonly live: LiveReport | undefined;

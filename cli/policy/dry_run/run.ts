@@ -23,7 +23,7 @@ import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
 import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
-import { tellDiff } from "../diff/diff_report.ts";
+import { diffReport } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
 import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
 import { DRY_RUN_FORMATS } from "./command.ts";
@@ -109,7 +109,7 @@ function tryOut(sides: Sides, applied: Applied, isMerged: boolean): Omit<DryRun,
     policies: policyEffects(sides, applied.changes),
     others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
     isolation: isolationEffects(sides),
-    diff: tellDiff(sides, locations, diff, isMerged),
+    diff: diffReport(sides, locations, diff, isMerged),
     warnings: warningsOf(sides, applied, diff),
   };
 }

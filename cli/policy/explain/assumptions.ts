@@ -15,7 +15,7 @@ import { type UnknownAddress, unknownAddresses } from "./unknown_address.ts";
 const MOST_NAMED = 5;
 
 /** Returns remarks on what the answer assumes because files do not say it, and on the most frequent mistake. */
-export function remarksOn(
+export function assumptionsOf(
   context: ExplainContext,
   { from, to, traffic }: ExplainQuestion,
   outcomes: readonly Outcome[],
@@ -24,7 +24,7 @@ export function remarksOn(
   return [
     ...ends.flatMap((end) => bareNode(context, end)),
     ...representatives(from, to, outcomes),
-    ...servicesMet(context, to, outcomes).flatMap((service) => derivedRemarks(context, service)),
+    ...servicesMet(context, to, outcomes).flatMap((service) => derivedAssumptions(context, service)),
     ...othersServicesRemark(context, to, outcomes),
     ...portRemark(to, traffic, outcomes),
     ...outsideRemark(from, to, outcomes),
@@ -74,7 +74,7 @@ function servicesMet({ worlds }: ExplainContext, to: End, outcomes: readonly Out
 }
 
 /** Returns remarks about what the input does not say of a Service and its endpoints. */
-export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Service): readonly string[] {
+export function derivedAssumptions({ worlds, cluster }: ExplainContext, service: Service): readonly string[] {
   const derived = worlds.objects.derived.get(service.key);
   const hasAddress = cluster.store.services.get(service.key)?.clusterIps.length !== 0;
   const isNodeUnknown =

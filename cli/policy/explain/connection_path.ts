@@ -17,7 +17,7 @@ export interface ServiceStep {
 }
 
 /** One way that a connection may take. */
-export interface Way {
+export interface ConnectionPath {
   readonly family: Family | undefined;
   readonly source: Host;
   readonly steps: readonly ServiceStep[];
@@ -43,7 +43,12 @@ export interface Arrival {
 const SOURCE_PORT = 40_000;
 
 /** Returns a way without Services. */
-export function directWay(source: Host, destination: Host, traffic: Traffic, family: Family | undefined): Way {
+export function directWay(
+  source: Host,
+  destination: Host,
+  traffic: Traffic,
+  family: Family | undefined,
+): ConnectionPath {
   const flow: Flow = { source: flowEndOf(source), destination: flowEndOf(destination), family, ...traffic };
   return {
     family,
@@ -55,7 +60,7 @@ export function directWay(source: Host, destination: Host, traffic: Traffic, fam
 }
 
 /** Returns a way that ends before any policy is evaluated. */
-export function stoppedWay(source: Host, stopped: string): Way {
+export function stoppedWay(source: Host, stopped: string): ConnectionPath {
   return { family: undefined, source, steps: [], arrival: undefined, stopped };
 }
 
@@ -65,7 +70,7 @@ export function waysToAddress(
   source: Host,
   destination: Address,
   { protocol, port }: { readonly protocol: Protocol; readonly port: number },
-): readonly Way[] {
+): readonly ConnectionPath[] {
   const from = context.addressOf(source, familyOf(destination));
   if (from === undefined) return [];
   const packet: Packet = {
@@ -84,7 +89,7 @@ function entryOf(source: Host): Packet["entry"] {
   return source.type === "node" ? "node" : "outside";
 }
 
-function waysFrom(context: ExplainContext, source: Host, packet: Packet, node: string): readonly Way[] {
+function waysFrom(context: ExplainContext, source: Host, packet: Packet, node: string): readonly ConnectionPath[] {
   const step = stepAt(context, node, packet);
   if (step.verdict.kind !== "pass") return waysAfter(context, source, [step], false);
   const owner = ownerOf(context.cluster, packet.destination);
@@ -118,13 +123,13 @@ function waysAfter(
   source: Host,
   steps: readonly ServiceStep[],
   isElsewhere: boolean,
-): readonly Way[] {
+): readonly ConnectionPath[] {
   const last = steps.at(-1);
   const family = last && familyOf(last.packet.destination);
-  const nowhere: Way = { family, source, steps, arrival: undefined, stopped: undefined };
+  const nowhere: ConnectionPath = { family, source, steps, arrival: undefined, stopped: undefined };
   if (last?.verdict.kind !== "translate") return [nowhere];
   const before = isElsewhere ? hostAt(context.cluster, last.packet.destination) : undefined;
-  return candidatesOf(context, last.verdict, last.node).map(({ candidate, host }): Way => {
+  return candidatesOf(context, last.verdict, last.node).map(({ candidate, host }): ConnectionPath => {
     if (candidate.isRejected) return { ...nowhere, stopped: "refused: the endpoint is a cluster IP itself" };
     const missing = missingPod(context, host);
     if (missing !== undefined) return { ...nowhere, stopped: missing };

@@ -12,10 +12,10 @@ import { judgeWay, withoutNearest } from "./judge.ts";
 import { mergeOutcomes, type Outcome } from "./merge.ts";
 import { nodesThatMatterTo } from "./nodes_that_matter.ts";
 import type { ExplainQuestion } from "./question.ts";
-import { remarksOn } from "./assumptions.ts";
+import { assumptionsOf } from "./assumptions.ts";
 import { connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./targets.ts";
-import { directWay, missingPod, stoppedWay, type Way } from "./connection_path.ts";
+import { directWay, missingPod, stoppedWay, type ConnectionPath } from "./connection_path.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,
@@ -47,7 +47,7 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     services: serviceReports(context, isToService, outcomes),
     cases,
     waysIn: [],
-    remarks: remarksOn(context, question, outcomes),
+    remarks: assumptionsOf(context, question, outcomes),
   };
 }
 
@@ -126,7 +126,12 @@ function everythingBetween(
   });
 }
 
-function outcomeOf(context: ExplainContext, way: Way, target: string, connections: readonly string[]): Outcome {
+function outcomeOf(
+  context: ExplainContext,
+  way: ConnectionPath,
+  target: string,
+  connections: readonly string[],
+): Outcome {
   return { way, judged: judgeWay(context.cluster, way, target), connections };
 }
 
@@ -141,7 +146,7 @@ function stoppedOutcome(
 }
 
 /** Returns the port at the destination. */
-function portsOf({ arrival, steps }: Way, traffic: Traffic): readonly string[] {
+function portsOf({ arrival, steps }: ConnectionPath, traffic: Traffic): readonly string[] {
   const port = arrival?.ingress.port ?? steps.at(-1)?.packet.destinationPort ?? traffic.port;
   return [port === undefined ? "ICMP" : `${port}/${traffic.protocol}`];
 }

@@ -6,7 +6,7 @@ import { type SourceReport, sourceReport } from "../../service/report.ts";
 import { hostName } from "../../cluster/find_end.ts";
 import { endReport } from "./end_report.ts";
 import type { EndReport } from "./explanation.ts";
-import type { Arrival, Way } from "./connection_path.ts";
+import type { Arrival, ConnectionPath } from "./connection_path.ts";
 
 /** The verdict on one way without the names of its ends, so that ways with the same reasons have equal values. */
 export interface Reasons {
@@ -31,11 +31,11 @@ export interface JudgedWay {
 }
 
 /** Evaluates one way. @param target the destination's name, for ways that reach none */
-export function judgeWay(cluster: Cluster, way: Way, target: string): JudgedWay {
+export function judgeWay(cluster: Cluster, way: ConnectionPath, target: string): JudgedWay {
   const base = { from: hostName(way.source), family: undefined, source: undefined, maskedBy: undefined, flows: [] };
   if (way.arrival !== undefined) return { ...base, ...judgeArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
   const sent = way.steps.at(-1)?.packet;
-  const isKnown = sent !== undefined && cluster.standIns.ownerOf(sent.destination) === undefined;
+  const isKnown = sent !== undefined && cluster.placeholderAddresses.ownerOf(sent.destination) === undefined;
   const stopped = way.stopped ?? stepText(way);
   return { ...base, to: target, family: isKnown ? way.family : undefined, reasons: { ...NOTHING_ASKED, stopped } };
 }
@@ -70,7 +70,7 @@ function judgeArrival({ index, manifests }: Cluster, arrival: Arrival, node: str
 const NOTHING_ASKED: Reasons = Object.freeze({ allowed: false, stopped: null, egress: null, ingress: null });
 
 /** Returns how a Service ended the connection. */
-function stepText({ steps }: Way): string | null {
+function stepText({ steps }: ConnectionPath): string | null {
   const verdict = steps.at(-1)?.verdict;
   if (verdict?.kind === "reject") return "refused by the Service";
   return verdict?.kind === "drop" ? "dropped by the Service" : null;

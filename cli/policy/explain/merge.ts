@@ -1,10 +1,10 @@
 import type { Case } from "./explanation.ts";
 import type { JudgedWay } from "./judge.ts";
-import type { Way } from "./connection_path.ts";
+import type { ConnectionPath } from "./connection_path.ts";
 
 /** The result for one way. */
 export interface Outcome {
-  readonly way: Way;
+  readonly way: ConnectionPath;
   readonly judged: JudgedWay;
   /** The part of the question that it answers, with ports as the destination has them. */
   readonly connections: readonly string[];

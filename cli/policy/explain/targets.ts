@@ -6,7 +6,7 @@ import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
 import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
 import type { ExplainContext } from "./context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";
-import { directWay, stoppedWay, type Way, waysToAddress } from "./connection_path.ts";
+import { directWay, stoppedWay, type ConnectionPath, waysToAddress } from "./connection_path.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 
@@ -23,7 +23,7 @@ export function waysToHost(
   destination: Host,
   traffic: Traffic,
   families: readonly (Family | undefined)[],
-): readonly Way[] {
+): readonly ConnectionPath[] {
   if (destination.type !== "node" || traffic.port === undefined) {
     return families.map((family) => directWay(source, destination, traffic, family));
   }
@@ -61,7 +61,7 @@ export function waysToService(
   source: Host,
   { service, address }: ServiceEnd,
   traffic: Traffic,
-): readonly Way[] {
+): readonly ConnectionPath[] {
   if (traffic.port === undefined)
     return [stoppedWay(source, "Services carry TCP, UDP and SCTP: nothing answers an echo request")];
   const { protocol, port } = traffic;

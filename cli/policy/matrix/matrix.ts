@@ -5,7 +5,7 @@ import { includes } from "../connections/connection_set.ts";
 import { type Connections, PodConnections } from "../connections/pod_connections.ts";
 import { isOwn } from "../connections/pair_table.ts";
 import type { Chosen } from "../../cluster/chosen_pods.ts";
-import { type Cast, castOf, forEachPair, onlyPod } from "./representative_pods.ts";
+import { type RepresentativePods, representativePods, forEachPair, onlyPod } from "./representative_pods.ts";
 import { type MatrixEnd, outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";
 import { connectionsIn } from "./way_in_end.ts";
@@ -72,8 +72,10 @@ export function matrixOf(
   const sources = isSource === undefined ? [...all, ...waysIn] : chosenEnds(groups, isSource);
   const destinations = isDestination === undefined ? all : chosenEnds(groups, isDestination);
   const ends = [...new Set([...all, ...sources, ...destinations])];
-  const casts = new Map(ends.map((end) => [end, castOf(end.pods.flatMap(({ key }) => pods.get(key) ?? []))]));
-  const castFor = (end: MatrixEnd): Cast => casts.get(end) ?? [];
+  const casts = new Map(
+    ends.map((end) => [end, representativePods(end.pods.flatMap(({ key }) => pods.get(key) ?? []))]),
+  );
+  const castFor = (end: MatrixEnd): RepresentativePods => casts.get(end) ?? [];
   const inRegions = regionsFor(
     index,
     waysIn.flatMap(({ wayIn }) => wayIn?.controllers ?? []),
@@ -116,7 +118,11 @@ function chosenEnds(groups: readonly MatrixEnd[], isChosen: Chosen): readonly Ma
 }
 
 /** Merges only single pods: for groups of several, the node of such a pod may matter. */
-function blocksOf(ends: readonly MatrixEnd[], by: Grouping, castFor: (end: MatrixEnd) => Cast): readonly Block[] {
+function blocksOf(
+  ends: readonly MatrixEnd[],
+  by: Grouping,
+  castFor: (end: MatrixEnd) => RepresentativePods,
+): readonly Block[] {
   const blocks = new Map<unknown, [MatrixEnd, ...MatrixEnd[]]>();
   for (const group of ends) {
     const pod = group.kind === "pods" ? onlyPod(castFor(group)) : undefined;

@@ -3,7 +3,7 @@ import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_ind
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
 import { type OutsideRegion, outsideRegions } from "../outside_region.ts";
-import type { Cast } from "./representative_pods.ts";
+import type { RepresentativePods } from "./representative_pods.ts";
 
 /** Returns the parts of the outside that policies distinguish, in the families that some pods have or may get. */
 export function regionsFor(index: PolicyIndex, pods: readonly Pod[]): readonly OutsideRegion[] {
@@ -24,7 +24,7 @@ export class OutsideConnections {
   }
 
   /** Returns the connections of some pods to, or from, a part of the outside. */
-  with(region: OutsideRegion, cast: Cast): Connections | undefined {
+  with(region: OutsideRegion, cast: RepresentativePods): Connections | undefined {
     const known = this.#known.get(region) ?? new Map<number, Connections | undefined>();
     this.#known.set(region, known);
     const cases = cast.map(({ pods: [{ key, classNumber }] }) => {

@@ -1,7 +1,7 @@
 import type { ClassifiedPod } from "../connections/pair_table.ts";
 
 /** The pods of a group by their classes: the fewest that show every possible kind of pair. */
-export type Cast = readonly Role[];
+export type RepresentativePods = readonly Role[];
 
 /** The pods of one class in a group: one on each node and, if possible, a second one. */
 interface Role {
@@ -9,7 +9,7 @@ interface Role {
   readonly byNode: ReadonlyMap<string | undefined, ClassifiedPod>;
 }
 
-export function castOf(pods: Iterable<ClassifiedPod>): Cast {
+export function representativePods(pods: Iterable<ClassifiedPod>): RepresentativePods {
   const roles = new Map<
     number,
     Role & { readonly pods: ClassifiedPod[]; readonly byNode: Map<string | undefined, ClassifiedPod> }
@@ -30,8 +30,8 @@ export function castOf(pods: Iterable<ClassifiedPod>): Cast {
  * other and, where it matters, a pod with its own node. No pod is paired with itself.
  */
 export function forEachPair(
-  from: Cast,
-  to: Cast,
+  from: RepresentativePods,
+  to: RepresentativePods,
   visit: (source: ClassifiedPod, destination: ClassifiedPod) => void,
 ): void {
   for (const a of from) {
@@ -48,7 +48,7 @@ export function forEachPair(
 }
 
 /** Returns the pod of a group with exactly one. */
-export function onlyPod([role, ...more]: Cast): ClassifiedPod | undefined {
+export function onlyPod([role, ...more]: RepresentativePods): ClassifiedPod | undefined {
   return more.length === 0 && role?.pods.length === 1 ? role.pods[0] : undefined;
 }
 

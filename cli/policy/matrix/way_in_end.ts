@@ -13,7 +13,7 @@ import {
 } from "../connections/connection_set.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
 import type { OutsideRegion } from "../outside_region.ts";
-import { castOf } from "./representative_pods.ts";
+import { representativePods } from "./representative_pods.ts";
 import { type MatrixEnd, OUTSIDE } from "./end.ts";
 import type { OutsideConnections } from "./outside.ts";
 
@@ -64,7 +64,7 @@ export function connectionsIn(
     const doorPorts = tcp(doors.ports.get(controller.key) ?? []);
     const entry = connections.together(
       outside.regions.flatMap((region) => {
-        const entering = outside.reached.with(region, castOf([source]));
+        const entering = outside.reached.with(region, representativePods([source]));
         return entering === undefined ? [] : [connections.limited(entering, doorPorts)];
       }),
     );

@@ -7,7 +7,7 @@ import { type End, type Host, hostName, type HostsEnd, nodeOf } from "../../clus
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { hasAddress } from "../../policy/explain/entry_nodes.ts";
 import type { ExplainContext } from "../../policy/explain/context.ts";
-import { derivedRemarks } from "../../policy/explain/assumptions.ts";
+import { derivedAssumptions } from "../../policy/explain/assumptions.ts";
 import { type ServiceReport, serviceReport } from "../report.ts";
 
 /** Where a node sends the packets of a sender, as data; docs/cli.md describes every field. */
@@ -69,7 +69,8 @@ export function explainService(context: ExplainContext, question: PacketQuestion
       const entry = entryOf(source, node);
       const packet = { entry, protocol, source: sender, sourcePort: SOURCE_PORT, destination, destinationPort: port };
       const verdict = evaluate(worlds.of(node), packet);
-      const address = cluster.standIns.ownerOf(destination) === undefined ? formatAddress(destination) : null;
+      const address =
+        cluster.placeholderAddresses.ownerOf(destination) === undefined ? formatAddress(destination) : null;
       const report = serviceReport(cluster, { node, verdict }, worlds.objects.derived, true);
       const told = { from: [], entry, protocol, address, port, report };
       const key = JSON.stringify(told);
@@ -85,7 +86,7 @@ export function explainService(context: ExplainContext, question: PacketQuestion
     packets,
     remarks: [...new Set(met)]
       .flatMap((key) => worlds.objects.services.get(key) ?? [])
-      .flatMap((service) => derivedRemarks(context, service)),
+      .flatMap((service) => derivedAssumptions(context, service)),
   };
 }
 

@@ -5,7 +5,7 @@ import { type AddressRange, rangeOf } from "../../../kernel/ip/ranges.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { accept, drop, goTo, inSet, not, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { masqueradeInShare } from "./share_rules.ts";
 import { INET_TABLE, type TablePart } from "../tables/table_part.ts";
 
@@ -68,7 +68,7 @@ export function clusterMasquerade(): TablePart {
 }
 
 /** Returns the elements that masquerade a pod of this node. */
-export function leavingPodElements(addresses: readonly Address[]): readonly Claim[] {
+export function leavingPodElements(addresses: readonly Address[]): readonly DesiredElement[] {
   return addresses.map((address) => ({
     table: INET_TABLE,
     set: `${SETS.pods}${familyOf(address)}`,
@@ -77,15 +77,15 @@ export function leavingPodElements(addresses: readonly Address[]): readonly Clai
 }
 
 /** Returns the element for a range where pods keep their own address. */
-export function keptRangeElement(range: AddressRange): Claim {
+export function keptRangeElement(range: AddressRange): DesiredElement {
   return rangeElement(SETS.kept, range);
 }
 
 /** Returns the elements that put the sets into effect ({@link clusterMasquerade}). */
-export function readyElements(): readonly Claim[] {
+export function readyElements(): readonly DesiredElement[] {
   return EVERYTHING.map((range) => rangeElement(SETS.ready, range));
 }
 
-function rangeElement(set: string, range: AddressRange): Claim {
+function rangeElement(set: string, range: AddressRange): DesiredElement {
   return { table: INET_TABLE, set: `${set}${familyOf(range.first)}`, element: { key: [range] } };
 }

@@ -4,12 +4,12 @@ import { rangeText } from "../../objects/nodes/joined_networks.ts";
 import { type NodeJudge, openNodeJudge, type VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../component.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { NETWORK_NAME } from "../../installation/network_configuration.ts";
 import type { ObjectChange } from "../../objects/object_source.ts";
 import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
-import { KeptNetworks } from "./unmasqueraded_networks.ts";
+import { UnmasqueradedNetworks } from "./unmasqueraded_networks.ts";
 
 const OWNER = "cluster networks";
 
@@ -31,12 +31,12 @@ export interface MasqueradeDataplaneParts {
 export class MasqueradeDataplane implements ObjectConsumer {
   readonly #parts: MasqueradeDataplaneParts;
   readonly #readVerdict: VerdictReader;
-  readonly #kept: KeptNetworks;
+  readonly #kept: UnmasqueradedNetworks;
 
   constructor(parts: MasqueradeDataplaneParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
-    this.#kept = new KeptNetworks(parts.further);
+    this.#kept = new UnmasqueradedNetworks(parts.further);
     parts.ruleset.claim(OWNER, readyElements(), "urgent");
     this.#claim();
   }
@@ -58,7 +58,7 @@ export class MasqueradeDataplane implements ObjectConsumer {
    * (NETWORK_NAME), and for those in this node's pod CIDRs as known when the pod is attached or the daemon starts. A
    * pod's further networks do not belong to the cluster.
    */
-  elementsOf({ network, addresses }: Pick<AttachmentRecord, "network" | "addresses">): readonly Claim[] {
+  elementsOf({ network, addresses }: Pick<AttachmentRecord, "network" | "addresses">): readonly DesiredElement[] {
     const { podCidrs, nodeName, judge } = this.#parts;
     const own = [...podCidrs, ...(judge.judged.nodes.get(nodeName)?.podCidrs ?? [])];
     const leaving = addresses.filter(
@@ -94,7 +94,7 @@ export function openMasquerade(
   judge: NodeJudge,
 ): {
   readonly dataplanes: readonly MasqueradeDataplane[];
-  readonly elementsOf: (attachment: AttachmentRecord) => readonly Claim[];
+  readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
 } {
   if (!configuration.masquerade) return { dataplanes: [], elementsOf: () => [] };
   const dataplane = masqueradeDataplane(configuration, ruleset, judge);

@@ -3,7 +3,7 @@ import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { anyFlag, hasBit, jumpTo, oneOf, rule, type Statement } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../tables/table_part.ts";
 import type { PortRange } from "./port_ranges.ts";
 
@@ -80,13 +80,13 @@ export function shareChain({ first, last }: PortRange): Chain {
 }
 
 /** Returns the element that leads to a share's chain. */
-export function shareElement(share: PortRange): Claim {
+export function shareElement(share: PortRange): DesiredElement {
   const data = { kind: "jump", chain: shareChain(share).name } as const;
   return { table: INET_TABLE, set: SHARE_CHAINS, element: { key: [share.first], data } };
 }
 
 /** Returns the element that assigns a share to a pod's address. */
-export function podShareElement(address: Address, { first }: PortRange): Claim {
+export function podShareElement(address: Address, { first }: PortRange): DesiredElement {
   return {
     table: INET_TABLE,
     set: `${POD_SHARES}${familyOf(address)}`,

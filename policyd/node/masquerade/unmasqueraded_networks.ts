@@ -11,7 +11,7 @@ const NEVER_HIDDEN = bothFamilies(LINK_LOCAL, MULTICAST);
  * The networks where pods keep their own address: the cluster, link-local addresses and multicast. In a family without
  * a known pod network pods keep it everywhere, since nothing then says what is outside the cluster (POD-19).
  */
-export class KeptNetworks {
+export class UnmasqueradedNetworks {
   readonly #joined = new JoinedNetworks();
   readonly #podCidrs = new Map<string, readonly Cidr[]>();
   /** Number of known pod networks, by family. */

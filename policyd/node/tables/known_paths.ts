@@ -2,7 +2,7 @@ import { type Address, familyOf, formatAddress } from "../../../kernel/ip/addres
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { anyFlag, dropping, equals, inSet, type Match, type Rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "./table_part.ts";
 
@@ -70,11 +70,11 @@ export class KnownPaths {
     this.#known = addresses;
   }
 
-  #claim(address: Address, elements: readonly Claim[]): void {
+  #claim(address: Address, elements: readonly DesiredElement[]): void {
     this.#ruleset.claim(`path to ${formatAddress(address)}`, elements);
   }
 }
 
-function elementOf(address: Address): Claim {
+function elementOf(address: Address): DesiredElement {
   return { table: INET_TABLE, set: `${ON_LINK}${familyOf(address)}`, element: { key: [address] } };
 }

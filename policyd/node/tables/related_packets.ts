@@ -15,7 +15,7 @@ import {
   type Rule,
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "./table_part.ts";
 import { knownPathRules, knownPathSets, TOO_BIG } from "./known_paths.ts";
 
@@ -120,13 +120,17 @@ function ownErrors(): Chain {
 }
 
 /** Returns a pod's elements: each pair of its addresses of one family, and its link-local address with itself. */
-export function endsElements(addresses: readonly Address[], linkLocal: Address, comment: string): readonly Claim[] {
+export function endsElements(
+  addresses: readonly Address[],
+  linkLocal: Address,
+  comment: string,
+): readonly DesiredElement[] {
   const pairs = addresses.flatMap((first) =>
     addresses.flatMap((second) => (familyOf(first) === familyOf(second) ? [[first, second] as const] : [])),
   );
   return [...pairs, [linkLocal, linkLocal] as const].flatMap((key) => {
     const family = familyOf(key[0]);
     const sets = [`${SETS.ends}${family}`, ...(family === 6 ? [SETS.advertised] : [])];
-    return sets.map((set): Claim => ({ table: INET_TABLE, set, element: { key, comment } }));
+    return sets.map((set): DesiredElement => ({ table: INET_TABLE, set, element: { key, comment } }));
   });
 }

@@ -11,7 +11,7 @@ import {
   type Rule,
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { TUNNEL } from "../../routes/names.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
@@ -90,8 +90,8 @@ export function hasTunnel({ encapsulation }: Pick<NodeConfiguration, "encapsulat
 }
 
 /** Returns the elements that a node contributes. */
-export function tunnelEndElements({ internal, external }: TunnelEnd): readonly Claim[] {
-  const claims = (set: string, addresses: readonly Address[]): readonly Claim[] =>
+export function tunnelEndElements({ internal, external }: TunnelEnd): readonly DesiredElement[] {
+  const claims = (set: string, addresses: readonly Address[]): readonly DesiredElement[] =>
     [...new Set(addresses)].map((address) => ({
       table: INET_TABLE,
       set: `${set}${familyOf(address)}`,

@@ -2,14 +2,14 @@ import { type Cidr, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { OverlapIndex, type Prefixed } from "./overlap_index.ts";
 
 /** A prefix that a node claims; an address is a prefix of full length. */
-interface Claim extends Prefixed {
+interface CidrClaim extends Prefixed {
   readonly node: string;
 }
 
 /** An index of the prefixes that nodes claim. It finds all nodes that a change concerns without checking the others. */
 export class ClaimIndex {
-  readonly #claims = new Map<string, readonly Claim[]>();
-  readonly #index = new OverlapIndex<Claim>();
+  readonly #claims = new Map<string, readonly CidrClaim[]>();
+  readonly #index = new OverlapIndex<CidrClaim>();
 
   /** Sets a node's claims; an empty list removes them. */
   set(node: string, cidrs: readonly Cidr[]): void {

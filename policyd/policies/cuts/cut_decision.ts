@@ -17,7 +17,7 @@ export interface FlowState {
 }
 
 /** The change to a connection. */
-export type Fate =
+export type CutDecision =
   /** It stays as it is. */
   | "none"
   /** It stops in both directions. */
@@ -49,7 +49,11 @@ export function flowState(labels: ConntrackLabels, isSettled: boolean): FlowStat
  *
  * @param isOpening whether this is the first table: another program's rules may have added the extension
  */
-export function fateOf(verdict: FlowVerdict, { isLabelled, wasCut, isSettled }: FlowState, isOpening: boolean): Fate {
+export function cutDecision(
+  verdict: FlowVerdict,
+  { isLabelled, wasCut, isSettled }: FlowState,
+  isOpening: boolean,
+): CutDecision {
   if (verdict === "not ours") return "none";
   const passes = isLabelled || isSettled;
   if (verdict === "denied") return passes ? "cut" : "none";
@@ -66,7 +70,7 @@ const allowed = labelBit(ALLOWED_LABEL);
 const cut = labelBit(CUT_LABEL);
 
 /** The label change of each fate. A probe changes nothing, but is refused like any change if there is no extension. */
-export const FATE_LABELS: Readonly<Record<Exclude<Fate, "none">, Masked<ConntrackLabels>>> = Object.freeze({
+export const FATE_LABELS: Readonly<Record<Exclude<CutDecision, "none">, Masked<ConntrackLabels>>> = Object.freeze({
   cut: { value: cut, mask: allowed | cut },
   restore: { value: allowed, mask: allowed | cut },
   probe: { value: 0n, mask: cut },

@@ -11,12 +11,12 @@ import type { Logger } from "../../log/logger.ts";
 import type { FlowJudge } from "../live/flow_judge.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { ConnectionSet } from "./connection_set.ts";
-import { FATE_LABELS, fateOf, flowState, isBroken } from "./cut_decision.ts";
+import { FATE_LABELS, cutDecision, flowState, isBroken } from "./cut_decision.ts";
 import { judgedFlow } from "./checked_flow.ts";
-import type { Opening } from "./startup_rules.ts";
+import type { StartupRules } from "./startup_rules.ts";
 import { pauseAfter } from "./pause.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
-import { Suspects } from "./flows_to_check.ts";
+import { FlowsToCheck } from "./flows_to_check.ts";
 
 /** The kernel's connections, of the node's network namespace. */
 export interface PolicyFlows {
@@ -39,7 +39,7 @@ export interface CutsParts {
   readonly isSettled: () => boolean;
   /** Contains the table of policies. */
   readonly ruleset: Pick<Ruleset, "claim">;
-  readonly opening: Opening;
+  readonly opening: StartupRules;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Whether later packets of TCP connections that were cut are answered with resets. */
@@ -84,8 +84,8 @@ export class Cuts implements PolicyFollower {
   readonly #parts: CutsParts;
   readonly #settled: ConnectionSet;
   readonly #reset: ConnectionSet;
-  readonly #first = new Suspects();
-  readonly #second = new Suspects();
+  readonly #first = new FlowsToCheck();
+  readonly #second = new FlowsToCheck();
   readonly #secondLooks = new Set<Cancel>();
   #upkeep: Cancel | undefined;
   #isUpkeepDue = false;
@@ -116,7 +116,7 @@ export class Cuts implements PolicyFollower {
    *
    * If an earlier daemon left the rules in force, connections that it let through by their numbers are let through from
    * the first batch on. If there are no rules, connections are labelled before the rules require labels: new ones from
-   * then on by rules that do nothing else ({@link Opening}), and existing ones by a round through all of them.
+   * then on by rules that do nothing else ({@link StartupRules}), and existing ones by a round through all of them.
    */
   async prepare(): Promise<void> {
     const { opening, policyReset } = this.#parts;
@@ -128,7 +128,7 @@ export class Cuts implements PolicyFollower {
       this.#isOpening = !isInForce;
       if (!isInForce) {
         opening.open();
-        const all = new Suspects();
+        const all = new FlowsToCheck();
         all.addAll();
         await this.#walk(all);
       }
@@ -191,7 +191,7 @@ export class Cuts implements PolicyFollower {
     this.#isRunning = true;
     this.#isUpkeepDue = this.#isAhead = false;
     const [first, second] = [this.#first.take(), this.#second.take()];
-    const suspects = new Suspects();
+    const suspects = new FlowsToCheck();
     for (const some of [first, second]) suspects.addThoseOf(some);
     try {
       opening.close();
@@ -213,7 +213,7 @@ export class Cuts implements PolicyFollower {
     this.#schedule();
   }
 
-  #lookAgain(suspects: Suspects): void {
+  #lookAgain(suspects: FlowsToCheck): void {
     if (this.#isStopped || suspects.isEmpty) return;
     const cancel = this.#parts.clock.after(SECOND_LOOK_MILLISECONDS, () => {
       this.#secondLooks.delete(cancel);
@@ -232,7 +232,7 @@ export class Cuts implements PolicyFollower {
     });
   }
 
-  async #walk(suspects: Suspects): Promise<void> {
+  async #walk(suspects: FlowsToCheck): Promise<void> {
     const { flows, logger } = this.#parts;
     const before = { ...this.#counts };
     this.#nodeAddresses = flows.nodeAddresses();
@@ -254,7 +254,7 @@ export class Cuts implements PolicyFollower {
     return this.#settled.size + this.#reset.size;
   }
 
-  #glance(flow: FlowTuples, id: () => number, suspects: Suspects): boolean {
+  #glance(flow: FlowTuples, id: () => number, suspects: FlowsToCheck): boolean {
     if (this.#numbered > 0) {
       const number = id();
       this.#settled.see(number);
@@ -272,7 +272,7 @@ export class Cuts implements PolicyFollower {
       if (isBroken(verdict, state, this.#isOpening)) this.#reset.add(entry.id);
       else this.#reset.delete(entry.id);
     }
-    const fate = fateOf(verdict, state, this.#isOpening);
+    const fate = cutDecision(verdict, state, this.#isOpening);
     return fate === "none" ? undefined : FATE_LABELS[fate];
   }
 

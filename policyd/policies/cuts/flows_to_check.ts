@@ -5,7 +5,7 @@ import { flowQuestions, isFlowOf } from "../../../kernel/conntrack/flows_of_addr
 import type { Address } from "../../../kernel/ip/address.ts";
 
 /** The flows to be checked: those from and to addresses whose verdicts changed, or all. */
-export class Suspects {
+export class FlowsToCheck {
   #areAll = false;
   #addresses = new Set<Address>();
 
@@ -21,14 +21,14 @@ export class Suspects {
     this.#areAll = true;
   }
 
-  addThoseOf(other: Suspects): void {
+  addThoseOf(other: FlowsToCheck): void {
     this.#areAll ||= other.#areAll;
     this.add(other.#addresses);
   }
 
   /** Returns what was collected so far, and clears it. */
-  take(): Suspects {
-    const taken = new Suspects();
+  take(): FlowsToCheck {
+    const taken = new FlowsToCheck();
     taken.addThoseOf(this);
     this.#areAll = false;
     this.#addresses = new Set();

@@ -16,7 +16,7 @@ export interface FoundPolicies {
 }
 
 /** The rules that label connections before the policies' rules, and the end of those that close pods at the start. */
-export interface Opening {
+export interface StartupRules {
   /** Reads the policies' table. @throws DrawbridgeError when the kernel refuses */
   read(): FoundPolicies;
   /** Writes the rules that label connections. @throws DrawbridgeError when the kernel refuses */
@@ -65,7 +65,7 @@ export interface KernelOpeningParts {
 }
 
 /** Returns the rules by the kernel's nftables. */
-export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpeningParts): Opening {
+export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpeningParts): StartupRules {
   let mayBeOpen = true;
   const removal = (): readonly Change[] => removalOf(kernel, OPENING_TABLE);
   const isClosed = (): boolean => openingChanges(kernel).length > 0;

@@ -5,14 +5,14 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import { FairQueue } from "../../lib/fair_queue.ts";
-import { KeptSubscription } from "../../lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { PolicyOptions } from "../../semantics/policies/objects.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import type { ClusterView } from "./cluster_view.ts";
 import { dropFields, reasonIn } from "./drop_line.ts";
 import { type LoggedFlow, loggedFlow } from "./logged_flow.ts";
-import { DROP_LOG_LIMITS, Pace, type Paced } from "./flow_limiter.ts";
+import { DROP_LOG_LIMITS, FlowLimiter, type Paced } from "./flow_limiter.ts";
 
 export interface DropLogParts {
   /** The nflog group of the rules' log statements. */
@@ -53,8 +53,8 @@ const MESSAGES = {
  */
 export class DropLog implements PolicyFollower {
   readonly #parts: DropLogParts;
-  readonly #subscription: KeptSubscription;
-  readonly #pace = new Pace(DROP_LOG_LIMITS);
+  readonly #subscription: RenewedSubscription;
+  readonly #pace = new FlowLimiter(DROP_LOG_LIMITS);
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
   /** By the namespace of the sender: one that is denied in a loop takes no line from other tenants. */
   readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.burst);
@@ -65,7 +65,7 @@ export class DropLog implements PolicyFollower {
   constructor(parts: DropLogParts) {
     const { group, logger, clock } = parts;
     this.#parts = parts;
-    this.#subscription = new KeptSubscription({
+    this.#subscription = new RenewedSubscription({
       clock,
       source: {
         kind: "nflog",

@@ -3,7 +3,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 /** The decision about a packet: its flow is explained as soon as there is time, or the packet is only counted. */
 export type Paced = "new" | "repeated";
 
-export interface PaceLimits {
+export interface FlowLimits {
   /** Flows explained in a second, in the long run. */
   readonly perSecond: number;
   /** Flows explained at once, and the most that wait to be explained. */
@@ -18,7 +18,7 @@ export interface PaceLimits {
  * The most that a flood may cost: a fiftieth of a processor. The time is the bound when a thousand policies select a
  * pod, since explaining one of its flows takes 14 ms; with a few policies it takes a fraction of a millisecond.
  */
-export const DROP_LOG_LIMITS: PaceLimits = Object.freeze({ perSecond: 20, burst: 100, silence: 60_000, time: 20 });
+export const DROP_LOG_LIMITS: FlowLimits = Object.freeze({ perSecond: 20, burst: 100, silence: 60_000, time: 20 });
 
 /** Milliseconds: no explanation begins with less time left than this. */
 const LEAST_TIME = 1;
@@ -27,8 +27,8 @@ const LEAST_TIME = 1;
  * Bounds how many flows are explained and how long that takes, whatever is sent. It stores `perSecond` flows for each
  * second of `silence`, `burst` more, and those that wait.
  */
-export class Pace {
-  readonly #limits: PaceLimits;
+export class FlowLimiter {
+  readonly #limits: FlowLimits;
   /** By flow; the first is the first that may be explained again. */
   readonly #told = new Map<string, { readonly until: number; readonly ends: readonly Address[] }>();
   #left: number;
@@ -36,7 +36,7 @@ export class Pace {
   #time: number;
   #filledAt = 0;
 
-  constructor(limits: PaceLimits) {
+  constructor(limits: FlowLimits) {
     this.#limits = limits;
     this.#left = limits.burst;
     this.#time = limits.time;

@@ -9,7 +9,7 @@ import type { PolicyOptions } from "../compile/options.ts";
 import type { Slices } from "../../lib/slices.ts";
 import { ActiveProfiles } from "./sets/active_profiles.ts";
 import { ChangeQueue } from "./change_queue.ts";
-import { type ForeseenPod, ForeseenPods } from "./pods/expected_pods.ts";
+import { type ExpectedPod, ExpectedPods } from "./pods/expected_pods.ts";
 import { isPodOf, type LocalPod, LocalPods, type PolicedAttachment } from "./pods/local_pods.ts";
 import { LocalVerdicts } from "./pods/local_verdicts.ts";
 import { MemberIndex } from "./index/member_index.ts";
@@ -44,7 +44,7 @@ interface Arrival {
 }
 
 /** A pod of this node, attached or expected. */
-type OwnPod = LocalPod | ForeseenPod;
+type OwnPod = LocalPod | ExpectedPod;
 
 /**
  * The policies of this node's pods, by the current objects and attachments.
@@ -57,7 +57,7 @@ export class LivePolicies {
   readonly members = new MemberIndex();
   readonly locals = new LocalPods();
   readonly profiles: ActiveProfiles;
-  readonly #foreseen: ForeseenPods;
+  readonly #expected: ExpectedPods;
   readonly #sets: MemberSets;
   readonly #verdicts: LocalVerdicts;
   readonly #lists = new PolicyLists();
@@ -77,7 +77,7 @@ export class LivePolicies {
   #isStarted = false;
 
   constructor({ nodeName, rules, options, clock, retained, areNamespacesTold, roomBounds }: LiveParts) {
-    this.#foreseen = new ForeseenPods(nodeName);
+    this.#expected = new ExpectedPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups, (members) => this.#settleAll(members), roomBounds);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
@@ -221,7 +221,7 @@ export class LivePolicies {
       case "ClusterNetworkPolicy": {
         const policy = objectOf(change, "ClusterNetworkPolicy");
         const before = this.#lists.setClusterPolicy(key, policy);
-        this.#decideSelected([...this.locals.values(), ...this.#foreseen.values()], before, policy);
+        this.#decideSelected([...this.locals.values(), ...this.#expected.values()], before, policy);
         break;
       }
       case "Service":
@@ -252,7 +252,7 @@ export class LivePolicies {
   }
 
   #ofNamespace(namespace: string): readonly OwnPod[] {
-    return [...this.locals.ofNamespace(namespace), ...this.#foreseen.ofNamespace(namespace)];
+    return [...this.locals.ofNamespace(namespace), ...this.#expected.ofNamespace(namespace)];
   }
 
   /** Queues the pods that one of the versions of a policy selects, and those whose labels are not known. */
@@ -291,7 +291,7 @@ export class LivePolicies {
 
   /** Keeps what a Pod's policies need in force while its ADD is expected and until its attachment has rules. */
   #foresee(podKey: string): void {
-    const { changed, gone } = this.#foreseen.take(podKey, this.members.pod(podKey), this.locals.ofPod(podKey));
+    const { changed, gone } = this.#expected.take(podKey, this.members.pod(podKey), this.locals.ofPod(podKey));
     if (changed !== undefined) this.#decideLater(changed);
     if (gone === undefined) return;
     this.#forgetWork(gone);
@@ -367,10 +367,10 @@ export class LivePolicies {
 
   /** Returns the profiles computed while the pod's ADD was expected; undefined if they may have changed. */
   #decidedAhead(local: LocalPod): ProfilesByDirection | undefined {
-    const foreseen = this.#foreseen.of(local);
-    if (foreseen?.wanted === undefined || this.#toDecide.has(foreseen)) return undefined;
-    if (this.#deciding?.local === foreseen) return undefined;
-    return { egress: foreseen.wanted.egress?.profile, ingress: foreseen.wanted.ingress?.profile };
+    const expected = this.#expected.of(local);
+    if (expected?.wanted === undefined || this.#toDecide.has(expected)) return undefined;
+    if (this.#deciding?.local === expected) return undefined;
+    return { egress: expected.wanted.egress?.profile, ingress: expected.wanted.ingress?.profile };
   }
 
   #want(local: OwnPod, profiles: ProfilesByDirection, isUrgent: boolean): void {

@@ -1,4 +1,4 @@
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { ProvidedObjects } from "../../ruleset/desired/desired_objects.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
@@ -6,7 +6,7 @@ import { POLICY_TABLE } from "../compile/policy_table.ts";
 /** The table of policies, filled by owners. All changes of one turn of the event loop are one batch. */
 export interface PolicyRules {
   /** Sets the elements that an owner claims. */
-  claim(owner: string, claims: readonly Claim[]): void;
+  claim(owner: string, claims: readonly DesiredElement[]): void;
   /** Sets the sets and chains that an owner provides, whose names are hashes of their content. */
   provide(owner: string, objects: Pick<ProvidedObjects, "sets" | "chains">): void;
 }

@@ -1,9 +1,9 @@
 import type { Element, TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { Verdict } from "../../../kernel/nftables/model/statement.ts";
-import type { KeptElement } from "./packed_element.ts";
+import type { PackedElement } from "./packed_element.ts";
 
 /** One element that something in the cluster (a Service, a pod) wants in one set of one table. */
-export interface Claim {
+export interface DesiredElement {
   readonly table: TableReference;
   readonly set: string;
   readonly element: Element;
@@ -18,7 +18,7 @@ export function tableKey({ family, name }: TableReference): TableKey {
 }
 
 /** Elements of a set by the texts of their keys (`keyText`). */
-export type ElementsByKey = ReadonlyMap<string, KeptElement>;
+export type ElementsByKey = ReadonlyMap<string, PackedElement>;
 
 /** Whether two elements with the same key are the same in the kernel: their data and their comment. */
 export function isSameElement(a: Element, b: Element): boolean {

@@ -1,7 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, TableReference } from "../../../kernel/nftables/model/object.ts";
-import { type Claim, type TableKey, tableKey } from "./desired_element.ts";
-import { isSameKept, kept, type KeptElement } from "./packed_element.ts";
+import { type DesiredElement, type TableKey, tableKey } from "./desired_element.ts";
+import { isSameKept, kept, type PackedElement } from "./packed_element.ts";
 
 /** Where an element belongs: its set and the text of its key. */
 export interface ElementPlace {
@@ -12,7 +12,7 @@ export interface ElementPlace {
 
 interface Claimant {
   readonly owner: string;
-  readonly element: KeptElement;
+  readonly element: PackedElement;
 }
 
 /** The places of one set that somebody wants, by their keys. */
@@ -32,7 +32,7 @@ class Slot implements ElementPlace {
   /** The only claimant, or all claimants in the order of their names; "" for nobody. */
   owner: string | Claimant[] = "";
   /** The element of the claimant whose name sorts first. */
-  element: KeptElement | undefined = undefined;
+  element: PackedElement | undefined = undefined;
 
   constructor(slots: Slots, key: string) {
     this.slots = slots;
@@ -47,7 +47,7 @@ class Slot implements ElementPlace {
     return this.slots.set;
   }
 
-  enter(owner: string, element: KeptElement): void {
+  enter(owner: string, element: PackedElement): void {
     if (this.element === undefined || this.owner === owner) {
       this.owner = owner;
       this.element = element;
@@ -91,7 +91,7 @@ function placeOf(all: readonly Claimant[], owner: string): number {
 
 /** The elements of a set by the texts of their keys. */
 export interface WantedElements {
-  get(key: string): KeptElement | undefined;
+  get(key: string): PackedElement | undefined;
   /** Returns the stored text that equals the key, if there is one, so that no second copy is kept in memory. */
   own(key: string): string;
 }
@@ -117,10 +117,10 @@ export class DesiredElements {
    *
    * @returns the places whose element has changed
    */
-  replace(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
+  replace(owner: string, claims: readonly DesiredElement[]): readonly ElementPlace[] {
     const held = this.#claims.get(owner);
     if (held === undefined) return this.#enter(owner, claims);
-    const before = new Map<Slot, KeptElement | undefined>();
+    const before = new Map<Slot, PackedElement | undefined>();
     let name = owner;
     for (const slot of held) {
       if (before.has(slot)) continue;
@@ -147,7 +147,7 @@ export class DesiredElements {
   }
 
   /** Like {@link replace} for an owner without claims, as nearly all owners are at the start. */
-  #enter(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
+  #enter(owner: string, claims: readonly DesiredElement[]): readonly ElementPlace[] {
     if (claims.length === 0) return [];
     const changed: ElementPlace[] = [];
     const textOf = keyTexts();
@@ -179,8 +179,8 @@ export class DesiredElements {
   }
 
   /** All elements of a set by their keys, in a new map. */
-  elements(table: TableReference, set: string): Map<string, KeptElement> {
-    const found = new Map<string, KeptElement>();
+  elements(table: TableReference, set: string): Map<string, PackedElement> {
+    const found = new Map<string, PackedElement>();
     for (const [key, { element }] of this.#sets.get(tableKey(table))?.get(set)?.byKey ?? []) {
       if (element !== undefined) found.set(key, element);
     }
@@ -239,6 +239,6 @@ function keyTexts(): (key: Element["key"]) => string {
   };
 }
 
-function isSame(a: KeptElement | undefined, b: KeptElement | undefined): boolean {
+function isSame(a: PackedElement | undefined, b: PackedElement | undefined): boolean {
   return a === undefined || b === undefined ? a === b : isSameKept(a, b);
 }

@@ -12,14 +12,14 @@ import { isSameElement } from "./desired_element.ts";
  * followed by whatever else the element has: "isi" has no data, "isi|ii|2886729729|53" is of a map, "isi#default/web"
  * has a comment. An element without such a string form, such as a range or the catch-all, is stored unchanged.
  */
-export type KeptElement = string | Element;
+export type PackedElement = string | Element;
 
 /** Also ends the letters of the key. */
 const DATA = FIELD_SEPARATOR;
 const COMMENT = "#";
 
 /** Returns the form in which an element is stored. */
-export function kept(element: Element): KeptElement {
+export function kept(element: Element): PackedElement {
   const { key, data, timeout, comment } = element;
   const keyTypes = typesOf(key);
   if (keyTypes === undefined || keyTypes === "" || timeout !== undefined) return element;
@@ -30,7 +30,7 @@ export function kept(element: Element): KeptElement {
 }
 
 /** Returns the stored element, given the text of its key. */
-export function elementOf(key: string, value: KeptElement): Element {
+export function elementOf(key: string, value: PackedElement): Element {
   if (typeof value !== "string") return value;
   const end = endOfKey(value);
   const fields = valuesOf(value, 0, key.split(DATA));
@@ -41,7 +41,7 @@ export function elementOf(key: string, value: KeptElement): Element {
 }
 
 /** Whether an element is the same in the kernel as a stored one with the same key ({@link isSameElement}). */
-export function isKept(value: KeptElement, element: Element): boolean {
+export function isKept(value: PackedElement, element: Element): boolean {
   if (typeof value !== "string") return isSameElement(value, element);
   const { data, comment } = element;
   const end = endOfKey(value);
@@ -52,7 +52,7 @@ export function isKept(value: KeptElement, element: Element): boolean {
 }
 
 /** Like {@link isKept}, for two stored elements. */
-export function isSameKept(a: KeptElement, b: KeptElement): boolean {
+export function isSameKept(a: PackedElement, b: PackedElement): boolean {
   // Mostly the strings are equal. A range of one value has no string form, but is the same as the value.
   return a === b || isKept(a, elementOf("", b));
 }

@@ -1,7 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../desired/desired_element.ts";
-import { isKept, kept, type KeptElement } from "../desired/packed_element.ts";
+import { isKept, kept, type PackedElement } from "../desired/packed_element.ts";
 import type { MirroredSet, MirroredTable } from "./mirror.ts";
 import { markElements } from "./table_objects.ts";
 import type { ReadingSources } from "./table_reading.ts";
@@ -71,7 +71,7 @@ class SetComparison {
     this.#set = set;
     this.#sources = sources;
     this.#sets = sets;
-    const { elements = new Map<string, KeptElement>(), isUnread = false } = sets.get(set.name) ?? {};
+    const { elements = new Map<string, PackedElement>(), isUnread = false } = sets.get(set.name) ?? {};
     this.#isUnread = isUnread;
     this.#present = { elements, data: set.data, isUnread, journal: { added: new Set(), hasDeletion: false } };
     sets.set(set.name, this.#present);

@@ -3,7 +3,7 @@ import type { Element, SetDefinition } from "../../../kernel/nftables/model/obje
 import type { TableBatch } from "../batch.ts";
 import { type ElementsByKey, type TableKey, tableKey } from "../desired/desired_element.ts";
 import type { SetDifference } from "../difference.ts";
-import type { KeptElement } from "../desired/packed_element.ts";
+import type { PackedElement } from "../desired/packed_element.ts";
 
 /** The state of a chain's rules: there are none, they are what we wrote, or they have to be written again. */
 export type ChainState = "empty" | "ours" | "unsure";
@@ -16,7 +16,7 @@ export interface SetJournal {
 }
 
 export interface MirroredSet {
-  readonly elements: Map<string, KeptElement>;
+  readonly elements: Map<string, PackedElement>;
   /** As in its definition. For a set that is not ours: only whether it has data, and whether these are verdicts. */
   readonly data: SetDefinition["data"];
   /** All its elements were deleted because the set is to be removed. */

@@ -1,5 +1,5 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { timeoutRules } from "../rules/affinity_part.ts";
 import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./kept_timeouts.ts";
 
@@ -19,7 +19,7 @@ export const NO_AFFINITY: AffinityTimeout = Object.freeze({ number: 0, seconds: 
 export interface TimeoutRules {
   readonly seconds: number;
   readonly chains: readonly Chain[];
-  readonly claims: readonly Claim[];
+  readonly claims: readonly DesiredElement[];
 }
 
 /**

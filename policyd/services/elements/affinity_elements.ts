@@ -1,6 +1,6 @@
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { Service } from "../../objects/model.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { keptMap, knownMap } from "../rules/affinity_part.ts";
 import { claim } from "./frontend_element.ts";
 import { type FrontendKind, type Scope, SCOPES } from "../rules/frontend_kind.ts";
@@ -20,10 +20,10 @@ export function affinityElements(
   kind: FrontendKind,
   key: readonly Scalar[],
   destinations: Readonly<Record<Scope, readonly SocketAddress[]>>,
-): readonly Claim[] {
+): readonly DesiredElement[] {
   if (affinitySeconds === undefined) return [];
   const everyone = new Map(SCOPES.flatMap((scope) => destinations[scope]).map((one) => [socketText(one), one]));
-  const claims: Claim[] = [];
+  const claims: DesiredElement[] = [];
   const members = { all: textsOf(destinations.all), local: textsOf(destinations.local) };
   const known = new Set<string>();
   for (const { endpoint, slot } of place([...everyone.values()], IDENTITIES)) {

@@ -2,7 +2,7 @@ import { type Address, familyOf, formatAddress } from "../../../kernel/ip/addres
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
 import { ProblemList } from "../../objects/problem_list.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { MOST_TIMEOUTS, usedTimeout } from "../affinity/kept_timeouts.ts";
 import { KUBERNETES_SERVICE, refusalText } from "../../protection/refusal.ts";
 import { type AffinityTimeout, NO_AFFINITY, type TimeoutClasses } from "../affinity/timeout_classes.ts";
@@ -26,7 +26,7 @@ import { allowedSources } from "./source_ranges.ts";
 
 /** The contribution of a Service to the node's tables. */
 export interface CompiledService {
-  readonly claims: readonly Claim[];
+  readonly claims: readonly DesiredElement[];
   /** Addresses of endpoints that no machine can have, each once. */
   readonly ignoredEndpoints: readonly Address[];
   /** The parts of it that cannot be served, as messages for administrators. */
@@ -42,7 +42,7 @@ export interface CompiledService {
 /** A frontend that this Service has. */
 export interface ServedFrontend {
   readonly port: ServicePort;
-  readonly claims: readonly Claim[];
+  readonly claims: readonly DesiredElement[];
 }
 
 /** The clients that a traffic policy applies to: those of the Service's own address, or all others. */
@@ -80,7 +80,7 @@ export function compileService(
   timeoutOf: TimeoutClasses["of"] = onlyTimeout,
 ): CompiledService {
   const { service, ports, problems: ofSize } = servedWith(whole, slices, context);
-  const claims: Claim[] = [];
+  const claims: DesiredElement[] = [];
   const ignored: Address[] = [];
   const timeout = timeoutOf(usedTimeout(service));
   const refused = refusedFrontends(service, context);
@@ -200,18 +200,18 @@ function frontendClaims(
   frontend: Frontend,
   family: RuleFamily,
   destinations: Destinations,
-): readonly Claim[] {
+): readonly DesiredElement[] {
   const { all, local, isAnyUsable } = destinations;
   const kind = kindOf(frontend, family);
   const key = keyOf(frontend, port.protocol);
   const comment = commentText(`${service.key}${port.name === "" ? "" : `:${port.name}`}`);
-  const member = (set: FrontendSet): Claim => claim(nameOf(set, kind), key, undefined, comment);
+  const member = (set: FrontendSet): DesiredElement => claim(nameOf(set, kind), key, undefined, comment);
   if (!isAnyUsable) return [member("unserved")];
   const isExternal = frontend.type !== "cluster";
   const isPlain = !isExternal && service.affinitySeconds === undefined;
   const numbers = isPlain ? plainMap(family) : numberMap(kind);
   const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
-  const claims: Claim[] = [];
+  const claims: DesiredElement[] = [];
   if (all.length > 0) claims.push(member(""), claim(numbers, key, [port.number]));
   if (isExternal && local === undefined) claims.push(member("masquerade"));
   if (local !== undefined) claims.push(member("external"));
@@ -240,7 +240,7 @@ function sourceClaims(
   frontend: Frontend,
   family: RuleFamily,
   context: CompileContext,
-): readonly Claim[] {
+): readonly DesiredElement[] {
   const allowed = allowedSources(service, frontend, family, context);
   if (allowed === undefined) return [];
   const kind = kindOf(frontend, family);

@@ -1,5 +1,5 @@
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { claim, keyWith } from "./frontend_element.ts";
 import { endpointMap, restMap } from "../rules/endpoint_maps.ts";
 import type { FrontendKind, Scope } from "../rules/frontend_kind.ts";
@@ -13,7 +13,7 @@ export function endpointElements(
   scope: Scope,
   key: readonly Scalar[],
   endpoints: readonly SocketAddress[],
-): readonly Claim[] {
+): readonly DesiredElement[] {
   if (endpoints.length === 0) return [];
   const modulus = modulusFor(endpoints.length, scope);
   const map = endpointMap(kind, scope, modulus);

@@ -2,12 +2,17 @@ import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../../objects/model.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE } from "../../node/tables/table_part.ts";
 import type { Frontend } from "./frontends.ts";
 import type { FrontendKind, RuleFamily } from "../rules/frontend_kind.ts";
 
-export function claim(set: string, key: readonly KeyField[], data?: readonly Scalar[], comment?: string): Claim {
+export function claim(
+  set: string,
+  key: readonly KeyField[],
+  data?: readonly Scalar[],
+  comment?: string,
+): DesiredElement {
   return { table: INET_TABLE, set, element: elementOf(key, data, comment) };
 }
 

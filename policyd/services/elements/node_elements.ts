@@ -1,6 +1,6 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { type Cidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { ProtectedSocket } from "../../protection/refusal.ts";
 import { claim, keyOf } from "./frontend_element.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
@@ -12,7 +12,7 @@ import { LOOPBACK } from "../../../kernel/ip/special.ts";
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
 
 /** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
-export function localPodElements(addresses: readonly Address[]): readonly Claim[] {
+export function localPodElements(addresses: readonly Address[]): readonly DesiredElement[] {
   return addresses.flatMap((address) => {
     const family = familyOf(address);
     return [
@@ -23,12 +23,12 @@ export function localPodElements(addresses: readonly Address[]): readonly Claim[
 }
 
 /** Returns the element for a range of the cluster's pods: Services see the address of clients in it (SVC-13). */
-export function podRangeElement(range: AddressRange): Claim {
+export function podRangeElement(range: AddressRange): DesiredElement {
   return claim(`${ADDRESS_SETS.pods}${familyOf(range.first)}`, [range]);
 }
 
 /** Returns the elements for sockets that no node port takes (CLAIM-01). */
-export function protectedElements(sockets: readonly ProtectedSocket[]): readonly Claim[] {
+export function protectedElements(sockets: readonly ProtectedSocket[]): readonly DesiredElement[] {
   return sockets.map(({ address, protocol, port }) =>
     claim(`${PROTECTED_SOCKETS}${familyOf(address)}`, keyOf({ type: "cluster", address, port }, protocol)),
   );
@@ -42,7 +42,10 @@ export function protectedElements(sockets: readonly ProtectedSocket[]): readonly
  * @param configured an empty list means every address
  * @param primary the addresses that "primary" stands for
  */
-export function nodePortElements(configured: NodePortAddresses, primary: readonly Address[]): readonly Claim[] {
+export function nodePortElements(
+  configured: NodePortAddresses,
+  primary: readonly Address[],
+): readonly DesiredElement[] {
   const cidrs = configured.flatMap((entry) =>
     entry === "primary" ? primary.map((address) => hostCidr(address)) : [entry],
   );

@@ -7,7 +7,7 @@ import { CheckHolders } from "./check_holders.ts";
 import { type HealthAnswer, healthAnswer } from "./health_answer.ts";
 import type { HealthCheck } from "./health_check.ts";
 import type { HttpListener, Listening } from "./http_listener.ts";
-import { type Place, placeDifference, placeId, placesOf } from "./listening_addresses.ts";
+import { type ListeningAddress, placeDifference, placeId, placesOf } from "./listening_addresses.ts";
 
 export interface HealthCheckParts {
   readonly listener: HttpListener;
@@ -25,7 +25,7 @@ const LAST_RETRY = 30_000;
 const UNKNOWN = "the node's addresses cannot be read, so they are taken to be as before; it is tried again";
 
 interface Server {
-  readonly place: Place;
+  readonly place: ListeningAddress;
   listening: Listening | undefined;
   problem: string | undefined;
   cancelRetry: Cancel | undefined;
@@ -173,7 +173,7 @@ export class HealthCheckServers {
     }
   }
 
-  #answer({ port, family }: Place): HealthAnswer {
+  #answer({ port, family }: ListeningAddress): HealthAnswer {
     const check = this.#holders.holder(port);
     // A server is closed in the turn of the event loop in which its check is removed.
     if (check === undefined) return healthAnswer({ namespace: "", name: "" }, 0, false);

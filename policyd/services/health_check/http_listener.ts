@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { oneRequestAtATime } from "../../lib/one_request.ts";
 import type { HealthAnswer } from "./health_answer.ts";
-import type { Place } from "./listening_addresses.ts";
+import type { ListeningAddress } from "./listening_addresses.ts";
 
 /** A server that is listening. */
 export interface Listening {
@@ -27,7 +27,7 @@ export interface HttpListener {
    * @throws DrawbridgeError (by the promise) ERR_UNAVAILABLE when another program has the port or the node has no such
    * address
    */
-  listen(place: Place, answer: Answer): Promise<Listening>;
+  listen(place: ListeningAddress, answer: Answer): Promise<Listening>;
 }
 
 /** The most connections of one server. A further one closes the oldest: no client can keep a balancer's probe out. */
@@ -98,7 +98,7 @@ function reply(request: IncomingMessage, response: ServerResponse, { status, hea
   response.end(body);
 }
 
-function bind(server: Server, { family, address, port }: Place): Promise<void> {
+function bind(server: Server, { family, address, port }: ListeningAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     const refused = (error: Error): void => {
       reject(new DrawbridgeError("ERR_UNAVAILABLE", error.message));

@@ -7,7 +7,7 @@ import { servesNodePorts } from "../node_port_addresses.ts";
 import type { HealthCheck } from "./health_check.ts";
 
 /** The address and port where a server listens. */
-export interface Place {
+export interface ListeningAddress {
   readonly family: RuleFamily;
   readonly address: Address;
   readonly port: number;
@@ -35,25 +35,28 @@ export function answeringAddresses(
 }
 
 /** Returns the places where a Service's check is answered, by {@link placeId}. */
-export function placesOf(check: HealthCheck | undefined, addresses: readonly Address[]): ReadonlyMap<string, Place> {
+export function placesOf(
+  check: HealthCheck | undefined,
+  addresses: readonly Address[],
+): ReadonlyMap<string, ListeningAddress> {
   if (check === undefined) return new Map();
   const { port, localEndpoints } = check;
   const places = addresses
-    .map((address): Place => ({ family: familyOf(address), address, port }))
+    .map((address): ListeningAddress => ({ family: familyOf(address), address, port }))
     .filter(({ family }) => localEndpoints.has(family));
   return new Map(places.map((place) => [placeId(place), place]));
 }
 
 /** "10.0.0.1 30000" */
-export function placeId({ address, port }: Place): string {
+export function placeId({ address, port }: ListeningAddress): string {
   return `${formatAddress(address)} ${port}`;
 }
 
 /** Returns the places to close and to open so that servers listen exactly at the desired ones. */
 export function placeDifference(
   present: Iterable<string>,
-  wanted: ReadonlyMap<string, Place>,
-): { readonly closed: readonly string[]; readonly opened: readonly Place[] } {
+  wanted: ReadonlyMap<string, ListeningAddress>,
+): { readonly closed: readonly string[]; readonly opened: readonly ListeningAddress[] } {
   const here = new Set(present);
   return {
     closed: [...here].filter((id) => !wanted.has(id)),

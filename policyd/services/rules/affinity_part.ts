@@ -18,7 +18,7 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../node/tables/table_part.ts";
 import {
   FAMILIES,
@@ -147,8 +147,8 @@ export const admit: Statement = { kind: "vmap", key: "meta priority", mask: DURA
 export function timeoutRules(
   number: number,
   seconds: number,
-): { readonly chains: readonly Chain[]; readonly claims: readonly Claim[] } {
-  const leading = (set: string, chain: string): Claim => ({
+): { readonly chains: readonly Chain[]; readonly claims: readonly DesiredElement[] } {
+  const leading = (set: string, chain: string): DesiredElement => ({
     table: INET_TABLE,
     set,
     element: { key: [number], data: { kind: "jump", chain } },

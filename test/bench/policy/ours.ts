@@ -5,7 +5,7 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import { type Nftables, NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
@@ -78,7 +78,7 @@ export class Ours implements Disposable {
   #lastCommit = 0;
 
   /** @param others the node's other tables; `claims` are their elements */
-  constructor(place: Place, others: readonly Table[] = [], claims: readonly Claim[] = []) {
+  constructor(place: Place, others: readonly Table[] = [], claims: readonly DesiredElement[] = []) {
     const observer: CommitObserver = {
       before: (changes) => {
         for (const change of changes) if ("elements" in change) this.#elements += change.elements.length;

@@ -38,7 +38,7 @@ export interface CutResult {
    * The connections that `policy dry-run --live` named as those that the denial would cut: source and target with the
    * protocol.
    */
-  readonly foretold: readonly string[];
+  readonly predicted: readonly string[];
   /** The nodes on which the denial was in force, by `policy status`. */
   readonly inForceOn: readonly string[];
   readonly nodes: number;
@@ -49,9 +49,9 @@ export function isCut({ flows }: Pick<CutResult, "flows">): boolean {
   return flows.every(({ before, denied, after }) => before > FLOWS && denied === 0 && after > FLOWS);
 }
 
-/** Whether all flows were foretold to be cut. */
-export function isForetold({ flows, foretold }: CutResult): boolean {
-  return flows.every((flow) => foretold.includes(flowName(flow)));
+/** Whether all flows were predicted to be cut. */
+export function isPredicted({ flows, predicted }: CutResult): boolean {
+  return flows.every((flow) => predicted.includes(flowName(flow)));
 }
 
 /** Whether the denial was in force on every node, by their status. */
@@ -99,7 +99,7 @@ export async function cutLiveFlows(world: World, onPhase: (text: string) => void
     return {
       windowMilliseconds: WINDOW_MILLISECONDS,
       deniedAfterMilliseconds,
-      foretold: cuts.map((cut) =>
+      predicted: cuts.map((cut) =>
         flowName({
           protocol: cut.protocol === "TCP" ? "tcp" : "udp",
           source: podName(cut.source),

@@ -10,14 +10,14 @@ import { storeOf } from "../../support/evaluate/store.ts";
 import type { World } from "../world.ts";
 
 /** A connection that a policy would cut, by `policy dry-run --live`. */
-export interface ForetoldCut {
+export interface PredictedCut {
   readonly source: string;
   readonly target: string;
   readonly protocol: string;
 }
 
 /** Returns the connections of all nodes that a policy would cut, as `policy dry-run --live` does. */
-export async function foretellCuts({ cluster }: World, policy: RawObject): Promise<readonly ForetoldCut[]> {
+export async function foretellCuts({ cluster }: World, policy: RawObject): Promise<readonly PredictedCut[]> {
   const objects = await cluster.server.objects();
   const index = (all: readonly RawObject[]) => buildPolicyIndex(storeOf(all), {});
   const sides = { before: index(objects), after: index([...objects, policy]) };

@@ -1,5 +1,5 @@
 import { type Paint, verdict } from "../table.ts";
-import { type CutResult, isCut, isForetold, isInForceEverywhere } from "./cut.ts";
+import { type CutResult, isCut, isPredicted, isInForceEverywhere } from "./cut.ts";
 import type { PoliciesResult } from "./result.ts";
 
 /** Returns a line for each policy about what it allows its pod. */
@@ -30,8 +30,8 @@ export function cutLines(cut: CutResult, paint: Paint): readonly string[] {
     }),
     verdict(
       paint,
-      isForetold(cut),
-      `policy dry-run --live, before it: ${cut.foretold.length} connections would be cut, both of these among them`,
+      isPredicted(cut),
+      `policy dry-run --live, before it: ${cut.predicted.length} connections would be cut, both of these among them`,
     ),
     verdict(
       paint,

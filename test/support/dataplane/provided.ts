@@ -1,7 +1,7 @@
 import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { counter, drop, goTo, inSet, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import type { ProvidedObjects } from "../../../policyd/ruleset/desired/desired_objects.ts";
 import type { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
@@ -68,7 +68,7 @@ export function profileObjects(number: number): ProvidedObjects {
 }
 
 /** Returns the elements of a profile's sets. */
-export function profileClaims(number: number, value: number): readonly Claim[] {
+export function profileClaims(number: number, value: number): readonly DesiredElement[] {
   const [members, ports, parts] = profileSets(number).map(({ name }) => name);
   if (members === undefined || ports === undefined || parts === undefined) throw new Error("three sets");
   const address = sampleAddress(value);
@@ -80,7 +80,7 @@ export function profileClaims(number: number, value: number): readonly Claim[] {
 }
 
 /** Returns the claim of a pod that has this profile. */
-export function podClaims(pod: number, profile: number): readonly Claim[] {
+export function podClaims(pod: number, profile: number): readonly DesiredElement[] {
   const key = [sampleAddress(0x20000 + pod)];
   return [
     { table: policies, set: "known", element: { key } },

@@ -2,7 +2,7 @@ import { type Address, addressFromValue } from "../../../kernel/ip/address.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { counter, drop, inSet, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 
 /** Two tables with a set, a map, an interval set, a verdict map and a set that rules write. */
@@ -59,7 +59,7 @@ export function sampleAddress(number: number): Address {
 }
 
 /** Returns the claims of a sample owner: one element in each kind of set, with a value that can differ. */
-export function sampleClaims(number: number, value: number): readonly Claim[] {
+export function sampleClaims(number: number, value: number): readonly DesiredElement[] {
   const address = sampleAddress(number);
   return [
     { table: inet, set: "frontends", element: { key: [address, 80] } },

@@ -13,7 +13,7 @@ import { RulesetWatch } from "../../../policyd/ruleset/ruleset_watch.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import { Aftermath } from "../../../policyd/node/late_flow_deletion.ts";
+import { LateFlowDeletion } from "../../../policyd/node/late_flow_deletion.ts";
 import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { attachmentRecord } from "../attachment_record.ts";
@@ -97,7 +97,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
       flowsTold.push(`detached ${containerId}: ${flows}`);
     },
   };
-  const aftermath = new Aftermath({
+  const lateFlowDeletion = new LateFlowDeletion({
     clock,
     areRulesGone: () => ruleset.inForce(),
     forget: (addresses) => {
@@ -136,7 +136,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
       },
       forgetAddresses: () => Promise.resolve(),
     },
-    aftermath: isFollowed ? aftermath : undefined,
+    lateFlowDeletion: isFollowed ? lateFlowDeletion : undefined,
     isPresent: ({ containerId }) => !absent.has(containerId),
     endBypass: ({ containerId }) => {
       journal.push(`end of bypass ${containerId}, ${commentsIn("podmac").join(" ")}`);

@@ -9,7 +9,7 @@ import type {
   Node,
   Pod,
 } from "../../../policyd/objects/model.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { compileProfile } from "../../../policyd/policies/compile/compile_profile.ts";
 import {
   groupHasNode,
@@ -66,7 +66,7 @@ export class CompiledCluster {
   /** Returns the table of a node; for undefined, that of pods that no node has yet. */
   node(name: string | undefined): CompiledNode {
     const local = this.#localPods(name);
-    const pods = [...local.keys(), ...this.#foreseenPods(name)];
+    const pods = [...local.keys(), ...this.#expectedPods(name)];
     const profiles = new Map(pods.map((pod) => [pod.key, this.profilesOf(pod)]));
     const distinct = new Map(
       [...profiles.values()]
@@ -127,7 +127,7 @@ export class CompiledCluster {
   }
 
   /** Returns the pods whose ADD is expected: the objects that their policies need exist before it. */
-  #foreseenPods(name: string | undefined): readonly Pod[] {
+  #expectedPods(name: string | undefined): readonly Pod[] {
     return [...this.#cluster.pods.values()].filter(
       ({ nodeName, hostNetwork, phase, isTerminating }) =>
         nodeName !== undefined && nodeName === name && !hostNetwork && phase === "Pending" && !isTerminating,
@@ -185,7 +185,7 @@ function localElements(
   addresses: readonly Address[],
   profiles: ProfilesByDirection | undefined,
   options: PolicyOptions,
-): readonly Claim[] {
+): readonly DesiredElement[] {
   const verdicts = (["egress", "ingress"] as const).flatMap((direction) => {
     const profile = profiles?.[direction];
     const chain = profile && profileChainName(direction, profile.key, options);

@@ -6,7 +6,7 @@ import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import { judgeNodes } from "../../../policyd/objects/nodes/judged_nodes.ts";
 import type { Service } from "../../../policyd/objects/model.ts";
 import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
-import { type Claim, isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { type DesiredElement, isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { marks } from "../../../policyd/node/tables/marks.ts";
 import { INET_TABLE, joined } from "../../../policyd/node/tables/table_part.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
@@ -51,7 +51,7 @@ function tableFor(tcpReset: boolean): Table {
 const TABLES = { refused: tableFor(false), reset: tableFor(true) };
 
 /** Returns the claims that the compiler makes for all Services of a world, as in the daemon. */
-export function compiledClaims(world: ServiceWorld): readonly Claim[] {
+export function compiledClaims(world: ServiceWorld): readonly DesiredElement[] {
   const { nodeName, configuration, endpointSlices, nodes, localPods } = world;
   const index = new ServiceIndex(nodeName);
   const changes = [...world.services, ...endpointSlices, ...nodes].map(
@@ -108,7 +108,7 @@ function timeoutsOf(all: readonly Service[]): TimeoutClasses {
  *
  * @throws AssertionError where two differ
  */
-export function agreedElements(claims: readonly Claim[]): ReadonlyMap<string, readonly Element[]> {
+export function agreedElements(claims: readonly DesiredElement[]): ReadonlyMap<string, readonly Element[]> {
   const found = new Map<string, Map<string, Element>>();
   for (const { set, element } of claims) {
     const elements = found.get(set) ?? new Map<string, Element>();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
@@ -43,7 +43,7 @@ export class PacketNode {
 
   /** Replaces the node's Services by those of a cluster; the difference removes those of the previous cluster. */
   load({ nodeName, services, endpointSlices, nodes, configuration }: ServiceWorld): void {
-    const claimed = new Map<string, readonly Claim[]>();
+    const claimed = new Map<string, readonly DesiredElement[]>();
     const dataplane = new ServicesDataplane({
       nodeName,
       ruleset: {

@@ -4,7 +4,7 @@ import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { INET_TABLE, joined } from "../../../policyd/node/tables/table_part.ts";
 import { type CompiledService, compileService } from "../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
@@ -51,7 +51,7 @@ export function compileAll(
 }
 
 /** Returns elements by their set, in the order of their keys; each key once. */
-export function elementsOf(claims: readonly Claim[]): ReadonlyMap<string, readonly Element[]> {
+export function elementsOf(claims: readonly DesiredElement[]): ReadonlyMap<string, readonly Element[]> {
   const found = new Map<string, Map<string, Element>>();
   for (const { set, element } of claims) {
     const elements = found.get(set) ?? new Map<string, Element>();
@@ -62,7 +62,7 @@ export function elementsOf(claims: readonly Claim[]): ReadonlyMap<string, readon
 }
 
 /** Returns the sets that have elements, as nft prints them. */
-export function formatClaims(claims: readonly Claim[]): string {
+export function formatClaims(claims: readonly DesiredElement[]): string {
   const elements = elementsOf(claims);
   const { sets } = joined(services(SERVICE_RULES));
   const names = new Set(sets.map(({ name }) => name));

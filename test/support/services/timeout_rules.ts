@@ -1,5 +1,5 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import type { Claim } from "../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_classes.ts";
 
 /** Returns the chains of timeouts. */
@@ -8,6 +8,6 @@ export function chainsOf(rules: readonly TimeoutRules[]): readonly Chain[] {
 }
 
 /** Returns the elements that lead to the chains of timeouts. */
-export function claimsOf(rules: readonly TimeoutRules[]): readonly Claim[] {
+export function claimsOf(rules: readonly TimeoutRules[]): readonly DesiredElement[] {
   return rules.flatMap(({ claims }) => claims);
 }

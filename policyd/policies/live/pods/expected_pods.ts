@@ -5,8 +5,8 @@ import type { JudgedPod, LocalPod } from "./local_pods.ts";
  * A Pod that is bound to this node but has no attachment: its ADD will follow, since the kubelet learns of its pods
  * when the daemon does. Whatever its policies need is put in force in advance, so that ADD has little to wait for.
  */
-export interface ForeseenPod extends JudgedPod {
-  readonly type: "foreseen";
+export interface ExpectedPod extends JudgedPod {
+  readonly type: "expected";
   readonly podKey: string;
   pod: Pod;
 }
@@ -20,15 +20,15 @@ export const MOST_FORESEEN = 256;
 /** The effect of a change on an expected pod. */
 export interface Foresight {
   /** Its policies may have changed. */
-  readonly changed?: ForeseenPod;
+  readonly changed?: ExpectedPod;
   /** The pod is not expected any more. */
-  readonly gone?: ForeseenPod;
+  readonly gone?: ExpectedPod;
 }
 
 /** The pods whose ADD is expected, one for each Pod. */
-export class ForeseenPods {
+export class ExpectedPods {
   readonly #nodeName: string;
-  readonly #pods = new Map<string, ForeseenPod>();
+  readonly #pods = new Map<string, ExpectedPod>();
 
   constructor(nodeName: string) {
     this.#nodeName = nodeName;
@@ -53,17 +53,17 @@ export class ForeseenPods {
   }
 
   /** Returns the expected pod of the same Pod, unless the attached one retains policies from an earlier life. */
-  of({ podKey, pod, life }: LocalPod): ForeseenPod | undefined {
-    const foreseen = podKey === undefined ? undefined : this.#pods.get(podKey);
-    return foreseen?.pod === pod && life?.isUnknown === false && life.retained.size === 0 ? foreseen : undefined;
+  of({ podKey, pod, life }: LocalPod): ExpectedPod | undefined {
+    const expected = podKey === undefined ? undefined : this.#pods.get(podKey);
+    return expected?.pod === pod && life?.isUnknown === false && life.retained.size === 0 ? expected : undefined;
   }
 
-  values(): Iterable<ForeseenPod> {
+  values(): Iterable<ExpectedPod> {
     return this.#pods.values();
   }
 
   /** Goes through all of them, which are few. */
-  ofNamespace(namespace: string): readonly ForeseenPod[] {
+  ofNamespace(namespace: string): readonly ExpectedPod[] {
     return [...this.#pods.values()].filter(({ pod }) => pod.namespace === namespace);
   }
 
@@ -74,7 +74,7 @@ export class ForeseenPods {
   #add(pod: Pod): Foresight {
     // A namespace that is ending accepts no new pods, so no policies are retained for one.
     const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false };
-    const changed: ForeseenPod = { type: "foreseen", podKey: pod.key, life, pod, wanted: undefined };
+    const changed: ExpectedPod = { type: "expected", podKey: pod.key, life, pod, wanted: undefined };
     this.#pods.set(pod.key, changed);
     return { changed };
   }

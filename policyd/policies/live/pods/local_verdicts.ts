@@ -1,9 +1,9 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
-import type { Claim } from "../../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
 import { type Direction, DIRECTIONS, type ProfilesByDirection } from "../../compile/profile.ts";
 import { knownElements, selfElements, verdictElement } from "../../compile/table_elements.ts";
 import type { ActiveProfile, ActiveProfiles, ToSettle } from "../sets/active_profiles.ts";
-import type { ForeseenPod } from "./expected_pods.ts";
+import type { ExpectedPod } from "./expected_pods.ts";
 import type { JudgedPod, LocalPod, PodProfiles } from "./local_pods.ts";
 import type { PolicyRules } from "../policy_rules.ts";
 
@@ -32,7 +32,7 @@ export class LocalVerdicts {
   }
 
   /** Puts the wanted profiles of a pod in force, whose sets are filled by now, and applies them to it if attached. */
-  switch(local: LocalPod | ForeseenPod): void {
+  switch(local: LocalPod | ExpectedPod): void {
     const { wanted } = local;
     if (wanted === undefined) return;
     for (const profile of heldBy(wanted)) this.#profiles.complete(profile);
@@ -40,7 +40,7 @@ export class LocalVerdicts {
   }
 
   /** Lets a pod send and receive nothing. */
-  close(local: LocalPod | ForeseenPod): void {
+  close(local: LocalPod | ExpectedPod): void {
     if (local.type === "attached") this.#claim(local, undefined);
     this.#release(local.wanted);
     local.wanted = undefined;
@@ -60,7 +60,7 @@ export class LocalVerdicts {
 }
 
 /** Returns all elements of a pod. It has a verdict in each direction, even if no policy selects it. */
-function elementsOf(addresses: readonly Address[], profiles: PodProfiles): readonly Claim[] {
+function elementsOf(addresses: readonly Address[], profiles: PodProfiles): readonly DesiredElement[] {
   const verdicts = DIRECTIONS.flatMap((direction) =>
     addresses.map((address) => verdictElement(direction, address, profiles[direction]?.chain)),
   );

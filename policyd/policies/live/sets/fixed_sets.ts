@@ -1,4 +1,4 @@
-import type { Claim } from "../../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
 import type { FixedSet } from "../../compile/member_set.ts";
 import { POLICY_TABLE } from "../../compile/policy_table.ts";
 import type { PolicyRules } from "../policy_rules.ts";
@@ -33,7 +33,7 @@ export class FixedSets {
     for (let start = 0; start < elements.length; start += MOST_ELEMENTS) {
       const claims = elements
         .slice(start, start + MOST_ELEMENTS)
-        .map((element): Claim => ({ table: POLICY_TABLE, set: name, element }));
+        .map((element): DesiredElement => ({ table: POLICY_TABLE, set: name, element }));
       this.#rules.claim(ownerOf(name, start), claims);
     }
   }

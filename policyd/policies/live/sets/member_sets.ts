@@ -1,7 +1,7 @@
 import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { ContainerPort } from "../../../objects/model.ts";
-import type { Claim } from "../../../ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
 import { memberKeys } from "../../compile/member_elements.ts";
 import type { MemberSet, MemberSource } from "../../compile/member_set.ts";
 import { POLICY_TABLE } from "../../compile/policy_table.ts";
@@ -326,8 +326,8 @@ function elementsOf(
   { definitions }: MemberSet,
   sources: readonly MemberSource[],
   { addresses, ports }: Member,
-): readonly Claim[] {
-  const claims = new Map<string, Claim>();
+): readonly DesiredElement[] {
+  const claims = new Map<string, DesiredElement>();
   for (const address of addresses) {
     const set = definitions[familyOf(address)].name;
     for (const source of sources) {

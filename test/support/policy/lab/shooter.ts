@@ -124,7 +124,7 @@ export class Shooter implements Disposable {
     const round: Round = { verdicts, lastEvent: () => this.#lastEvent };
     const doubt = await this.#untilDecided(before, sent, shots.length, round);
     for (const attempt of attempts) attempt.close();
-    const fates = tokens.map((token, place) => fateOf(verdicts.get(place), this.#sightings.get(tokenKey(token))));
+    const fates = tokens.map((token, place) => cutDecision(verdicts.get(place), this.#sightings.get(tokenKey(token))));
     return { fates, doubt };
   }
 
@@ -186,7 +186,7 @@ function difference(now: PacketCount, before: PacketCount): PacketCount {
   };
 }
 
-function fateOf(verdict: Verdict | undefined, sighting: Sighting | undefined): Fate {
+function cutDecision(verdict: Verdict | undefined, sighting: Sighting | undefined): Fate {
   const seen = { seenSource: sighting?.source, seenBy: sighting?.at.namespace };
   if (verdict === undefined) return { kind: "silent", why: "", ...seen };
   return { kind: verdict.isAnswered ? "answered" : "refused", why: verdict.why, ...seen };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type Claim, claimsOf } from "../../../../cni/node_rules/host_port_claim.ts";
+import { type HostPortClaim, claimsOf } from "../../../../cni/node_rules/host_port_claim.ts";
 import { type Conflict, findConflict, hostPortElements } from "../../../../cni/node_rules/host_ports.ts";
 import { portMappingsOf } from "../../../../cni/configuration/port_mappings.ts";
 import type { PortMapping } from "../../../../cni/attachment/attachment.ts";
@@ -38,7 +38,7 @@ const wanted = families.chain((own) =>
 );
 
 /** Returns whether two claims exclude each other. */
-function claimsOverlap(a: Claim, b: Claim): boolean {
+function claimsOverlap(a: HostPortClaim, b: HostPortClaim): boolean {
   return (
     a.family === b.family &&
     a.mapping.protocol === b.mapping.protocol &&
@@ -74,7 +74,7 @@ function refusedOverlap(mappings: readonly PortMapping[], own: readonly Family[]
 
 /** Finds the first claim that an element already holds, by comparing each claim with all elements. */
 function conflictAmong(
-  claims: readonly Claim[],
+  claims: readonly HostPortClaim[],
   present: ReadonlyMap<string, readonly Element[]>,
 ): Conflict | undefined {
   for (const claim of claims) {

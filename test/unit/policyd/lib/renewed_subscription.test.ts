@@ -2,19 +2,19 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import { KeptSubscription } from "../../../../policyd/lib/renewed_subscription.ts";
+import { RenewedSubscription } from "../../../../policyd/lib/renewed_subscription.ts";
 
 describe("policyd: a kept subscription", () => {
   let events: FakeKernelEvents;
   let clock: FakeClock;
   let told: string[];
-  let kept: KeptSubscription;
+  let kept: RenewedSubscription;
 
   beforeEach(() => {
     events = new FakeKernelEvents();
     clock = new FakeClock();
     told = [];
-    kept = new KeptSubscription({
+    kept = new RenewedSubscription({
       clock,
       source: { kind: "nftables", exceptPortId: 77 },
       listener: { onMessages: () => told.push("messages"), onOverrun: () => told.push("overrun") },

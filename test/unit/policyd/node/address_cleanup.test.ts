@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { flowQuestions, isFlowOf } from "../../../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import { PodMemory } from "../../../../policyd/node/address_cleanup.ts";
+import { AddressCleanup } from "../../../../policyd/node/address_cleanup.ts";
 import { udpEntry } from "../../../support/services/udp_entry.ts";
 
 function addresses(...texts: readonly string[]): readonly Address[] {
@@ -20,7 +20,7 @@ function setUp() {
   return {
     journal,
     state,
-    memory: new PodMemory({ forgetFlows: async (given) => note("flows")(given), forgetClients: note("clients") }),
+    memory: new AddressCleanup({ forgetFlows: async (given) => note("flows")(given), forgetClients: note("clients") }),
   };
 }
 

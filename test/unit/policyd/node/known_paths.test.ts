@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { KnownPaths } from "../../../../policyd/node/tables/known_paths.ts";
 
 describe("policyd/node: nodes to which no router is on the way", () => {
   it("ENDS-06: each node on the link has an element while it is there", () => {
     const claimed: [owner: string, sets: readonly string[]][] = [];
-    const claim = (owner: string, claims: readonly Claim[]): void => {
+    const claim = (owner: string, claims: readonly DesiredElement[]): void => {
       claimed.push([owner, claims.map(({ set }) => set)]);
     };
     const paths = new KnownPaths({ claim });

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import { Aftermath } from "../../../../policyd/node/late_flow_deletion.ts";
+import { LateFlowDeletion } from "../../../../policyd/node/late_flow_deletion.ts";
 
 const [A, B] = [parseAddress("10.244.1.2"), parseAddress("fd00:244:1::3")];
 
@@ -12,7 +12,7 @@ function setUp() {
   const forgotten: string[] = [];
   let answer: () => Promise<void> = () => Promise.resolve();
   let areRulesGone = true;
-  const aftermath = new Aftermath({
+  const lateFlowDeletion = new LateFlowDeletion({
     clock,
     areRulesGone: () => Promise.resolve(areRulesGone),
     forget: (addresses) => {
@@ -28,57 +28,57 @@ function setUp() {
     return forgotten.splice(0);
   };
   return {
-    aftermath,
+    lateFlowDeletion,
     pass,
     answerBy: (action: () => Promise<void>) => (answer = action),
     keepRules: (areKept: boolean) => (areRulesGone = !areKept),
   };
 }
 
-describe("policyd/node: the aftermath of a pod", () => {
+describe("policyd/node: the late deletion of a pod's flows", () => {
   it("POD-20: flows of pods that went are forgotten again half a second to a second later, for all of them together", async () => {
-    const { aftermath, pass } = setUp();
-    aftermath.add([A]);
+    const { lateFlowDeletion, pass } = setUp();
+    lateFlowDeletion.add([A]);
     assert.deepEqual(await pass(400), []);
-    aftermath.add([B]);
+    lateFlowDeletion.add([B]);
     assert.deepEqual(await pass(500), [], "the second pod went too recently");
     assert.deepEqual(await pass(100), ["10.244.1.2 fd00:244:1::3"]);
     assert.deepEqual(await pass(5000), [], "once");
-    aftermath.add([A]);
+    lateFlowDeletion.add([A]);
     await pass(500);
-    aftermath.add([B]);
+    lateFlowDeletion.add([B]);
     assert.deepEqual([await pass(500), await pass(500)], [["10.244.1.2"], ["fd00:244:1::3"]]);
   });
 
   it("POD-20: an address that another pod has by then keeps its flows, some of which may be the first pod's", async () => {
-    const { aftermath, pass } = setUp();
-    aftermath.add([A]);
-    assert.equal(aftermath.end([A, B]), "unknown");
-    assert.equal(aftermath.end([A]), "none");
-    aftermath.add([A, B]);
+    const { lateFlowDeletion, pass } = setUp();
+    lateFlowDeletion.add([A]);
+    assert.equal(lateFlowDeletion.end([A, B]), "unknown");
+    assert.equal(lateFlowDeletion.end([A]), "none");
+    lateFlowDeletion.add([A, B]);
     await pass(600);
-    assert.equal(aftermath.end([A]), "unknown");
+    assert.equal(lateFlowDeletion.end([A]), "unknown");
     assert.deepEqual(await pass(1000), ["fd00:244:1::3"]);
   });
 
   it("POD-20: an address that went twice, before and after a turn, is not forgotten if another pod has it by then", async () => {
-    const { aftermath, pass } = setUp();
-    aftermath.add([A]);
+    const { lateFlowDeletion, pass } = setUp();
+    lateFlowDeletion.add([A]);
     await pass(500);
-    aftermath.add([A]);
-    assert.equal(aftermath.end([A]), "unknown");
+    lateFlowDeletion.add([A]);
+    assert.equal(lateFlowDeletion.end([A]), "unknown");
     assert.deepEqual(await pass(2000), []);
   });
 
   it("POD-20: a pod that gets an address whose flows are being forgotten waits for the end of that", async () => {
-    const { aftermath, pass, answerBy } = setUp();
+    const { lateFlowDeletion, pass, answerBy } = setUp();
     const { promise, resolve } = Promise.withResolvers<void>();
     answerBy(() => promise);
-    aftermath.add([A]);
+    lateFlowDeletion.add([A]);
     await pass(1000);
     const outcomes: string[] = [];
-    const paused = aftermath.pauseFor([A]).then(() => outcomes.push(aftermath.end([A])));
-    await aftermath.pauseFor([B]);
+    const paused = lateFlowDeletion.pauseFor([A]).then(() => outcomes.push(lateFlowDeletion.end([A])));
+    await lateFlowDeletion.pauseFor([B]);
     await turn();
     assert.deepEqual(outcomes, []);
     resolve();
@@ -87,34 +87,34 @@ describe("policyd/node: the aftermath of a pod", () => {
   });
 
   it("POD-20: a refusal of the kernel is retried, and until then the address counts as having flows", async () => {
-    const { aftermath, pass, answerBy } = setUp();
+    const { lateFlowDeletion, pass, answerBy } = setUp();
     answerBy(() => Promise.reject(new DrawbridgeError("ERR_NETLINK", "busy")));
-    aftermath.add([A]);
-    aftermath.add([B]);
+    lateFlowDeletion.add([A]);
+    lateFlowDeletion.add([B]);
     assert.deepEqual(await pass(1000), ["10.244.1.2 fd00:244:1::3"]);
     answerBy(() => Promise.resolve());
-    assert.equal(aftermath.end([B]), "unknown");
+    assert.equal(lateFlowDeletion.end([B]), "unknown");
     assert.deepEqual(await pass(1000), ["10.244.1.2"]);
-    assert.equal(aftermath.end([A]), "none");
+    assert.equal(lateFlowDeletion.end([A]), "none");
   });
 
   it("POD-20: flows are not forgotten while the rules of a pod that went are still in force", async () => {
-    const { aftermath, pass, keepRules } = setUp();
+    const { lateFlowDeletion, pass, keepRules } = setUp();
     keepRules(true);
-    aftermath.add([A]);
+    lateFlowDeletion.add([A]);
     assert.deepEqual(await pass(5000), []);
     keepRules(false);
     assert.deepEqual(await pass(1000), ["10.244.1.2"]);
   });
 
   it("after stop, nothing is forgotten or retried", async () => {
-    const { aftermath, pass, answerBy } = setUp();
+    const { lateFlowDeletion, pass, answerBy } = setUp();
     const { promise, reject } = Promise.withResolvers<void>();
     answerBy(() => promise);
-    aftermath.add([A]);
+    lateFlowDeletion.add([A]);
     assert.deepEqual(await pass(1000), ["10.244.1.2"]);
-    aftermath.stop();
-    aftermath.add([B]);
+    lateFlowDeletion.stop();
+    lateFlowDeletion.add([B]);
     reject(new DrawbridgeError("ERR_NETLINK", "closed"));
     assert.deepEqual(await pass(2000), []);
   });

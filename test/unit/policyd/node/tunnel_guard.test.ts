@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { keyTypes } from "../../../../kernel/nftables/encode/element.ts";
 import { formatKey } from "../../../../kernel/nftables/text/element_text.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { tunnelGuard } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { openTunnelGuard } from "../../../../policyd/node/tunnel_guard_dataplane.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
@@ -15,7 +15,7 @@ describe("policyd/node/tunnel_guard", () => {
   function guard() {
     const claims = new Map<string, readonly string[]>();
     let count = 0;
-    const claim = (owner: string, of: readonly Claim[]): void => {
+    const claim = (owner: string, of: readonly DesiredElement[]): void => {
       count++;
       claims.set(
         owner,

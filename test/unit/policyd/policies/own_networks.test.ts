@@ -6,20 +6,20 @@ import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import type { Node } from "../../../../policyd/objects/model.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 
 describe("policyd/policies: this node's own networks", () => {
-  let claimed: Map<string, readonly Claim[]>;
+  let claimed: Map<string, readonly DesiredElement[]>;
   let networks: OwnNetworks;
   let attached: readonly AttachmentRecord[];
 
   const begin = (...podCidrs: readonly string[]): void => {
     claimed = new Map();
     attached = [];
-    const claim = (owner: string, claims: readonly Claim[]): void => void claimed.set(owner, claims);
+    const claim = (owner: string, claims: readonly DesiredElement[]): void => void claimed.set(owner, claims);
     networks = new OwnNetworks({
       ruleset: { claim },
       nodeName: "a",

@@ -7,7 +7,7 @@ import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Commit } from "../../../../policyd/ruleset/commit.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { ProtectionDataplane } from "../../../../policyd/protection/protection_dataplane.ts";
@@ -34,7 +34,7 @@ function flow(to: string, port: number, from: string, fromPort: number): FlowTup
 
 function setUp(variable?: string) {
   const index = new ProtectedSocketIndex({ ports: [], sockets: [] }, new NodeJudge({ nodeName: "n1" }));
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly DesiredElement[]>();
   const early: string[] = [];
   const forgotten: string[] = [];
   const hooks: string[] = [];

@@ -4,7 +4,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
@@ -21,7 +21,7 @@ function setUp() {
   const judge = new NodeJudge({ nodeName: "n1" });
   const ports = [{ protocol: "TCP", port: 10_250, owner: "the kubelet" }] as const;
   const protection = new ProtectedSocketIndex({ ports, sockets: [] }, judge);
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly DesiredElement[]>();
   const events = recordingNotices();
   const dataplane = new ServicesDataplane({
     nodeName: "n1",

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type Claim, tableKey } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import { type DesiredElement, tableKey } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { DesiredElements } from "../../../../policyd/ruleset/desired/desired_elements.ts";
 import { elementOf } from "../../../../policyd/ruleset/desired/packed_element.ts";
 
 const table = { family: "inet", name: "drawbridge" } as const;
 const MANY = 20_000;
 
-function claimOf(key: number, value: number): Claim {
+function claimOf(key: number, value: number): DesiredElement {
   return { table, set: "numbers", element: { key: [key], data: [value] } };
 }
 

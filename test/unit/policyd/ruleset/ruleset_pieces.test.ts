@@ -4,7 +4,7 @@ import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts"
 import type { Element, SetDefinition, Table } from "../../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
@@ -34,7 +34,7 @@ function element(number: number, port = 80): Element {
   return { key: [sampleAddress(number)], data: [port] };
 }
 
-function claims(from: number, to: number, { name: set } = targets, port = 80): readonly Claim[] {
+function claims(from: number, to: number, { name: set } = targets, port = 80): readonly DesiredElement[] {
   return Array.from({ length: to - from }, (_, index) => ({ table, set, element: element(from + index, port) }));
 }
 
@@ -251,7 +251,7 @@ describe("policyd/ruleset: reading a large set", () => {
     const kernel = new FakeNftables();
     const faulty = new FaultyNftables(kernel, random, { commit: 0.01, read: 0.0005 });
     const { clock, ruleset } = setUp(faulty);
-    const wanted = new Map<string, readonly Claim[]>([["base", claims(0, MANY / 2)]]);
+    const wanted = new Map<string, readonly DesiredElement[]>([["base", claims(0, MANY / 2)]]);
     for (const [owner, claimed] of wanted) ruleset.claim(owner, claimed);
     ruleset.start();
     ruleset.flush();

@@ -4,7 +4,7 @@ import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts"
 import type { SetDefinition, Table } from "../../../../kernel/nftables/model/object.ts";
 import { goTo, inSet, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion, withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
@@ -21,7 +21,7 @@ interface Bench {
 }
 
 /** A started ruleset with earlier claims. */
-function begin(of: Table, kernel = new FakeNftables(), claims: readonly Claim[] = []): Bench {
+function begin(of: Table, kernel = new FakeNftables(), claims: readonly DesiredElement[] = []): Bench {
   const clock = new FakeClock();
   const options = { kernel, clock, logger: recordingLogger(), tables: [of], minSyncPeriod: 0, syncPeriod: 60_000 };
   const ruleset = new Ruleset(options);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../../support/dataplane/content.ts";
@@ -44,7 +44,7 @@ function setUp(kernel = new FakeNftables()): Node {
 /** Provides all profiles with different elements for each value, one profile with very many. */
 function provide(ruleset: Ruleset, value: number): void {
   provideJudged(ruleset, [0, PROFILES], value);
-  const many = Array.from({ length: MANY_ELEMENTS }, (_, index): Claim => ({
+  const many = Array.from({ length: MANY_ELEMENTS }, (_, index): DesiredElement => ({
     table,
     set: LARGE,
     element: { key: [sampleAddress(0x40000 + value * MANY_ELEMENTS + index), 443] },

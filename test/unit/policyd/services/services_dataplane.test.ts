@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
@@ -14,7 +14,7 @@ spec: {type: ClusterIP, clusterIP: ${clusterIp}, clusterIPs: [${clusterIp}], por
 `;
 
 function setUp() {
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly DesiredElement[]>();
   const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
   const hastes = new Map<string, Haste>();

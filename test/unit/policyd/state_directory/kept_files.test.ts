@@ -7,8 +7,8 @@ import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { KeptTree } from "../../../../policyd/state_directory/directory_repair.ts";
-import { KeptRecords } from "../../../../policyd/state_directory/record_repair.ts";
-import { SettledSight } from "../../../../policyd/state_directory/directory_changes.ts";
+import { RecordRepair } from "../../../../policyd/state_directory/record_repair.ts";
+import { DirectoryChanges } from "../../../../policyd/state_directory/directory_changes.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 
@@ -91,7 +91,7 @@ describe("policyd/state_directory: kept directories", () => {
 
 describe("policyd/state_directory: settled sights", () => {
   it("STATE-06: a directory counts as changed until two reads have seen one time, since the kernel's clock is coarse", () => {
-    const settled = new SettledSight();
+    const settled = new DirectoryChanges();
     const sight = { identity: "1 1", changedAt: 5n };
     assert.deepEqual(
       [sight, sight, sight, { ...sight, changedAt: 6n }, undefined, sight, { ...sight, identity: "1 2" }].map((each) =>
@@ -114,7 +114,7 @@ describe("policyd/state_directory: kept records", () => {
       writeAttachment(stateDirectory, record, files);
     }
     const hasLink = ({ containerId }: { readonly containerId: string }): boolean => containerId === "a";
-    const kept = new KeptRecords({ stateDirectory, files, sightOf: seen, attachments, hasLink });
+    const kept = new RecordRepair({ stateDirectory, files, sightOf: seen, attachments, hasLink });
     assert.equal(kept.look(), 0);
     rmSync(`${stateDirectory}/attachments`, { recursive: true });
     assert.equal(kept.look(), 1);

@@ -5,19 +5,19 @@ import { rangeOf } from "../../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
 import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
 import type { Node } from "../../../../../policyd/objects/model.ts";
-import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { MasqueradeDataplane } from "../../../../../policyd/node/masquerade/masquerade_dataplane.ts";
 import { node } from "../../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1"], ["10.244.1.0/24"]);
 
 describe("policyd/node: networks towards which pods keep their address", () => {
-  let claimed: Map<string, readonly Claim[]>;
+  let claimed: Map<string, readonly DesiredElement[]>;
   let dataplane: MasqueradeDataplane;
 
   beforeEach(() => {
     claimed = new Map();
-    const claim = (owner: string, claims: readonly Claim[]): void => void claimed.set(owner, claims);
+    const claim = (owner: string, claims: readonly DesiredElement[]): void => void claimed.set(owner, claims);
     const judge = new NodeJudge({ nodeName: "a" });
     dataplane = new MasqueradeDataplane({ ruleset: { claim }, nodeName: "a", podCidrs: [], judge, further: [] });
   });

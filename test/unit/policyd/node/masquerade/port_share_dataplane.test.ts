@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import {
   PortShareDataplane,
@@ -12,7 +12,7 @@ import { FakeNodePorts } from "../../../../../policyd/node/masquerade/taken_port
 
 function setUp() {
   const present = new Map<string, SharingAttachment>();
-  const claimed = new Map<string, readonly Claim[]>();
+  const claimed = new Map<string, readonly DesiredElement[]>();
   const [ports, clock, logger] = [new FakeNodePorts(), new FakeClock(), recordingLogger()];
   let chains: readonly string[] = [];
   let provisions = 0;

@@ -5,7 +5,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import {
@@ -85,7 +85,7 @@ function limited(limit: number | undefined, pods: readonly PodRow[] = TWO_PODS) 
   const table = new FakeTable();
   const clock = new FakeClock();
   const logger = recordingLogger();
-  const claimed = new Map<string, readonly Claim[]>();
+  const claimed = new Map<string, readonly DesiredElement[]>();
   const events = recordingNotices();
   const provided = new Map<string, readonly Chain[]>();
   const own = new ConnectionLimit({

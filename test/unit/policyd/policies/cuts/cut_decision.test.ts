@@ -3,9 +3,9 @@ import { labelBit } from "../../../../../kernel/conntrack/labels.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
 import {
   CUT_LABEL,
-  type Fate,
+  type CutDecision,
   FATE_LABELS,
-  fateOf,
+  cutDecision,
   flowState,
   isBroken,
 } from "../../../../../policyd/policies/cuts/cut_decision.ts";
@@ -17,7 +17,7 @@ const CUT = { ...NEW, wasCut: true };
 const SETTLED = { ...NEW, isSettled: true };
 
 describe("policy/cuts: the fate of a connection", () => {
-  const cases: readonly (readonly [FlowVerdict, typeof NEW, boolean, Fate, string])[] = [
+  const cases: readonly (readonly [FlowVerdict, typeof NEW, boolean, CutDecision, string])[] = [
     ["denied", LIVE, false, "cut", "a labelled connection that is denied is cut"],
     ["denied", SETTLED, false, "cut", "a settled connection that is denied is cut"],
     [
@@ -45,7 +45,7 @@ describe("policy/cuts: the fate of a connection", () => {
     ["not ours", NEW, true, "none", "a connection of no pod of ours gets no label with the first table"],
   ];
   for (const [verdict, state, isOpening, fate, title] of cases) {
-    it(`POL-81: ${title}`, () => assert.equal(fateOf(verdict, state, isOpening), fate));
+    it(`POL-81: ${title}`, () => assert.equal(cutDecision(verdict, state, isOpening), fate));
   }
 
   it("POL-83: only a denied connection that both ends consider open is reset", () => {
@@ -57,7 +57,7 @@ describe("policy/cuts: the fate of a connection", () => {
   });
 
   it("the labels show the fate afterwards, and a probe changes none", () => {
-    const after = (before: bigint, fate: Exclude<Fate, "none">) => {
+    const after = (before: bigint, fate: Exclude<CutDecision, "none">) => {
       const { value, mask } = FATE_LABELS[fate];
       return flowState((before & ~mask) | (value & mask), false);
     };

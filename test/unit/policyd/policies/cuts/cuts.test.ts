@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../../policyd/policies/cuts/cuts.ts";
@@ -18,7 +18,7 @@ const NODE = "192.0.2.1";
 function setUp(options: { readonly policyReset?: boolean; readonly found?: Partial<FoundPolicies> } = {}) {
   const flows = new FakeFlows();
   const clock = new FakeClock();
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly DesiredElement[]>();
   const journal: string[] = [];
   /** Sources whose flows are denied. */
   const denied = new Set<string>();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
 import { compileProfile } from "../../../../../policyd/policies/compile/compile_profile.ts";
 import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
@@ -28,7 +28,7 @@ function profileOf(...policies: readonly NetworkPolicy[]): Profile {
 }
 
 function setUp() {
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly DesiredElement[]>();
   const sets = new Map<string, readonly string[]>();
   const active = new ActiveProfiles({
     rules: {

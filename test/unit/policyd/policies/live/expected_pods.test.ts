@@ -89,7 +89,7 @@ describe("policyd/policies/live: pods whose ADD is expected", () => {
     slow.stop();
   });
 
-  it("POL-28: a pod that goes while its Pod is still foreseen leaves what the next ADD needs", () => {
+  it("POL-28: a pod that goes while its Pod is still expected leaves what the next ADD needs", () => {
     node.change(set(pod()));
     node.apply({ type: "attached", attachment: ATTACHMENT });
     node.settle();
@@ -99,7 +99,7 @@ describe("policyd/policies/live: pods whose ADD is expected", () => {
     assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []]);
   });
 
-  it("POL-28: a pod whose attachment is closed again is foreseen again", () => {
+  it("POL-28: a pod whose attachment is closed again is expected again", () => {
     // An attachment of an earlier pod with the name: without policies it passes, with policies its Pod never comes.
     const earlier = { ...ATTACHMENT, pod: { namespace: "n", name: "b", uid: "earlier" } };
     const policies = [FOR_DB, FOR_WEB];

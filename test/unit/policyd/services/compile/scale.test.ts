@@ -3,7 +3,7 @@ import type { Table } from "../../../../../kernel/nftables/model/object.ts";
 import { addressPlus, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
-import type { Claim } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { nodeTables } from "../../../../../policyd/node/tables/tables.ts";
 import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
 import { NODE_CONFIGURATION } from "../../../../support/guard/guarded_node.ts";
@@ -16,7 +16,7 @@ const POD = { address: parseAddress("10.244.1.7"), nodeName: "node1" };
 
 /** A node with this number of Services, and its claims. */
 function served(count: number) {
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly DesiredElement[]>();
   const journal: string[] = [];
   const dataplane = new ServicesDataplane({
     nodeName: "node1",

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
 import { type Listening, nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
-import type { Place } from "../../../../../policyd/services/health_check/listening_addresses.ts";
+import type { ListeningAddress } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 
 const listener = nodeHttpListener(500);
 const LOOPBACK = parseAddress("127.0.0.1");
@@ -22,7 +22,7 @@ async function freePort(): Promise<number> {
 
 describe("services/health_check over HTTP", function () {
   this.timeout(20_000);
-  let place: Place;
+  let place: ListeningAddress;
   let listening: Listening | undefined;
 
   beforeEach(async () => {
