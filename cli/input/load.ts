@@ -88,7 +88,7 @@ export async function loadPlaces(
  * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere or to no manifest, and a cluster that cannot be read
  */
 export async function readInput(io: Io, input: InputOptions): Promise<Manifests> {
-  const manifests = await readUntold(io, input);
+  const manifests = await readUnreported(io, input);
   if (input.quiet !== true) io.err.write(`${summaryText(manifests.reading)}\n`);
   const { files, skipped } = manifests.reading;
   if (files.length === 0 && skipped.length > 0) {
@@ -98,7 +98,7 @@ export async function readInput(io: Io, input: InputOptions): Promise<Manifests>
   return manifests;
 }
 
-async function readUntold(io: Io, input: InputOptions): Promise<Manifests> {
+async function readUnreported(io: Io, input: InputOptions): Promise<Manifests> {
   const { filename, recursive, cluster, namespace, kubeconfig, context, requestTimeout } = input;
   if (!cluster) return readManifests(io.files, filename, recursive, namespace, input);
   const limit = requestTimeout === Infinity ? undefined : requestTimeout;

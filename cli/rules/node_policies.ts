@@ -47,7 +47,7 @@ export function nodePolicies(
     options,
     clock: { now: () => 0, after: () => () => {} },
     retained: NO_RETAINED_FILES,
-    areNamespacesTold: false,
+    areNamespacesReported: false,
     rules: {
       claim: (owner, claims) => claim(`policy ${owner}`, claims),
       provide: (owner, provided) => void wanted.replace(owner, { table: POLICY_TABLE, ...provided }),

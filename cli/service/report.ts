@@ -143,8 +143,8 @@ function translateLines({ sourceRanges, route, affinity, endpoints }: Translate)
 
 /** Returns a line for each ignored slice, except those of the other family, which every dual-stack Service has. */
 function ignoredLines(endpoints: EndpointReport | undefined): readonly string[] {
-  const told = (endpoints?.ignoredSlices ?? []).filter(({ because }) => because !== "other family");
-  return told.map(({ slice, because }) => `EndpointSlice ${slice} does not count: ${because}`);
+  const reported = (endpoints?.ignoredSlices ?? []).filter(({ because }) => because !== "other family");
+  return reported.map(({ slice, because }) => `EndpointSlice ${slice} does not count: ${because}`);
 }
 
 function frontendReport({ placeholderAddresses }: Cluster, { address, ...rest }: Frontend): FrontendReport {

@@ -109,7 +109,7 @@ export class LinkRemoval {
     for (let asked = 0; asked < QUESTIONS; asked++) {
       // The link already has this group, so the request changes nothing where the link still exists.
       const question = this.#writer.inBackground(changeLink({ name }, { group }));
-      const answer = await Promise.race([removal, question.then(isGone, untold)]);
+      const answer = await Promise.race([removal, question.then(isGone, unreported)]);
       if (answer === true) return undefined;
       if (answer !== false) return answer.error;
     }
@@ -146,7 +146,7 @@ function isGone({ error }: Reply): boolean {
 }
 
 /** Returns that a request without an answer proves nothing: the removal's own answer decides. @throws other errors */
-function untold(error: unknown): false {
+function unreported(error: unknown): false {
   if (!(error instanceof DrawbridgeError)) throw error;
   return false;
 }

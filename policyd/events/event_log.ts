@@ -52,7 +52,7 @@ export interface EventLogParts {
 export class EventLog implements NoticeSink {
   readonly #parts: EventLogParts;
   /** When each Event was reported or queued, by its namespace and name. */
-  readonly #told = new Recent<number>(MOST_REMEMBERED);
+  readonly #reported = new Recent<number>(MOST_REMEMBERED);
   readonly #ofObject = new Recent<TokenBucket>(MOST_REMEMBERED);
   /** Namespaces in which Events are forbidden. */
   readonly #forbidden = new Recent<true>(MOST_REMEMBERED);
@@ -77,13 +77,13 @@ export class EventLog implements NoticeSink {
     const { clock, nodeName } = this.#parts;
     const now = clock.now();
     const event = eventOf(notice, nodeName, clock.time());
-    const told = this.#told.get(idOf(event));
-    if (told !== undefined && now - told < TOLD_MILLISECONDS) return;
+    const reported = this.#reported.get(idOf(event));
+    if (reported !== undefined && now - reported < TOLD_MILLISECONDS) return;
     if (!this.#takeOf(notice, now)) {
       this.#counts.suppressed++;
       return;
     }
-    this.#told.set(idOf(event), now);
+    this.#reported.set(idOf(event), now);
     const beyond = this.#waiting.add(namespaceOf(notice.regarding.key), event);
     if (beyond !== undefined) this.#drop(beyond);
     this.#goOn();
@@ -183,7 +183,7 @@ export class EventLog implements NoticeSink {
   /** Drops an Event and allows the same notice to be reported again. */
   #drop(event: ClusterEvent): void {
     this.#counts.dropped++;
-    this.#told.delete(idOf(event));
+    this.#reported.delete(idOf(event));
   }
 
   #pause(retryAfter: number | undefined): number {

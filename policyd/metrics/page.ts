@@ -1,4 +1,4 @@
-import { setImmediate as eventsAreTold } from "node:timers/promises";
+import { setImmediate as eventsAreReported } from "node:timers/promises";
 import type { Registry } from "prom-client";
 import type { Clock } from "../lib/clock.ts";
 import { endpointText } from "./endpoint_text.ts";
@@ -35,7 +35,7 @@ export async function* metricsPage(parts: PageParts): AsyncGenerator<string, voi
   for (const text of texts) {
     for (const piece of text) {
       yield piece;
-      await eventsAreTold();
+      await eventsAreReported();
     }
   }
 }

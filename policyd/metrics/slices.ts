@@ -1,4 +1,4 @@
-import { setImmediate as eventsAreTold } from "node:timers/promises";
+import { setImmediate as eventsAreReported } from "node:timers/promises";
 
 /** The longest time to block the event loop, except for a single step. */
 const SLICE_MILLISECONDS = 4;
@@ -9,7 +9,7 @@ export async function inSlices<T>(steps: Iterable<T>, take: (step: T) => void): 
   for (const step of steps) {
     take(step);
     if (performance.now() < end) continue;
-    await eventsAreTold();
+    await eventsAreReported();
     end = performance.now() + SLICE_MILLISECONDS;
   }
 }

@@ -47,7 +47,7 @@ export class NetworkCondition implements ObjectConsumer {
   #attempts: Attempts = NO_ATTEMPTS;
   #problem: string | undefined;
   /** The last reported problem, which is reported only once. */
-  #told: string | undefined;
+  #reported: string | undefined;
   #isUnderWay = false;
   #isStopped = false;
   #cancel: Cancel = () => {};
@@ -140,8 +140,8 @@ export class NetworkCondition implements ObjectConsumer {
   #tell(problem: string): void {
     const { logger, events, nodeName } = this.#parts;
     this.#problem = problem;
-    if (this.#told === problem) return;
-    this.#told = problem;
+    if (this.#reported === problem) return;
+    this.#reported = problem;
     logger.warn("the Node says that its network is unavailable", { reason: problem });
     events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
   }

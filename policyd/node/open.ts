@@ -274,7 +274,7 @@ function openPolicies(
     clock,
     options,
     retained,
-    areNamespacesTold: objectsDirectory === undefined,
+    areNamespacesReported: objectsDirectory === undefined,
     collectionPace: v8CollectionPace(),
   });
 }

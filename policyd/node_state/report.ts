@@ -23,7 +23,7 @@ export class NodeStateReport {
   readonly #parts: NodeStateReportParts;
   readonly #repairs = new Map<Counted, number>();
   readonly #problems = new Map<string, readonly Problem[]>();
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
 
   constructor(parts: NodeStateReportParts) {
     this.#parts = parts;
@@ -59,10 +59,10 @@ export class NodeStateReport {
     if (problems.length === 0) this.#problems.delete(subject);
     else this.#problems.set(subject, problems);
     for (const { text } of problems) {
-      if (this.#told.has(text)) continue;
+      if (this.#reported.has(text)) continue;
       logger.error("the node's network state is not as pods need it", { reason: text });
       events.tell({ regarding: nodeNamed(nodeName), reason: "NodeStateProblem", note: text });
     }
-    this.#told = new Set(this.problems.map(({ text }) => text));
+    this.#reported = new Set(this.problems.map(({ text }) => text));
   }
 }

@@ -33,7 +33,7 @@ export interface PolicyDataplaneParts {
   readonly options: PolicyOptions;
   readonly retained: RetainedStore;
   /** Whether the source reports each pod's Namespace sooner or later, as an API server does; false if absent. */
-  readonly areNamespacesTold?: boolean;
+  readonly areNamespacesReported?: boolean;
   /** Hurried while a change takes more than a slice, since the heap fills up then; undefined leaves the pace to V8. */
   readonly collectionPace?: CollectionPace;
   /** The bounds of the sets of NetworkPolicies; absent for the usual ones. */
@@ -63,9 +63,9 @@ export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
   constructor(parts: PolicyDataplaneParts) {
     this.#parts = parts;
     const { ruleset } = parts;
-    const { areNamespacesTold = false } = parts;
+    const { areNamespacesReported = false } = parts;
     const rules = policyRules(ruleset, () => (this.#isAhead = true));
-    this.#live = new LivePolicies({ ...parts, rules, areNamespacesTold });
+    this.#live = new LivePolicies({ ...parts, rules, areNamespacesReported });
     ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 

@@ -61,7 +61,7 @@ export class PolicyNotices implements ObjectConsumer {
   readonly #clusterPolicies = new Set<string>();
   #restrictions: readonly Restriction[] = [];
   /** The policies that were reported and are still restricted. */
-  readonly #told = new Map<Restriction, ReadonlySet<string>>();
+  readonly #reported = new Map<Restriction, ReadonlySet<string>>();
   #isSynced = false;
   #isInForce = false;
 
@@ -148,13 +148,13 @@ export class PolicyNotices implements ObjectConsumer {
 
   #tellRestriction(restriction: Restriction): void {
     const policies = restriction.policies();
-    const told = this.#told.get(restriction);
+    const reported = this.#reported.get(restriction);
     for (const key of policies.keys()) {
       const known = this.#networkPolicies.get(key);
-      if (known !== undefined && told?.has(key) !== true) this.#tell(known.policy, restriction.reason);
+      if (known !== undefined && reported?.has(key) !== true) this.#tell(known.policy, restriction.reason);
     }
-    if (policies.size > 0) this.#told.set(restriction, new Set(policies.keys()));
-    else this.#told.delete(restriction);
+    if (policies.size > 0) this.#reported.set(restriction, new Set(policies.keys()));
+    else this.#reported.delete(restriction);
   }
 
   #tell(policy: NetworkPolicy, reason: string): void {
@@ -168,9 +168,9 @@ export class PolicyNotices implements ObjectConsumer {
     const uncompiled = isEnforced ? policyProblems(policy) : [];
     const annotation = shadowProblem(policy);
     const problems = annotation === undefined ? uncompiled : [...uncompiled, annotation];
-    const told = this.#networkPolicies.get(policy.key)?.problems ?? [];
+    const reported = this.#networkPolicies.get(policy.key)?.problems ?? [];
     for (const reason of problems) {
-      if (!told.includes(reason)) this.#tell(policy, reason);
+      if (!reported.includes(reason)) this.#tell(policy, reason);
     }
     const ofEnforced = isShadow(policy) ? "shadow" : uncompiled.length > 0 ? "restricted" : "enforced";
     this.#networkPolicies.set(policy.key, { policy, state: isEnforced ? ofEnforced : "off", problems });

@@ -30,7 +30,7 @@ export class AskedServers {
   readonly #parts: AskedServersParts;
   readonly #resolved = new Map<string, { readonly addresses: readonly Address[]; readonly at: number }>();
   #own: URL | undefined;
-  #told = "";
+  #reported = "";
   #running: Promise<void> | undefined;
   #timer: Cancel | undefined;
   #isStopped = false;
@@ -76,9 +76,9 @@ export class AskedServers {
     const lists = await Promise.all(urls.map((url) => this.#socketsOf(url)));
     const sockets = lists.flat();
     const text = sockets.map(({ address, port }) => `${typeof address} ${address} ${port}`).join();
-    if (text !== this.#told) {
+    if (text !== this.#reported) {
       await protect(sockets);
-      this.#told = text;
+      this.#reported = text;
     }
     if (!this.#isStopped) this.#timer = clock.after(PERIOD, () => void this.#refresh());
   }

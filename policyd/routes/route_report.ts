@@ -14,7 +14,7 @@ export class RouteReport {
   readonly #parts: RouteReportParts;
   readonly #pace: PassSchedule;
   #problems: readonly string[] = [];
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
 
   constructor(parts: RouteReportParts, pace: PassSchedule) {
     this.#parts = parts;
@@ -41,11 +41,11 @@ export class RouteReport {
   tell(problems: readonly string[]): void {
     const { logger, events, nodeName } = this.#parts;
     for (const problem of problems) {
-      if (this.#told.has(problem)) continue;
+      if (this.#reported.has(problem)) continue;
       logger.warn("routes are not all in the desired state", { reason: problem });
       events.tell({ regarding: nodeNamed(nodeName), reason: "RoutesProblem", note: problem });
     }
     this.#problems = problems;
-    this.#told = new Set(problems);
+    this.#reported = new Set(problems);
   }
 }

@@ -10,21 +10,21 @@ const MOST_SHOWN = 5;
 
 /** Logs the parts of a Service that are not served, each once for as long as it lasts. */
 export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver {
-  const told = new Map<string, ReadonlySet<string>>();
+  const reported = new Map<string, ReadonlySet<string>>();
   return Object.freeze({
     compiled: (service, compiled) => {
       const { key } = service;
-      const before = told.get(key);
+      const before = reported.get(key);
       const problems = new Set(problemsOf(key, compiled));
       for (const problem of problems) {
         if (before?.has(problem) === true) continue;
         logger.warn("part of a Service is not served", { reason: problem }, namespaceOf(key));
         events.tell({ regarding: service, reason: "ServiceNotServed", note: problem });
       }
-      if (problems.size === 0) told.delete(key);
-      else told.set(key, problems);
+      if (problems.size === 0) reported.delete(key);
+      else reported.set(key, problems);
     },
-    removed: (key) => told.delete(key),
+    removed: (key) => reported.delete(key),
   } satisfies ServiceObserver);
 }
 

@@ -80,9 +80,9 @@ describe("log lines that tenants' objects cause", function () {
     }
     await put("shop", [MANY]);
     // Without shares each of the 1,000 waiting lines of a message would get its second first.
-    const told = (): readonly string[] => MESSAGES.filter((message) => linesOf(message).some(bad("shop")));
-    for (let left = 300; told().length < MESSAGES.length; left--) {
-      assert.ok(left > 0, `only ${told().join()}: ${node.daemon.log().slice(-2000)}`);
+    const reported = (): readonly string[] => MESSAGES.filter((message) => linesOf(message).some(bad("shop")));
+    for (let left = 300; reported().length < MESSAGES.length; left--) {
+      assert.ok(left > 0, `only ${reported().join()}: ${node.daemon.log().slice(-2000)}`);
       await pause(50);
     }
     for (const message of MESSAGES) {

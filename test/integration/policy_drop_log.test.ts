@@ -105,8 +105,9 @@ for (const bridgeNetfilter of [true, false]) {
       for (;;) {
         const values = await readMetrics(lab.wired("node1").node);
         if (holds(values)) return values;
-        const told = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
-        if (performance.now() > deadline) throw new Error(`${what} does not hold: ${JSON.stringify(told, null, 1)}`);
+        const reported = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
+        if (performance.now() > deadline)
+          throw new Error(`${what} does not hold: ${JSON.stringify(reported, null, 1)}`);
         await pause(20);
       }
     }

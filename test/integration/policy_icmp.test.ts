@@ -97,10 +97,10 @@ describe("policies and ICMP", function () {
             for (const next of seen.drain()) if (next.kind === "data") about.push(...quotedPort(family, next.data));
             return about.includes(PORT);
           }, `${what}, br_netfilter ${way}`);
-          const told = program.receive();
+          const reported = program.receive();
           assert.deepEqual(
-            { what, way, about, told: told.kind === "refused" ? told.errno : told.kind },
-            { what, way, about: [PORT], told: errno },
+            { what, way, about, reported: reported.kind === "refused" ? reported.errno : reported.kind },
+            { what, way, about: [PORT], reported: errno },
           );
         }
       });

@@ -134,10 +134,10 @@ describe("the size limit of the sets of one tenant's policies, with packets", fu
     assert.match(node.daemon.status().problems.join(), /^NetworkPolicies greedy\/many: ingress: too many pairs/);
     assert.ok((after.get("drawbridge_policy_set_elements") ?? Infinity) < FEW * PEERS);
     for (let left = 100; (await notices()).length === 0 && left > 0; left--) await pause(50);
-    const told = await notices();
-    assert.equal(told.length, 1);
+    const reported = await notices();
+    assert.equal(reported.length, 1);
     assert.match(
-      told[0] ?? "",
+      reported[0] ?? "",
       /^PolicyNotInForce NetworkPolicy greedy\/many: NetworkPolicy greedy\/many: too many pairs/,
     );
 

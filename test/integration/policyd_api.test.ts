@@ -83,8 +83,8 @@ describe("a node whose objects come from an API server", function () {
       assert.ok(left > 0, "its own address is programmed");
       await pause(20);
     }
-    const told = /evil: spec\.externalIPs: 192\.0\.2\.9 TCP 6443 is protected for the API server/;
-    await until(() => told.test(node.daemon.log()), "the claim is in the log");
+    const reported = /evil: spec\.externalIPs: 192\.0\.2\.9 TCP 6443 is protected for the API server/;
+    await until(() => reported.test(node.daemon.log()), "the claim is in the log");
     assert.equal(await node.asksAPod(), false);
     await node.daemon.kill("SIGKILL");
     // A daemon without protection has a rule that translates the address, and none that keeps it.

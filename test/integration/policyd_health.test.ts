@@ -76,18 +76,18 @@ describe("the health of a running daemon", function () {
   it("HEALTH-02: a taken health port is reported once, also in the status, tried again, and served when it is free", async () => {
     const release = await occupy("0.0.0.0");
     const daemon = await policyd.start();
-    const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+    const isReported = ({ problems }: { readonly problems: readonly string[] }): boolean =>
       /healthAddress: 0\.0\.0\.0 10256: .*EADDRINUSE.*kube-proxy/.test(problems.join());
-    await daemon.statusWhen(isTold, "reported");
+    await daemon.statusWhen(isReported, "reported");
     assert.equal(ask("/livez", "::1").status, 200, "the other family is served");
     // The next try comes after 2 s.
     await pause(2500);
-    assert.ok(isTold(daemon.status()));
+    assert.ok(isReported(daemon.status()));
     assert.equal(daemon.log().match(/health is not served/g)?.length, 1, daemon.log());
     await release();
     await until("/livez", ({ status }) => status === 200, "served");
     const isOver = (): boolean => daemon.log().includes("health is served after all");
-    await daemon.statusWhen((status) => !isTold(status) && isOver(), "no problem any more");
+    await daemon.statusWhen((status) => !isReported(status) && isOver(), "no problem any more");
   });
 
   it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {

@@ -121,8 +121,9 @@ describe("policyd installs the plugin", function () {
   it("SYSCTL-01: policyd raises the settings of its own network namespace, and reports those that only the machine's first one has", async () => {
     const key = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
     const daemon = await policyd.start();
-    const isTold = (): boolean => /kernel setting raised .*timeout_close_wait before=60 after=3600/.test(daemon.log());
-    await daemon.statusWhen(isTold, "the setting is raised");
+    const isReported = (): boolean =>
+      /kernel setting raised .*timeout_close_wait before=60 after=3600/.test(daemon.log());
+    await daemon.statusWhen(isReported, "the setting is raised");
     assert.equal(wired.node.readSysctl(key), "3600");
     const max = Number(wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
     if (max < 131_072)

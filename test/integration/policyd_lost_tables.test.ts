@@ -247,11 +247,11 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
           daemon = await lostAndStarted();
           times.push(await timeOpen());
         }
-        const told = times.map((one) => one.text).join("; ");
-        console.log(`      the last packet passed ${told}`);
+        const reported = times.map((one) => one.text).join("; ");
+        console.log(`      the last packet passed ${reported}`);
         assert.ok(
           times.some(({ isInTime }) => isInTime),
-          told,
+          reported,
         );
         for (const set of Object.values(seen)) set.clear();
         await until(() => (step(), isAllSeen()), "allowed flows and the node's questions go on while pods are closed");

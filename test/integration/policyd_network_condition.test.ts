@@ -124,17 +124,17 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     await apply(UNAVAILABLE);
     start(true);
     await untilPatches(403);
-    const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+    const isReported = ({ problems }: { readonly problems: readonly string[] }): boolean =>
       /Node node1: .*403 .*the verb patch on nodes\/status, which manifests\/overlays\/network-unavailable grants/.test(
         problems.join(),
       );
-    await node.daemon.statusWhen(isTold, "the problem is reported");
+    await node.daemon.statusWhen(isReported, "the problem is reported");
     assert.equal(ask("/readyz").status, 200);
     await pause(3 * LOOK_MILLISECONDS);
     await untilPatches(403);
     assert.equal(node.daemon.log().match(/the Node says that its network is unavailable/g)?.length, 1);
     await apply({ ...UNAVAILABLE, status: "False" });
-    await node.daemon.statusWhen((status) => !isTold(status), "another program has cleared it");
+    await node.daemon.statusWhen((status) => !isReported(status), "another program has cleared it");
   });
 
   it("COND-02: a patch that hangs does not delay SIGTERM, and after errors the condition is cleared in the end", async () => {
@@ -154,12 +154,12 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     if (process.env["DRAWBRIDGE_FULL"] !== "1") skip(this, "it takes half a minute: `npm run test:full` does");
     await apply(UNAVAILABLE);
     start(false);
-    const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+    const isReported = ({ problems }: { readonly problems: readonly string[] }): boolean =>
       /apply manifests\/overlays\/network-unavailable/.test(problems.join());
-    await node.daemon.statusWhen(isTold, "the problem is reported", (2 * PATIENCE_MILLISECONDS) / 1000);
+    await node.daemon.statusWhen(isReported, "the problem is reported", (2 * PATIENCE_MILLISECONDS) / 1000);
     assert.equal(node.daemon.log().match(/the Node says that its network is unavailable/g)?.length, 1);
     assert.deepEqual(await patches(), []);
     await apply({ ...UNAVAILABLE, status: "False" });
-    await node.daemon.statusWhen((status) => !isTold(status), "it is over");
+    await node.daemon.statusWhen((status) => !isReported(status), "it is over");
   });
 });

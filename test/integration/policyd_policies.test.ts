@@ -225,11 +225,11 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
           problems.join("\n"),
           /pod default\/a sends and receives nothing: the namespace of default\/a was being deleted/,
         );
-        const told = next
+        const reported = next
           .log()
           .split("\n")
           .filter((line) => line.includes("retained policies not read"));
-        assert.equal(told.length, saved().length, next.log());
+        assert.equal(reported.length, saved().length, next.log());
       }
     });
 

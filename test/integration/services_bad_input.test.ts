@@ -180,7 +180,7 @@ describe("Services with a broken field", function () {
   for (const kind of ["Service", "EndpointSlice", "Node"] as const) {
     it(`BAD-01: a broken field of a ${kind} disables only what it belongs to, is logged once with object and field, and stops no batch`, async () => {
       policyd.put("steady.yaml", manifestsOf(objectsOf("steady", ["10.96.0.10", "fd00:96::10"])));
-      const told: string[] = [];
+      const reported: string[] = [];
       const list = breakages.filter((one) => one.of === kind);
       for (const [i, one] of list.entries()) {
         const witness = `10.96.1.${i + 1}`;
@@ -200,7 +200,7 @@ describe("Services with a broken field", function () {
           const results = await prober.run(reached.map(flow), { timeoutMilliseconds: 200 });
           return results.every((result) => result.reached);
         }, `all served with ${message}`);
-        told.push(message);
+        reported.push(message);
       }
       // A problem that comes up again with another change of the file is not logged again.
       const last = list.at(-1);
@@ -211,7 +211,7 @@ describe("Services with a broken field", function () {
         "the last",
       );
       assert.deepEqual(
-        told.filter((message) => count(message) !== 1).map((message) => `${message}: ${count(message)} times`),
+        reported.filter((message) => count(message) !== 1).map((message) => `${message}: ${count(message)} times`),
         [],
       );
       assert.doesNotMatch(daemon.log(), / error /);

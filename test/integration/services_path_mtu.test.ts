@@ -49,7 +49,7 @@ for (const bridgeNetfilter of [true, false]) {
     };
 
     /** Returns the routing caches of a namespace for a destination, with the MTU that it has learned. */
-    const told = (namespace: LabNamespace, destination: Address): string => {
+    const reported = (namespace: LabNamespace, destination: Address): string => {
       const family = familyOf(destination) === 4 ? "-4" : "-6";
       return namespace.exec("ip", [family, "route", "get", formatAddress(destination)]);
     };
@@ -66,8 +66,8 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.apply(bulk(on.far));
       await exchange(on.client.namespace, CLUSTER_IPS, SERVICE_PORT);
       for (const family of FAMILIES) {
-        assert.match(told(on.client.namespace, CLUSTER_IPS[family]), /mtu 1300/);
-        assert.match(told(on.far.namespace, on.client.addresses[family]), /mtu 1300/);
+        assert.match(reported(on.client.namespace, CLUSTER_IPS[family]), /mtu 1300/);
+        assert.match(reported(on.far.namespace, on.client.addresses[family]), /mtu 1300/);
       }
     });
 
@@ -75,7 +75,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.apply(bulk(on.far));
       const outside = on.stranger("stranger", pairOf("198.51.100.1", "2001:db8:c::1"));
       await exchange(outside, BALANCER, SERVICE_PORT);
-      for (const family of FAMILIES) assert.match(told(outside, BALANCER[family]), /mtu 1300/);
+      for (const family of FAMILIES) assert.match(reported(outside, BALANCER[family]), /mtu 1300/);
     });
 
     it("LB-07 DS-12: an endpoint learns a path's small MTU, whether it sees the node's or the client's address", async () => {
@@ -84,8 +84,8 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.apply(bulk(on.near, { externalTrafficPolicy: "Local" }));
       await exchange(on.far.namespace, BALANCER, SERVICE_PORT);
       for (const family of FAMILIES) {
-        assert.match(told(on.near.namespace, on.far.addresses[family]), /mtu 1300/);
-        assert.match(told(on.far.namespace, BALANCER[family]), /mtu 1300/);
+        assert.match(reported(on.near.namespace, on.far.addresses[family]), /mtu 1300/);
+        assert.match(reported(on.far.namespace, BALANCER[family]), /mtu 1300/);
       }
     });
   });

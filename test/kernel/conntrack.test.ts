@@ -166,8 +166,8 @@ describe("kernel/conntrack", () => {
       assert.deepEqual(new Set(listEntries(socket, filter).map(({ id }) => id)), new Set(ours), label);
       if (expected !== undefined) assert.equal(ours.length, expected, label);
       else assert.ok(ours.length > 0 && ours.length < all.length, label);
-      const told = socket.dump(dumpEntries(filter)).length;
-      if (byKernel) assert.ok(told < all.length, `${label}: the kernel lists ${told} of ${all.length}`);
+      const reported = socket.dump(dumpEntries(filter)).length;
+      if (byKernel) assert.ok(reported < all.length, `${label}: the kernel lists ${reported} of ${all.length}`);
     }
   });
 

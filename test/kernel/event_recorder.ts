@@ -3,25 +3,25 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 
 /** Records what a listener gets, in order: messages, and "overrun". */
 export class EventRecorder implements EventListener {
-  readonly told: (ReceivedMessage | "overrun")[] = [];
+  readonly reported: (ReceivedMessage | "overrun")[] = [];
   failure: Error | undefined;
   #changed = Promise.withResolvers<void>();
 
   get messages(): readonly ReceivedMessage[] {
-    return this.told.filter((item) => item !== "overrun");
+    return this.reported.filter((item) => item !== "overrun");
   }
 
   get overruns(): number {
-    return this.told.length - this.messages.length;
+    return this.reported.length - this.messages.length;
   }
 
   onMessages(messages: readonly ReceivedMessage[]): void {
-    this.told.push(...messages);
+    this.reported.push(...messages);
     this.#notify();
   }
 
   onOverrun(): void {
-    this.told.push("overrun");
+    this.reported.push("overrun");
     this.#notify();
   }
 

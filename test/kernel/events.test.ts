@@ -124,12 +124,12 @@ describe("kernel/events", () => {
     assert.ok(rules.messages.every(({ type }) => type >>> 8 === Subsystem.NFTABLES));
     assert.ok(links.messages.every(({ type }) => type >>> 8 === 0));
     subscription.close();
-    const told = links.told.length;
+    const reported = links.reported.length;
     pair.near.route.request(deleteLink({ name: "seen0" }));
-    const before = rules.told.length;
+    const before = rules.reported.length;
     pair.near.exec("nft", ["delete", "table", "inet", "seen"]);
-    await rules.until(() => rules.told.length > before);
-    assert.equal(links.told.length, told);
+    await rules.until(() => rules.reported.length > before);
+    assert.equal(links.reported.length, reported);
   });
 
   it("a slow listener gets an overrun, and after it only later events", async () => {
@@ -146,13 +146,15 @@ describe("kernel/events", () => {
     for (let i = 0, overruns = 0; overruns < recorder.overruns; i++) {
       overruns = recorder.overruns;
       pair.near.route.request(rename(`later${i}`));
-      await recorder.until(() => overruns < recorder.overruns || recorder.told.some((item) => isOf(item, `later${i}`)));
+      await recorder.until(
+        () => overruns < recorder.overruns || recorder.reported.some((item) => isOf(item, `later${i}`)),
+      );
     }
-    const flood = recorder.told.filter((item) => isOf(item, "flood")).length;
+    const flood = recorder.reported.filter((item) => isOf(item, "flood")).length;
     assert.ok(flood < 500, `${flood} events were reported`);
-    const last = recorder.told.lastIndexOf("overrun");
+    const last = recorder.reported.lastIndexOf("overrun");
     assert.ok(
-      !recorder.told.slice(last).some((item) => isOf(item, "flood")),
+      !recorder.reported.slice(last).some((item) => isOf(item, "flood")),
       "an event from before the overrun was reported after it",
     );
   });
@@ -216,7 +218,7 @@ describe("kernel/events", () => {
       own.commit([{ kind: "delete table", table }]);
     }
     await new Promise((resolve) => setTimeout(resolve, 200));
-    assert.deepEqual([reads - before, recorder.told.length], [0, 0]);
+    assert.deepEqual([reads - before, recorder.reported.length], [0, 0]);
     other.commit([{ kind: "add table", table }]);
     await recorder.until(() => recorder.messages.length >= 2);
     const kinds = recorder.messages.map((message) => parseNotification(message)?.kind);

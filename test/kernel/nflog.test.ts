@@ -126,7 +126,7 @@ describe("kernel/nflog", () => {
       const flow = { protocol: "udp", to: pair.farAddresses[0], port: 6300 } as const;
       await makeFlows(pair, [flow]);
       await makeFlows(pair, [flow]);
-      assert.equal(cut.told.length, 0);
+      assert.equal(cut.reported.length, 0);
       await makeFlows(pair, [flow]);
       await cut.until(() => cut.messages.length >= 3);
       const seen = cut.messages.map((message) => parseLoggedPacket(message));

@@ -217,8 +217,8 @@ describe("kernel/nftables/socket: a batch", () => {
       })),
     );
     const replies = small.transaction([batchBegin(), ...wrong, batchEnd()]);
-    const told = replies.filter(({ error }) => error !== undefined).length;
-    assert.ok(told > 0 && told < wrong.length, `${told} of ${wrong.length} refusals came through`);
+    const reported = replies.filter(({ error }) => error !== undefined).length;
+    assert.ok(reported > 0 && reported < wrong.length, `${reported} of ${wrong.length} refusals came through`);
     const right = requestsOf([{ kind: "add elements", table, set: frontends, elements: manyElements(1) }]);
     const answered = small.transaction([batchBegin(), ...right, batchEnd()]);
     small.close();

@@ -107,9 +107,9 @@ describe("kernel/nftables counters", () => {
     send("10.0.0.9", 80, 1);
     const pieces = [...counters.elements(TABLE, SET)];
     assert.ok(pieces.length > 3, `${pieces.length} pieces`);
-    const told = pieces.flat();
-    assert.equal(new Set(told.map(({ element }) => keyText(element.key))).size, ELEMENTS);
-    const met = told
+    const reported = pieces.flat();
+    assert.equal(new Set(reported.map(({ element }) => keyText(element.key))).size, ELEMENTS);
+    const met = reported
       .filter(({ packets }) => packets > 0)
       .map(({ element: { key, data }, packets }) => [key, data, packets]);
     const data = [parseAddress("127.0.0.1"), 7];
@@ -132,8 +132,11 @@ describe("kernel/nftables counters", () => {
         assert.match(String(error), /EPERM/);
       }
     }
-    const [told] = [...counters.rules(TABLE, "drops")].flat();
-    assert.ok(told !== undefined && told.comment === "to the ninth" && told.packets > 0, JSON.stringify(told));
+    const [reported] = [...counters.rules(TABLE, "drops")].flat();
+    assert.ok(
+      reported !== undefined && reported.comment === "to the ninth" && reported.packets > 0,
+      JSON.stringify(reported),
+    );
     assert.deepEqual([...counters.rules(TABLE, "absent")].flat(), []);
   });
 
@@ -141,11 +144,11 @@ describe("kernel/nftables counters", () => {
     const real = ruleCounters(lab.calls);
     const list = (table: Table, chain?: string): readonly CountedTableRule[] =>
       node.inside(() => [...real.rules(table, chain)].flat());
-    const [told, ...others] = list(TABLE);
-    assert.ok(told !== undefined && others.length === 0);
-    assert.deepEqual([told.chain, told.comment, told.verdict], ["drops", "to the ninth", { kind: "drop" }]);
-    assert.ok(told.handle > 0n && told.packets > 0);
-    assert.deepEqual(list(TABLE, "drops"), [told]);
+    const [reported, ...others] = list(TABLE);
+    assert.ok(reported !== undefined && others.length === 0);
+    assert.deepEqual([reported.chain, reported.comment, reported.verdict], ["drops", "to the ninth", { kind: "drop" }]);
+    assert.ok(reported.handle > 0n && reported.packets > 0);
+    assert.deepEqual(list(TABLE, "drops"), [reported]);
     assert.deepEqual(list(TABLE, "to"), []);
     assert.deepEqual(list(TABLE, "absent"), []);
     assert.deepEqual(list({ ...TABLE, name: "absent" }), []);

@@ -59,10 +59,14 @@ describe("policyd/routes and discarding routes, in the kernel", () => {
         routes.apply([{ type: "set", kind: "Node", key: object.key, object }]);
       }
       node.inside(() => routes.synced());
-      const told = routes
+      const reported = routes
         .problems()
         .filter((problem) => /Node b: .* discards what is sent to .*\/(24|64);/.test(problem));
-      assert.deepEqual([told.length, routes.problems().length], isBefore ? [2, 2] : [0, 0], routes.problems().join());
+      assert.deepEqual(
+        [reported.length, routes.problems().length],
+        isBefore ? [2, 2] : [0, 0],
+        routes.problems().join(),
+      );
       const ours = (): readonly boolean[] =>
         ["-4", "-6"].map((family) => /via/.test(node.exec("ip", [family, "route", "show", "proto", "107"])));
       assert.deepEqual(ours(), [isOursThere, isOursThere]);

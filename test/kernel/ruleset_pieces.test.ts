@@ -60,7 +60,7 @@ describe("a large set that is read in pieces", () => {
 
   it("DP-16: the kernel lists all elements whatever is committed to other sets meanwhile", async () => {
     nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
-    const told = (): number => {
+    const reported = (): number => {
       const found = new Set<unknown>();
       let pieces = 0;
       for (const piece of nft.elementsInPieces(table, targets)) {
@@ -72,11 +72,11 @@ describe("a large set that is read in pieces", () => {
     };
     // The kernel may still be enlarging its table after so large a batch.
     const deadline = Date.now() + PATIENCE_MILLISECONDS;
-    while (told() !== MANY) {
+    while (reported() !== MANY) {
       assert.ok(Date.now() < deadline);
       await sleep(50);
     }
-    assert.equal(told(), MANY);
+    assert.equal(reported(), MANY);
   });
 
   it("DP-16: the next list works after one that was abandoned, or whose set was deleted", () => {

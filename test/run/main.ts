@@ -47,9 +47,9 @@ async function runTests(args: readonly string[]): Promise<{ readonly report: Rep
   const outcome = await runNode(process.execPath, [MOCHA, ...args], { cwd: PROJECT, env: process.env });
   const report = readReport();
   if (report === undefined || "signal" in outcome) return outcome;
-  const isTold =
+  const isReported =
     outcome.code === 0 || report.failures.length + report.furtherFailures + Number(report.tests.length === 0) > 0;
-  return isTold ? { report } : outcome;
+  return isReported ? { report } : outcome;
 }
 
 function printRepeated({ failures }: Report, files: readonly string[]): void {

@@ -4,7 +4,7 @@ import type { ObjectChange, ObjectSink } from "../../policyd/objects/object_sour
 /** A sink that records its calls, and the objects in force. */
 export class RecordingSink implements ObjectSink {
   readonly objects = new Map<string, Extract<ObjectChange, { type: "set" }>["object"]>();
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   readonly problems: string[] = [];
   readonly sourceProblems: string[] = [];
   readonly notices: string[] = [];
@@ -13,7 +13,7 @@ export class RecordingSink implements ObjectSink {
   changed(changes: readonly ObjectChange[]): void {
     for (const change of changes) {
       const name = `${change.kind} ${change.key}`;
-      this.told.push(`${change.type} ${name}`);
+      this.reported.push(`${change.type} ${name}`);
       if (change.type === "set") this.objects.set(name, change.object);
       else this.objects.delete(name);
     }
@@ -21,7 +21,7 @@ export class RecordingSink implements ObjectSink {
 
   synced(): void {
     this.isSynced = true;
-    this.told.push("synced");
+    this.reported.push("synced");
   }
 
   problem(message: string): void {

@@ -65,7 +65,7 @@ export async function readCluster(
 
 function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): Taken {
   const source = KEPT.has(kind) ? trimmed(value) : undefined;
-  const told = (message: string): ManifestProblem => ({ file: CLUSTER, line: LINE, message, source });
+  const reported = (message: string): ManifestProblem => ({ file: CLUSTER, line: LINE, message, source });
   const verdict = judge(value);
   if (verdict.type === "accepted" && verdict.object.kind === kind) {
     const { object } = verdict;
@@ -77,12 +77,12 @@ function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): T
       source,
       ...withHostPorts(object, value),
     };
-    const messages = verdict.problems.map(told);
+    const messages = verdict.problems.map(reported);
     if (!isPolicy) return { manifest, leftOut: messages };
     return verdict.problems.every(isExperimental) ? { manifest, remarks: messages } : { problems: messages };
   }
   const message = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
-  return isPolicy ? { problems: [told(message)] } : { leftOut: [told(`${message} (left out)`)] };
+  return isPolicy ? { problems: [reported(message)] } : { leftOut: [reported(`${message} (left out)`)] };
 }
 
 function takeWayObject(value: unknown): Taken {

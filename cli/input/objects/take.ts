@@ -2,7 +2,7 @@ import { judge, nameOf } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { FieldPath, LocatedObject } from "../../../policyd/objects/directory/documents.ts";
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
-import { fieldPathOf, retold } from "../field_path.ts";
+import { fieldPathOf, reportedAgain } from "../field_path.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
 import { textAt } from "../raw.ts";
@@ -119,7 +119,7 @@ function takeTemplate(workload: Workload, located: LocatedObject, file: string):
     const problems = messagesOf(first.verdict, first.value).map((message): ManifestProblem => {
       const path = fieldPathOf(message);
       const at = located.lineOf(path.length === 0 ? [] : [...template, ...path]);
-      return { file, line: at, message: withoutConsequence(retold(message, name, template.join("."))), source };
+      return { file, line: at, message: withoutConsequence(reportedAgain(message, name, template.join("."))), source };
     });
     if (problems.length > 0) return { type: "problems", problems };
   }
@@ -148,7 +148,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   if (verdict.type === "ignored") return { type: "ignored", kind: textAt(value, "kind") ?? "" };
   const messages = messagesOf(verdict, value);
   const unknown = validate === undefined || verdict.type === "refused" ? [] : unknownIn(verdict.object, located, file);
-  const told = messages.map((message): ManifestProblem => ({
+  const reported = messages.map((message): ManifestProblem => ({
     file,
     line: located.lineOf(fieldPathOf(message)),
     message,
@@ -159,7 +159,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   }
   if (verdict.type === "refused" || !messages.every(isExperimental)) {
     // The daemon goes on without the part, but a command stops.
-    const problems = told.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
+    const problems = reported.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
     if (!isReplacedPolicy(value)) return { type: "problems", problems };
     const replacement = asClusterNetworkPolicies(value);
     return {
@@ -179,7 +179,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     source: isKept ? value : undefined,
     ...withHostPorts(object, value),
   };
-  return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...told, ...unknown] };
+  return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...reported, ...unknown] };
 }
 
 /** Returns the fields of a policy that the API does not have; kubectl refuses them, too (`--validate=strict`). */

@@ -56,37 +56,37 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   }
   const tell = (isMerged: boolean): DiffReport =>
     diffReport(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
-  const told = tell(output !== "wide" && output !== "csv");
+  const reported = tell(output !== "wide" && output !== "csv");
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
-    writeAll(io.out, formatPage(changePage({ title, facts: [] }, told, tell(false))));
-  } else for (const text of printed(told, output, io)) io.out.write(text);
+    writeAll(io.out, formatPage(changePage({ title, facts: [] }, reported, tell(false))));
+  } else for (const text of printed(reported, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return told.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return reported.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
 }
 
 function printed(
-  told: DiffReport,
+  reported: DiffReport,
   format: Exclude<(typeof DIFF_FORMATS)[number], "html">,
   { out }: Io,
 ): Iterable<string> {
   switch (format) {
     case "table":
-      return diffText(told, DIFF_WORDS, styleOf(out), out.columns);
+      return diffText(reported, DIFF_WORDS, styleOf(out), out.columns);
     case "wide":
-      return [diffWide(told, DIFF_WORDS, out.columns)];
+      return [diffWide(reported, DIFF_WORDS, out.columns)];
     case "json":
-      return [`${JSON.stringify(diffObject(told), null, 2)}\n`];
+      return [`${JSON.stringify(diffObject(reported), null, 2)}\n`];
     case "csv":
-      return diffCsv(told);
+      return diffCsv(reported);
     case "dot":
-      return [formatDot(diffGraph(told))];
+      return [formatDot(diffGraph(reported))];
     case "mermaid":
-      return [formatMermaid(diffGraph(told))];
+      return [formatMermaid(diffGraph(reported))];
     case "svg":
-      return [formatSvg(diffGraph(told))];
+      return [formatSvg(diffGraph(reported))];
     case "md":
-      return [changeMarkdown(told, DIFF_WORDS)];
+      return [changeMarkdown(reported, DIFF_WORDS)];
   }
 }

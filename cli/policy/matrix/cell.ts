@@ -57,8 +57,8 @@ export function isPartly(text: string): boolean {
 
 function portsText(connections: Connections | undefined, ports: readonly PortQuestion[]): string {
   const answers = ports.map((port) => ({ ...port, answer: answerFor(connections, port) }));
-  const told = answers.filter(({ answer }) => answer !== "no");
-  return told.map(({ port, protocol, answer }) => `${port}/${protocol}${answer === "some" ? SOME : ""}`).join(", ");
+  const reported = answers.filter(({ answer }) => answer !== "no");
+  return reported.map(({ port, protocol, answer }) => `${port}/${protocol}${answer === "some" ? SOME : ""}`).join(", ");
 }
 
 function connectionsText(connections: Connections | undefined): string {

@@ -72,9 +72,9 @@ export function explainService(context: ExplainContext, question: PacketQuestion
       const address =
         cluster.placeholderAddresses.ownerOf(destination) === undefined ? formatAddress(destination) : null;
       const report = serviceReport(cluster, { node, verdict }, worlds.objects.derived, true);
-      const told = { from: [], entry, protocol, address, port, report };
-      const key = JSON.stringify(told);
-      reports.set(key, { ...told, from: [...(reports.get(key)?.from ?? []), hostName(source)] });
+      const reported = { from: [], entry, protocol, address, port, report };
+      const key = JSON.stringify(reported);
+      reports.set(key, { ...reported, from: [...(reports.get(key)?.from ?? []), hostName(source)] });
     }
   }
   const packets = [...reports.values()];

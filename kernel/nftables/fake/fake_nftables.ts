@@ -74,17 +74,17 @@ export class FakeNftables implements Nftables {
    */
   *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
     const first = this.sets(reference).find(({ name }) => name === set.name);
-    const pieceFrom = (told: number): readonly Element[] | undefined =>
+    const pieceFrom = (reported: number): readonly Element[] | undefined =>
       first !== undefined && this.sets(reference).includes(first)
-        ? this.elements(reference, set).slice(told, told + PIECE)
+        ? this.elements(reference, set).slice(reported, reported + PIECE)
         : undefined;
-    let told = 0;
+    let reported = 0;
     for (let next = pieceFrom(0); ;) {
       if (next === undefined) throw new NetlinkError(`list elements of ${set.name}`, Errno.ENOENT);
       if (next.length === 0) return;
       const piece = next;
-      told += piece.length;
-      next = pieceFrom(told);
+      reported += piece.length;
+      next = pieceFrom(reported);
       yield piece;
     }
   }

@@ -39,7 +39,7 @@ export class ApiSource implements ObjectSource {
   readonly #definitions: Reflector;
   readonly #recovery: Recovery;
   #sink: ObjectSink | undefined;
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
   /** The version of each kind that was reported last. */
   readonly #served = new Map<Kind, string>();
   #isSynced = false;
@@ -149,8 +149,8 @@ export class ApiSource implements ObjectSource {
     if (sink === undefined) return;
     this.#recovery.check();
     const troubles = this.#troubles();
-    for (const text of troubles) if (!this.#told.has(text)) sink.sourceProblem(text);
-    this.#told = troubles;
+    for (const text of troubles) if (!this.#reported.has(text)) sink.sourceProblem(text);
+    this.#reported = troubles;
     for (const { resource, reflector } of this.#kinds) {
       if (resource.isOptional) this.#compareServed(resource.kind, reflector.servedVersion, sink);
     }

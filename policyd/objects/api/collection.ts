@@ -125,12 +125,12 @@ export class Collection {
   #settle(key: string, { object, problems }: Judged): void {
     const before = this.#objects.get(key);
     const isKept = object === undefined && before !== undefined;
-    const told = object === undefined ? problems.map((text) => withConsequence(text, isKept)) : problems;
+    const reported = object === undefined ? problems.map((text) => withConsequence(text, isKept)) : problems;
     const known = new Set(this.#problems.get(key));
-    for (const text of told) {
+    for (const text of reported) {
       if (!known.has(text)) this.#newProblems.push({ text, key: key === NAMELESS ? undefined : key });
     }
-    if (told.length > 0) this.#problems.set(key, told);
+    if (reported.length > 0) this.#problems.set(key, reported);
     else this.#problems.delete(key);
     if (object === undefined || object === before) return;
     this.#touch(key);

@@ -238,11 +238,11 @@ function failed(state: ReflectorState, failure: Failure, lasted: number, serving
   const place = needsList(failure, failures) ? { ...LOST, version: newestOf(serving) } : placeAfter(state);
   const wait = waitOf(state.phase, failure, failures, random);
   // The end of a watch is not reported, but that no new one is possible, or none that lasts, is.
-  const isTold = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
+  const isReported = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
   const absences = state.absences === ABSENCES_THAT_COUNT ? state.absences : 0;
   return {
     state: { ...waiting, ...place, failures, absences },
-    actions: isTold ? [{ type: "trouble", failure }, wait] : [wait],
+    actions: isReported ? [{ type: "trouble", failure }, wait] : [wait],
   };
 }
 

@@ -1,4 +1,4 @@
-import { setImmediate as untilEventsAreTold } from "node:timers/promises";
+import { setImmediate as untilEventsAreReported } from "node:timers/promises";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { judge, type Verdict } from "../gate/gate.ts";
 import type { ClusterObject, Kind } from "../model.ts";
@@ -43,7 +43,7 @@ export class DirectorySource implements ObjectSource {
   #isAllDue = true;
   #nextRescan = 0;
   #sink: ObjectSink | undefined;
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
   /** The problem of the directory as a whole. */
   #problem: string | undefined;
   #isListed = false;
@@ -108,7 +108,7 @@ export class DirectorySource implements ObjectSource {
     for (const name of names) {
       await this.#examine(name, isFull);
       if (performance.now() < sliceEnd) continue;
-      await untilEventsAreTold();
+      await untilEventsAreReported();
       sliceEnd = performance.now() + SLICE_MILLISECONDS;
     }
     this.#isScanning = false;
@@ -168,7 +168,7 @@ export class DirectorySource implements ObjectSource {
     const since = this.#unsettled.get(name) ?? this.#clock.now();
     this.#unsettled.set(name, since);
     // inotify queues a write's event before stat can see the write: one turn of the event loop delivers it.
-    await untilEventsAreTold();
+    await untilEventsAreReported();
     const wasRenamed = this.#events.get(name) === "rename" && state.size > 0;
     const isLeftAlone = this.#clock.time() - state.modifiedAt >= SETTLE_MILLISECONDS;
     return wasRenamed || isLeftAlone || this.#clock.now() - since >= LONGEST_SETTLE_MILLISECONDS;
@@ -195,7 +195,7 @@ export class DirectorySource implements ObjectSource {
       for (const value of readObjects(text, name)) {
         verdicts.push(judge(value));
         if (performance.now() < sliceEnd) continue;
-        await untilEventsAreTold();
+        await untilEventsAreReported();
         sliceEnd = performance.now() + SLICE_MILLISECONDS;
       }
       return verdicts;
@@ -213,10 +213,10 @@ export class DirectorySource implements ObjectSource {
     const changes = this.#files.takeChanges();
     if (changes.length > 0) sink.changed(changes);
     const problems = new Map(this.#files.problemsByKind().map(({ text, kind }) => [text, kind]));
-    for (const [text, kind] of problems) if (!this.#told.has(text)) sink.problem(text, kind);
+    for (const [text, kind] of problems) if (!this.#reported.has(text)) sink.problem(text, kind);
     const own = this.#problem === undefined ? [] : [this.#problem];
-    for (const text of own) if (!this.#told.has(text)) sink.sourceProblem(text);
-    this.#told = new Set([...problems.keys(), ...own]);
+    for (const text of own) if (!this.#reported.has(text)) sink.sourceProblem(text);
+    this.#reported = new Set([...problems.keys(), ...own]);
     if (this.#isSynced || this.#unsettled.size > 0 || !this.#isListed) return;
     this.#isSynced = true;
     sink.synced();

@@ -40,7 +40,7 @@ export type ByNode<T> = ReadonlyMap<string, readonly T[]>;
 export type Problems = Map<string, string[]>;
 
 export function tell(problems: Problems, node: string, problem: string): void {
-  const told = problems.get(node);
-  if (told === undefined) problems.set(node, [problem]);
-  else told.push(problem);
+  const reported = problems.get(node);
+  if (reported === undefined) problems.set(node, [problem]);
+  else reported.push(problem);
 }

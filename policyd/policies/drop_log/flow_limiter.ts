@@ -30,7 +30,7 @@ const LEAST_TIME = 1;
 export class FlowLimiter {
   readonly #limits: FlowLimits;
   /** By flow; the first is the first that may be explained again. */
-  readonly #told = new Map<string, { readonly until: number; readonly ends: readonly Address[] }>();
+  readonly #reported = new Map<string, { readonly until: number; readonly ends: readonly Address[] }>();
   #left: number;
   /** Milliseconds; negative after a flow that took longer than there was time. */
   #time: number;
@@ -52,18 +52,18 @@ export class FlowLimiter {
    */
   take(flow: string, ends: readonly Address[], now: number): Paced {
     const { silence } = this.#limits;
-    for (const [told, { until }] of this.#told) {
+    for (const [reported, { until }] of this.#reported) {
       if (until > now) break;
-      this.#told.delete(told);
+      this.#reported.delete(reported);
     }
-    if (this.#told.has(flow)) return "repeated";
-    this.#told.set(flow, { until: now + silence, ends });
+    if (this.#reported.has(flow)) return "repeated";
+    this.#reported.set(flow, { until: now + silence, ends });
     return "new";
   }
 
   /** Forgets a "new" flow that is not explained after all, because others have the room. */
   leftOut(flow: string): void {
-    this.#told.delete(flow);
+    this.#reported.delete(flow);
   }
 
   /** Milliseconds until the next flow may be explained; 0 when it may be now. */
@@ -87,7 +87,7 @@ export class FlowLimiter {
 
   /** Lets flows be explained again whose reason may have changed. @param isMeant whether an address is concerned */
   forget(isMeant: (address: Address) => boolean): void {
-    for (const [flow, { ends }] of this.#told) if (ends.some(isMeant)) this.#told.delete(flow);
+    for (const [flow, { ends }] of this.#reported) if (ends.some(isMeant)) this.#reported.delete(flow);
   }
 
   #fill(now: number): void {

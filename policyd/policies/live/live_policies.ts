@@ -30,7 +30,7 @@ export interface LiveParts {
   readonly clock: Pick<Clock, "now" | "after">;
   /** Where the policies of ending namespaces outlive the daemon. */
   readonly retained: RetainedStore;
-  readonly areNamespacesTold: boolean;
+  readonly areNamespacesReported: boolean;
   readonly roomBounds?: RoomBounds;
 }
 
@@ -76,13 +76,13 @@ export class LivePolicies {
   #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
-  constructor({ nodeName, rules, options, clock, retained, areNamespacesTold, roomBounds }: LiveParts) {
+  constructor({ nodeName, rules, options, clock, retained, areNamespacesReported, roomBounds }: LiveParts) {
     this.#expected = new ExpectedPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups, (members) => this.#settleAll(members), roomBounds);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
     const { members, profiles } = this;
-    this.#policies = new PodPolicies({ lists: this.#lists, members, profiles, areNamespacesTold });
+    this.#policies = new PodPolicies({ lists: this.#lists, members, profiles, areNamespacesReported });
     const policiesIn = (namespace: string): Iterable<NetworkPolicy> => this.#lists.in(namespace);
     this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
   }

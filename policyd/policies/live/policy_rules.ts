@@ -14,17 +14,17 @@ export interface PolicyRules {
 /**
  * Returns the table in a ruleset. Policies do not wait for `minSyncPeriod`.
  *
- * @param told is called on each claim and each change of provided objects
+ * @param reported is called on each claim and each change of provided objects
  */
-export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">, told: () => void): PolicyRules {
+export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">, reported: () => void): PolicyRules {
   return {
     claim: (owner, claims) => {
-      told();
+      reported();
       // A flat string, since there is one for each member of each set: a concatenated string keeps its parts in memory.
       ruleset.claim(["policy", owner].join(" "), claims, "urgent");
     },
     provide: (owner, objects) => {
-      told();
+      reported();
       ruleset.provide(`policy ${owner}`, { table: POLICY_TABLE, ...objects }, "urgent");
     },
   };

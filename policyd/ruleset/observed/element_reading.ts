@@ -60,7 +60,7 @@ class SetComparison {
   readonly #sets: Map<string, MirroredSet>;
   readonly #present: MirroredSet & Required<Pick<MirroredSet, "journal">>;
   /** The mirrored elements that the kernel has not listed yet. */
-  readonly #untold: Set<string>;
+  readonly #unreported: Set<string>;
   readonly #wrong: string[] = [];
   #isRepeating = false;
   /** Some of its elements have never been listed. */
@@ -75,7 +75,7 @@ class SetComparison {
     this.#isUnread = isUnread;
     this.#present = { elements, data: set.data, isUnread, journal: { added: new Set(), hasDeletion: false } };
     sets.set(set.name, this.#present);
-    this.#untold = new Set(elements.keys());
+    this.#unreported = new Set(elements.keys());
   }
 
   /** Whether the comparison is still about the set in the mirror: a batch may have emptied or replaced the set. */
@@ -95,7 +95,7 @@ class SetComparison {
     const desired = this.#sources.elements.in(tableKey(this.#table), this.#set.name);
     for (const element of piece) {
       const key = keyText(element.key);
-      const isNew = !this.#untold.delete(key);
+      const isNew = !this.#unreported.delete(key);
       if (isNew && elements.has(key) && !journal.added.has(key)) this.#isRepeating = true;
       const wanted = desired.get(key);
       const isRight = wanted !== undefined && isKept(wanted, element);
@@ -116,7 +116,7 @@ class SetComparison {
     const key = tableKey(this.#table);
     const wasUnread = this.#isUnread;
     this.#isUnread = false;
-    for (const untold of this.#untold) elements.delete(untold);
+    for (const unreported of this.#unreported) elements.delete(unreported);
     for (const wanted of this.#sources.elements.keys(key, this.#set.name)) {
       if (!elements.has(wanted)) this.#wrong.push(wanted);
     }

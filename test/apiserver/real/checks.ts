@@ -321,14 +321,14 @@ describe("the real kube-apiserver", function () {
     }
     const isThere = (): boolean => sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1");
     await until(isThere, "the policy is in force within 5 s", 5000);
-    const told = sink.told.length;
+    const reported = sink.reported.length;
     for (const versions of [versionsServed("v1alpha2"), versionsServed("v1beta1", "v1alpha2")]) {
       const before = sink.notices.length;
       await cluster.must("PATCH", `${CRDS}/${nameOf(CRD)}`, { spec: { versions } });
       await until(() => sink.notices.length > before, "the other version is followed", 30_000);
     }
     console.log(`      ${sink.notices.join("\n      ")}`);
-    assert.deepEqual(sink.told.slice(told), [], "a change of the version leaves no gap");
+    assert.deepEqual(sink.reported.slice(reported), [], "a change of the version leaves no gap");
     await cluster.must("DELETE", `${CRDS}/${nameOf(CRD)}`);
     await until(() => !sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1"), "it is gone", 60_000);
     await untilEqual();

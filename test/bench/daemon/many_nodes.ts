@@ -76,9 +76,9 @@ export async function manyNodes(
     // The pods and the addresses of a Node change in turn; a new pod CIDR of the next one shows when the addresses are
     // done.
     const object = change % 2 === 0 ? numbered(change, change, fresh) : numbered(change - 1, fresh, fresh - 1);
-    const told = performance.now();
+    const reported = performance.now();
     await server.apply(object);
-    const latency = change % 2 === 0 ? (await routes.until(podCidr6(fresh), current)) - told : 0;
+    const latency = change % 2 === 0 ? (await routes.until(podCidr6(fresh), current)) - reported : 0;
     await wait(REST_MILLISECONDS);
     turns.push({ longest: (await current.loopDelay()).max, latency });
   }

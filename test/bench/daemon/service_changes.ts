@@ -66,8 +66,8 @@ export class ServiceChanges {
       if (due > performance.now()) await wait(due - performance.now());
       const kind = KINDS[number % KINDS.length] ?? KINDS[0];
       const { objects, address } = this.#next(kind);
-      const told = performance.now();
-      this.#commits.await(address, (at) => latencies.get(kind)?.push(at - told));
+      const reported = performance.now();
+      this.#commits.await(address, (at) => latencies.get(kind)?.push(at - reported));
       void this.#server.apply(...objects);
     }
     await untilCommitted(this.#commits);

@@ -45,8 +45,8 @@ export async function steadyChanges(
     if (due > performance.now()) await wait(due - performance.now());
     const kind = KINDS[number % KINDS.length] ?? "";
     const { object, address } = changeOf(kind, number, plan);
-    const told = performance.now();
-    commits.await(address, (at) => latencies.get(kind)?.push(at - told));
+    const reported = performance.now();
+    commits.await(address, (at) => latencies.get(kind)?.push(at - reported));
     void server.apply(object);
   }
   await untilCommitted(commits);

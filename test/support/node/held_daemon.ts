@@ -39,7 +39,7 @@ export interface HeldDaemon {
   /** The steps that were done for pods, in order. */
   readonly journal: string[];
   /** The reports to its follower about flows of pods that come and go. */
-  readonly flowsTold: string[];
+  readonly reportedFlows: string[];
   /** The work that began with the daemon and with its objects. */
   readonly begun: string[];
   /** The attachments of which nothing is left, and those whose link is missing. */
@@ -64,7 +64,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
   const attachments = new AttachmentRegistry();
   for (const record of records) attachments.add(record);
   const journal: string[] = [];
-  const flowsTold: string[] = [];
+  const reportedFlows: string[] = [];
   const begun: string[] = [];
   const absent = new Set<string>();
   const unlinked = new Set<string>();
@@ -86,7 +86,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     prepared: () => preparation.promise,
     attached: ({ containerId }, flows) => {
       journal.push(`attached ${containerId}`);
-      flowsTold.push(`attached ${containerId}: ${flows}`);
+      reportedFlows.push(`attached ${containerId}: ${flows}`);
     },
     inForce: async () => {
       await inForce.promise;
@@ -94,14 +94,14 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     },
     detached: ({ containerId }, flows) => {
       journal.push(`detached ${containerId}`);
-      flowsTold.push(`detached ${containerId}: ${flows}`);
+      reportedFlows.push(`detached ${containerId}: ${flows}`);
     },
   };
   const lateFlowDeletion = new LateFlowDeletion({
     clock,
     areRulesGone: () => ruleset.inForce(),
     forget: (addresses) => {
-      flowsTold.push(`forget ${addresses.map(formatAddress).join(", ")} once more`);
+      reportedFlows.push(`forget ${addresses.map(formatAddress).join(", ")} once more`);
       return Promise.resolve();
     },
   });
@@ -173,7 +173,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     clock,
     attachments,
     journal,
-    flowsTold,
+    reportedFlows,
     begun,
     absent,
     unlinked,

@@ -23,7 +23,7 @@ spec: { podSelector: { matchLabels: { app: web } } }
 `;
 
 /** Programs with the given answers; a program without an answer is missing. */
-class ToldPrograms implements Programs {
+class ScriptedPrograms implements Programs {
   readonly called: string[] = [];
   readonly #answers: Readonly<Record<string, ProgramResult>>;
 
@@ -49,14 +49,14 @@ const explain = ["policy", "explain", "--from", "client", "--to", "web", "--port
 describe("cli/input/programs: manifests from the user's own programs", () => {
   it("CLI-31: --kustomize reads the output of kustomize, or of kubectl if kustomize is missing, together with the files of -f", async () => {
     const output = printed(POD("web") + CLOSED);
-    const own = new ToldPrograms({ kustomize: output, kubectl: printed("") });
+    const own = new ScriptedPrograms({ kustomize: output, kubectl: printed("") });
     const { code, out } = await run([...explain, "--kustomize", "live", "-f", "a.yaml"], own, {
       "a.yaml": POD("client"),
     });
     assert.equal(code, 1);
     assert.match(out, /isolated by default\/closed \(kustomize live:6\)/);
     assert.deepEqual(own.called, ["kustomize build -- live"]);
-    const kubectl = new ToldPrograms({ kubectl: output });
+    const kubectl = new ScriptedPrograms({ kubectl: output });
     assert.equal(
       (await run([...explain, "--kustomize", "live", "-f", "a.yaml"], kubectl, { "a.yaml": POD("client") })).code,
       1,
@@ -65,7 +65,7 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
   });
 
   it("CLI-31: --helm renders a chart without its tests, with the value files and the namespace of -n", async () => {
-    const programs = new ToldPrograms({ helm: printed(POD("web") + POD("client") + CLOSED) });
+    const programs = new ScriptedPrograms({ helm: printed(POD("web") + POD("client") + CLOSED) });
     const options = ["--helm", "chart", "--helm-values", "a.yaml", "b.yaml", "-n", "shop"];
     assert.equal((await run([...explain, ...options], programs)).code, 1);
     assert.deepEqual(programs.called, [
@@ -91,7 +91,7 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
 
   it("CLI-31: a program that is missing, fails or exceeds a limit is one clear message, and exit code 3", async () => {
     const words = (result: ProgramResult | undefined) =>
-      run(["policy", "matrix", "--helm", "chart"], new ToldPrograms(result === undefined ? {} : { helm: result }));
+      run(["policy", "matrix", "--helm", "chart"], new ScriptedPrograms(result === undefined ? {} : { helm: result }));
     const cases: readonly (readonly [ProgramResult | undefined, RegExp])[] = [
       [
         undefined,

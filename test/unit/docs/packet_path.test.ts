@@ -136,10 +136,10 @@ describe("docs/packet_path.md", () => {
       [...baseText("maps").matchAll(/hook (\w+) priority (-?\d+)/g)].map(([, hook, at]) => `${hook} ${at}`),
     );
     assert.ok(theirs.size >= 8, [...theirs].join(", "));
-    const told = cellsBelow(text, ["program", "hook", "priority", "what, and what follows for ours"])
+    const reported = cellsBelow(text, ["program", "hook", "priority", "what, and what follows for ours"])
       .filter(([program]) => program === "kube-proxy, nftables")
       .flatMap(([, hooks = "", priority]) => hooks.split(", ").map((hook) => `${hook} ${priority}`));
-    assert.deepEqual(new Set(told), theirs);
+    assert.deepEqual(new Set(reported), theirs);
   });
 
   it("DOCS-01: names the bits of the mark that are ours by default", () => {

@@ -154,28 +154,28 @@ describe("ipam/store", () => {
       it(`${way} reports the addresses early without the lock, and last those that the owner still has, with it`, () => {
         const lock = new FakeLock();
         open(realFileSystem, lock).allocate(DUAL_STACK, POD, []);
-        const told: (readonly [string, boolean, ...string[]])[] = [];
+        const reported: (readonly [string, boolean, ...string[]])[] = [];
         const steps: ReleaseSteps = {
           early: (addressesOf) => {
-            told.push(["early", lock.held, ...texts(addressesOf).toSorted()]);
+            reported.push(["early", lock.held, ...texts(addressesOf).toSorted()]);
             // The file is made again, since reservations of one owner share an inode.
             rmSync(path("10.1.2.2"));
             writeForeign(path("10.1.2.2"), "another\r\neth0");
           },
-          last: (addressesOf) => told.push(["last", lock.held, ...texts(addressesOf)]),
+          last: (addressesOf) => reported.push(["last", lock.held, ...texts(addressesOf)]),
         };
         const store = open(realFileSystem, lock);
         const all = addresses("10.1.2.2", "2001:db8:1::2", "2001:db8:1::9");
         const released = way === "release" ? store.release(POD, steps) : store.releaseAddresses(POD, all, steps);
         assert.deepEqual(texts(released), ["2001:db8:1::2"]);
-        assert.deepEqual(told, [
+        assert.deepEqual(reported, [
           ["early", false, "10.1.2.2", "2001:db8:1::2"],
           ["last", true, "2001:db8:1::2"],
         ]);
         assert.deepEqual(Object.keys(held()), ["10.1.2.2"]);
         const locks = lock.paths.length;
         assert.deepEqual(texts(store.release(POD, steps)), []);
-        assert.deepEqual([told.length, lock.paths.length], [2, locks], "without addresses no step is called");
+        assert.deepEqual([reported.length, lock.paths.length], [2, locks], "without addresses no step is called");
       });
     }
 

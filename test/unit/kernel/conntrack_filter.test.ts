@@ -24,21 +24,21 @@ const service = parseAddress("10.96.0.1");
 function assertTellsOnlyWhatIsAsked(
   { protocol }: ConntrackFilter,
   asked: TupleFilter | undefined,
-  told: TupleValues | undefined,
+  reported: TupleValues | undefined,
   bits: number,
 ): void {
-  const ifTold = <T>(bit: number, value: T): T | undefined => ((bits & bit) === 0 ? undefined : value);
-  const source = ifTold(1, asked?.source);
-  const destination = ifTold(2, asked?.destination);
-  const sourcePort = ifTold(16, asked?.sourcePort);
-  const destinationPort = ifTold(32, asked?.destinationPort);
+  const ifReported = <T>(bit: number, value: T): T | undefined => ((bits & bit) === 0 ? undefined : value);
+  const source = ifReported(1, asked?.source);
+  const destination = ifReported(2, asked?.destination);
+  const sourcePort = ifReported(16, asked?.sourcePort);
+  const destinationPort = ifReported(32, asked?.destinationPort);
   assert.deepEqual(
-    { v4Source: undefined, v4Destination: undefined, ...told?.ip },
+    { v4Source: undefined, v4Destination: undefined, ...reported?.ip },
     { v4Source: source, v4Destination: destination },
   );
   assert.deepEqual(
-    { number: undefined, sourcePort: undefined, destinationPort: undefined, ...told?.protocol },
-    { number: ifTold(8, protocolNumber(protocol ?? 0)), sourcePort, destinationPort },
+    { number: undefined, sourcePort: undefined, destinationPort: undefined, ...reported?.protocol },
+    { number: ifReported(8, protocolNumber(protocol ?? 0)), sourcePort, destinationPort },
   );
   assert.ok((bits & 48) === 0 || (bits & 8) !== 0, "the kernel refuses ports without a protocol");
 }

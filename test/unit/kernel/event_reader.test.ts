@@ -109,7 +109,7 @@ class FakeKernel {
 }
 
 /** Prints reports in short, with datagrams by their texts. */
-function told(reports: readonly Report[]): readonly string[] {
+function reported(reports: readonly Report[]): readonly string[] {
   return reports.map((report) => {
     const what =
       report.kind === "datagrams"
@@ -128,7 +128,7 @@ describe("kernel/events reader", () => {
       () => [],
     );
     const reports = await kernel.run({ kind: "open", id: 1, source: links }, { kind: "open", id: 2, source: log });
-    assert.deepEqual(told(reports), ["1 opened", "2 opened", "1 a,b", "2 c"]);
+    assert.deepEqual(reported(reports), ["1 opened", "2 opened", "1 a,b", "2 c"]);
     assert.deepEqual(kernel.done, [
       "enter",
       "open 10",
@@ -147,13 +147,13 @@ describe("kernel/events reader", () => {
       () => kernel.put(10, "a"),
       () => kernel.put(10, "b"),
     );
-    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a", "1 b"]);
+    assert.deepEqual(reported(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a", "1 b"]);
   });
 
   it("a datagram that a process, not the kernel, sent to the group is dropped", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(() => kernel.put(10, { datagram: Uint8Array.of(120), portId: 77 }, "a"));
-    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
+    assert.deepEqual(reported(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
   });
 
   it("DP-19: the kernel filters out the changes of our own socket, and the reader does so itself where the kernel refuses", async () => {
@@ -183,7 +183,7 @@ describe("kernel/events reader", () => {
       () => kernel.put(10, "a", Errno.ENOBUFS, "stale", "stale"),
       () => kernel.put(11, "new"),
     );
-    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), [
+    assert.deepEqual(reported(await kernel.run({ kind: "open", id: 1, source: links })), [
       "1 opened",
       "1 a",
       "1 overrun",
@@ -202,7 +202,11 @@ describe("kernel/events reader", () => {
       () => kernel.put(10, Errno.ENOBUFS, "kept"),
       () => [],
     );
-    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: log })), ["1 opened", "1 overrun", "1 kept"]);
+    assert.deepEqual(reported(await kernel.run({ kind: "open", id: 1, source: log })), [
+      "1 opened",
+      "1 overrun",
+      "1 kept",
+    ]);
   });
 
   it("one busy source is read in turns, with other sources in between", async () => {
@@ -214,7 +218,7 @@ describe("kernel/events reader", () => {
       },
       () => [],
     );
-    const reports = told(
+    const reports = reported(
       await kernel.run({ kind: "open", id: 1, source: links }, { kind: "open", id: 2, source: links }),
     );
     assert.deepEqual(
@@ -231,7 +235,7 @@ describe("kernel/events reader", () => {
       () => kernel.put(12, "a"),
     );
     const open = (id: number): Command => ({ kind: "open", id, source: links });
-    assert.deepEqual(told(await kernel.run(open(1), open(2), open(3))), [
+    assert.deepEqual(reported(await kernel.run(open(1), open(2), open(3))), [
       "1 opened",
       "2 netlink event socket 0: EPROTONOSUPPORT (protocol not supported)",
       "3 opened",
@@ -251,7 +255,7 @@ describe("kernel/events reader", () => {
       () => kernel.put(11, "b"),
     );
     const open = (id: number): Command => ({ kind: "open", id, source: links });
-    assert.deepEqual(told(await kernel.run(open(1), open(2))), ["1 opened", "2 opened", "2 b"]);
+    assert.deepEqual(reported(await kernel.run(open(1), open(2))), ["1 opened", "2 opened", "2 b"]);
     assert.deepEqual(kernel.polled.at(-1), [3, 11]);
   });
 });

@@ -32,41 +32,41 @@ describe("kernel/events source", () => {
 describe("kernel/events fake", () => {
   const message = { type: 16, flags: 0, sequence: 0, body: new Uint8Array(0) };
 
-  function listener(name: string, told: string[]): EventListener {
+  function listener(name: string, reported: string[]): EventListener {
     return {
-      onMessages: (messages) => told.push(`${name} ${messages.length}`),
-      onOverrun: () => told.push(`${name} overrun`),
-      onFailure: (error) => told.push(`${name} ${error.message}`),
+      onMessages: (messages) => reported.push(`${name} ${messages.length}`),
+      onOverrun: () => reported.push(`${name} overrun`),
+      onFailure: (error) => reported.push(`${name} ${error.message}`),
     };
   }
 
   it("listeners of a kind get messages, overruns and failures until they close, fail or all is stopped", async () => {
-    const [events, told] = [new FakeKernelEvents(), new Array<string>()];
-    const links = await events.subscribe({ kind: "route", groups: ["link"] }, listener("links", told));
-    await events.subscribe({ kind: "nftables" }, listener("rules", told));
-    await events.subscribe({ kind: "nftables" }, listener("more rules", told));
+    const [events, reported] = [new FakeKernelEvents(), new Array<string>()];
+    const links = await events.subscribe({ kind: "route", groups: ["link"] }, listener("links", reported));
+    await events.subscribe({ kind: "nftables" }, listener("rules", reported));
+    await events.subscribe({ kind: "nftables" }, listener("more rules", reported));
     events.emit("route", [message, message]);
     events.overrun("nftables");
     links.close();
     events.emit("route", [message]);
     events.fail("nftables", new Error("broken"));
     events.emit("nftables", [message]);
-    assert.deepEqual(told, ["links 2", "rules overrun", "more rules overrun", "rules broken", "more rules broken"]);
+    assert.deepEqual(reported, ["links 2", "rules overrun", "more rules overrun", "rules broken", "more rules broken"]);
     assert.deepEqual(events.sources, []);
-    await events.subscribe(log, listener("log", told));
+    await events.subscribe(log, listener("log", reported));
     assert.deepEqual(events.sources, [log]);
     await events.stop();
     events.emit("nflog", [message]);
-    assert.equal(told.length, 5);
-    await assert.rejects(events.subscribe(log, listener("late", told)), { code: "ERR_SYSCALL" });
+    assert.equal(reported.length, 5);
+    await assert.rejects(events.subscribe(log, listener("late", reported)), { code: "ERR_SYSCALL" });
   });
 
   it("refuseNext makes exactly the next subscription of a kind fail", async () => {
-    const [events, told] = [new FakeKernelEvents(), new Array<string>()];
+    const [events, reported] = [new FakeKernelEvents(), new Array<string>()];
     events.refuseNext("nflog", new Error("busy"));
-    await assert.rejects(events.subscribe(log, listener("log", told)), { message: "busy" });
-    await events.subscribe(log, listener("log", told));
+    await assert.rejects(events.subscribe(log, listener("log", reported)), { message: "busy" });
+    await events.subscribe(log, listener("log", reported));
     events.emit("nflog", [message]);
-    assert.deepEqual(told, ["log 1"]);
+    assert.deepEqual(reported, ["log 1"]);
   });
 });

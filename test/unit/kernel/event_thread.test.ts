@@ -73,15 +73,15 @@ describe("kernel/events thread", () => {
           return 1;
         },
       });
-      let told = 0;
+      let reported = 0;
       const throwing = (): never => {
-        told++;
+        reported++;
         throw new Error("a bug");
       };
       await events.subscribe(links, listener({ onMessages: throwing }));
       for (let left = 500; left > 0 && seen.length === 0; left--) await pause(5);
       assert.deepEqual(seen, ["a bug"]);
-      assert.equal(told, 1);
+      assert.equal(reported, 1);
       (await events.subscribe(links, listener({}))).close();
     } finally {
       process.removeAllListeners("uncaughtException");

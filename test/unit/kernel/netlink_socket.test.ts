@@ -251,10 +251,10 @@ describe("kernel/netlink/socket", () => {
 
   it("a list of elements can be abandoned, even when the kernel fails to send the rest", () => {
     const [table, set] = [{ family: "inet", name: "t" } as const, { name: "s", key: ["ipv4_addr"] } as const];
-    const [told] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [1] }] }]);
-    assert.ok(told !== undefined);
+    const [reported] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [1] }] }]);
+    assert.ok(reported !== undefined);
     for (const errno of [Errno.ENOMEM, Errno.EAGAIN]) {
-      const { socket, syscalls } = open(kernelMessage(told.type, 1, told.body, MULTI), errno);
+      const { socket, syscalls } = open(kernelMessage(reported.type, 1, reported.body, MULTI), errno);
       const pieces = elementPieces(socket, table, set);
       assert.deepEqual(pieces.next().value, [{ key: [1] }]);
       assert.equal(pieces.return().done, true);

@@ -71,7 +71,7 @@ function notified(changes: readonly Change[]): readonly unknown[] {
 describe("kernel/nftables: messages of the kernel", () => {
   it("a notification of every kind of change names its table", () => {
     const set = { name: "s", key: ["mark"] } as const;
-    const told = notified([
+    const reported = notified([
       { kind: "add table", table },
       { kind: "add chain", table, chain: { name: "c" } },
       { kind: "add rule", table, chain: "c", rule: { statements: [] } },
@@ -80,7 +80,7 @@ describe("kernel/nftables: messages of the kernel", () => {
       { kind: "delete table", table },
     ]);
     assert.deepEqual(
-      told,
+      reported,
       Array.from({ length: 6 }, () => ({ kind: "change", table })),
     );
     assert.deepEqual(notified([{ kind: "delete table", table: { family: "bridge", name: "b" } }]), [

@@ -56,10 +56,10 @@ describe("generated references", () => {
     const labels = { namespace: "n", service: "s", port: "p", protocol: "tcp", endpoint: "e" };
     const text = [...endpointText([{ labels, connections: 1 }])].join("");
     const [, line = ""] = /^drawbridge_service_endpoint_connections_total\{(.*)\} 1$/m.exec(text) ?? [];
-    const told = exportedMetrics().find(({ name }) => name === "drawbridge_service_endpoint_connections_total");
+    const reported = exportedMetrics().find(({ name }) => name === "drawbridge_service_endpoint_connections_total");
     assert.deepEqual(
       [...line.matchAll(/(\w+)=/g)].map(([, label]) => label),
-      told?.labels,
+      reported?.labels,
     );
   });
 

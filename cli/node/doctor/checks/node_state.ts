@@ -26,8 +26,8 @@ export const nodeState: Check = {
 
 function remarkOf({ text, isCut }: Problem, { daemon }: NodeFacts): Remark {
   const answer = seen(daemon);
-  const told = answer !== undefined && "status" in answer ? answer.status.problems.filter(isOfNodeState) : [];
-  const reasons = told.map((problem) => problem.slice(OF_THE_DAEMON.length));
+  const reported = answer !== undefined && "status" in answer ? answer.status.problems.filter(isOfNodeState) : [];
+  const reasons = reported.map((problem) => problem.slice(OF_THE_DAEMON.length));
   return {
     severity: isCut ? "error" : "warning",
     what: text.replace(": could not ", ": expected to "),

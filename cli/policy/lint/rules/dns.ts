@@ -37,12 +37,12 @@ export const dnsForgotten: LintRule = {
     // Pods always reach the node's own DNS (POL-72).
     if (context.settings.nodeLocalDNS.length > 0) return [];
     const { index, server, port } = dnsOf(context);
-    const told = new Set<DirectionProfile>();
+    const reported = new Set<DirectionProfile>();
     return context.networkPolicies.flatMap(({ manifest, policy, pods }) => {
       if (!isolates(policy, "egress") || policy.egress.length === 0) return [];
-      const cut = pods.filter((pod) => isWithoutDns(index, pod, server, port, told));
+      const cut = pods.filter((pod) => isWithoutDns(index, pod, server, port, reported));
       if (cut.length === 0) return [];
-      for (const pod of cut) told.add(profileOf(index, pod));
+      for (const pod of cut) reported.add(profileOf(index, pod));
       const names = namesText(cut.map(({ key }) => key));
       const message = `isolates egress without port 53 to the cluster's DNS: ${names}`;
       const where = `namespaces with kubernetes.io/metadata.name=${server.namespace}`;
@@ -62,10 +62,10 @@ function isWithoutDns(
   pod: Pod,
   server: Pod,
   port: number,
-  told: ReadonlySet<DirectionProfile>,
+  reported: ReadonlySet<DirectionProfile>,
 ): boolean {
   const profile = profileOf(index, pod);
-  if (profile.isolating.length === 0 || told.has(profile)) return false;
+  if (profile.isolating.length === 0 || reported.has(profile)) return false;
   if (profile.isolating.some(({ policy }) => allowsByAddress(policy))) return false;
   const ends = { source: { type: "pod", key: pod.key }, destination: { type: "pod", key: server.key } } as const;
   const verdict = evaluatePolicy(index, { ...ends, protocol: "UDP", port });

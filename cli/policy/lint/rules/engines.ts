@@ -17,15 +17,15 @@ export const enginesDiffer: LintRule = {
   check: (context) => [
     ...[...Map.groupBy(context.networkSites, ({ linted }) => linted)].flatMap(([{ manifest }, sites]) => {
       // A message that applies to several rules of a policy is reported for the first.
-      const told = new Map<string, FieldPath>();
+      const reported = new Map<string, FieldPath>();
       for (const site of sites) {
         for (const corner of CORNERS) {
           const message = corner(context, site);
-          if (message !== undefined && !told.has(message)) told.set(message, site.path);
+          if (message !== undefined && !reported.has(message)) reported.set(message, site.path);
         }
       }
       const fix = "nothing here; test it where another engine is to enforce it";
-      return [...told].map(([message, path]) => remark(manifest, path, message, fix));
+      return [...reported].map(([message, path]) => remark(manifest, path, message, fix));
     }),
     ...context.clusterPolicies.map(({ manifest }) =>
       remark(

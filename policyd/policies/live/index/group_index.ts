@@ -27,7 +27,7 @@ interface NamespaceEntry {
   readonly name: string;
   labels: Labels;
   /** Whether these are the labels of a Namespace, even of one that is gone. */
-  isTold: boolean;
+  isReported: boolean;
   isObject: boolean;
   /** Holders that need its labels even if it is gone and has no pods left. */
   readonly holders: Set<string>;
@@ -74,8 +74,8 @@ export class GroupIndex {
   }
 
   /** Whether these are all of its labels: its Namespace has arrived. */
-  isNamespaceTold(name: string): boolean {
-    return this.#namespaces.get(name)?.isTold === true;
+  isNamespaceReported(name: string): boolean {
+    return this.#namespaces.get(name)?.isReported === true;
   }
 
   /**
@@ -89,7 +89,7 @@ export class GroupIndex {
     entry.isObject = labels !== undefined;
     if (labels !== undefined) {
       entry.labels = labels;
-      entry.isTold = true;
+      entry.isReported = true;
     }
     const changed = new Set<Identity>();
     for (const scope of this.#scopes.values()) {
@@ -261,7 +261,7 @@ export class GroupIndex {
     const entry: NamespaceEntry = {
       name,
       labels: nameLabel(name),
-      isTold: false,
+      isReported: false,
       isObject: false,
       holders: new Set(),
       identities: new Map(),

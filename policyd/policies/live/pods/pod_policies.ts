@@ -13,7 +13,7 @@ export interface PodPoliciesParts {
   readonly members: MemberIndex;
   readonly profiles: Pick<ActiveProfiles, "prepare">;
   /** Each pod's Namespace arrives sooner or later, as from an API server; files may leave Namespaces out (POL-24). */
-  readonly areNamespacesTold: boolean;
+  readonly areNamespacesReported: boolean;
 }
 
 /** Computes which policies apply to each pod of this node, from the current objects. */
@@ -35,11 +35,11 @@ export class PodPolicies {
     const { life, pod } = local;
     if (life?.isUnknown === true) return undefined;
     // Only ClusterNetworkPolicies select by the labels of a namespace.
-    const isTold = pod !== undefined && (this.#hasLabels(pod) || !lists.hasNamespaceSubjects);
-    if (life === undefined || (!isTold && !lists.couldSelect(life))) {
+    const isReported = pod !== undefined && (this.#hasLabels(pod) || !lists.hasNamespaceSubjects);
+    if (life === undefined || (!isReported && !lists.couldSelect(life))) {
       return { egress: undefined, ingress: undefined };
     }
-    if (!isTold) return undefined;
+    if (!isReported) return undefined;
     const { networkPolicies, clusterPolicies } = lists.selectionOf(this.#selectable(pod), life);
     return {
       egress: compileProfile("egress", networkPolicies, clusterPolicies),
@@ -65,8 +65,8 @@ export class PodPolicies {
   }
 
   #hasLabels({ namespace }: Pod): boolean {
-    const { areNamespacesTold, members } = this.#parts;
-    return !areNamespacesTold || members.groups.isNamespaceTold(namespace);
+    const { areNamespacesReported, members } = this.#parts;
+    return !areNamespacesReported || members.groups.isNamespaceReported(namespace);
   }
 
   #selectable({ namespace, labels }: Pod): SelectablePod {

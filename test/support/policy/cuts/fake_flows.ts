@@ -31,7 +31,7 @@ export class FakeFlows implements PolicyFlows {
   readonly #flows = new Map<number, { readonly entry: ConntrackEntry; readonly hasRoom: boolean }>();
   walks = 0;
   /** The number of entries that were returned. */
-  told = 0;
+  reported = 0;
   running = 0;
   refusals = 0;
   /** Is called at each turn in the middle of a walk. */
@@ -84,7 +84,7 @@ export class FakeFlows implements PolicyFlows {
     if (found === undefined) return;
     const { entry, hasRoom } = found;
     if (!asked.some((filter) => matchesFilter(filter, entry))) return;
-    this.told++;
+    this.reported++;
     if (!relabelling.glance(entry, () => id)) return;
     const change = relabelling.decide(entry);
     if (change === undefined) return;

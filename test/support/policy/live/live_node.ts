@@ -40,7 +40,7 @@ export interface LiveNodeParts {
   readonly clock: TickingClock;
   readonly options?: PolicyOptions;
   readonly collectionPace?: CollectionPace;
-  readonly areNamespacesTold?: boolean;
+  readonly areNamespacesReported?: boolean;
   readonly roomBounds?: RoomBounds;
   /** Events that it receives before it writes anything, like a daemon that reads the cluster first. */
   readonly known?: readonly LiveEvent[];

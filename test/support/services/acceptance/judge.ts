@@ -80,10 +80,10 @@ export class Judge {
         at === shot.from && protocol === shot.transport && address === socket.address && port === socket.port,
     );
     if (probe.fails === "refused") {
-      const isTold = shot.transport === "sctp" || errnosOf(shot).some((errno) => why === errnoText(errno));
+      const isReported = shot.transport === "sctp" || errnosOf(shot).some((errno) => why === errnoText(errno));
       return [
         ...(isRefused ? [] : [`${about}: no ICMP port unreachable`]),
-        ...(isTold ? [] : [`${about}: ${why}; expected a refusal`]),
+        ...(isReported ? [] : [`${about}: ${why}; expected a refusal`]),
       ];
     }
     const stray = (probe.spares ?? []).filter((place) => this.#measured.strayArrivals.get(place) !== 0);

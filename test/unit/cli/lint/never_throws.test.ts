@@ -133,7 +133,7 @@ describe("policy lint of random files", () => {
       ),
       { numRuns: RUNS, seed },
     );
-    const told = `read ${count.read}, unread ${count.unread}, seed ${seed}`;
-    assert.ok(count.unread > RUNS / 10 && count.read > RUNS / 10, told);
+    const reported = `read ${count.read}, unread ${count.unread}, seed ${seed}`;
+    assert.ok(count.unread > RUNS / 10 && count.read > RUNS / 10, reported);
   });
 });

@@ -18,7 +18,7 @@ spec:
   podSelector: ${spec}
 `;
 
-interface Told {
+interface Reported {
   readonly id: string;
   readonly severity: string;
   readonly line: number;
@@ -26,18 +26,22 @@ interface Told {
   readonly documentation: string;
 }
 
-async function lint(text: string, ...args: readonly string[]): Promise<{ code: number; told: readonly Told[] }> {
+async function lint(
+  text: string,
+  ...args: readonly string[]
+): Promise<{ code: number; reported: readonly Reported[] }> {
   const files = memoryFiles({ "a.yaml": text, "-": text });
   const { code, out } = await runCli(["policy", "lint", "-f", "a.yaml", "-o", "json", ...args], files);
-  return { code, told: JSON.parse(out) as Told[] };
+  return { code, reported: JSON.parse(out) as Reported[] };
 }
 
-const idsOf = (told: readonly Told[]): readonly string[] => told.map(({ id, severity }) => `${severity} ${id}`);
+const idsOf = (reported: readonly Reported[]): readonly string[] =>
+  reported.map(({ id, severity }) => `${severity} ${id}`);
 
 describe("policy lint: intended findings", () => {
   it("LINT-33: a comment with a reason silences a finding on its line, on the next line, and at the object's beginning", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
-    assert.deepEqual(idsOf((await lint(POD + nobody)).told), ["warning selects-nothing"]);
+    assert.deepEqual(idsOf((await lint(POD + nobody)).reported), ["warning selects-nothing"]);
     const comment = "# drawbridge:ignore selects-nothing the pods come with the next release\n";
     for (const text of [
       POD + comment + nobody,
@@ -46,12 +50,12 @@ describe("policy lint: intended findings", () => {
       POD + nobody.replace("{ app: db } }", `{ app: db } } ${comment.trim()}`),
       (POD + comment + nobody).replaceAll("\n", "\r\n"),
     ]) {
-      assert.deepEqual(await lint(text), { code: 0, told: [] }, text);
+      assert.deepEqual(await lint(text), { code: 0, reported: [] }, text);
     }
     const fromInput = await runCli(["policy", "lint", "-f", "-"], memoryFiles({ "-": POD + comment + nobody }));
     assert.deepEqual([fromInput.code, fromInput.out], [0, "no findings\n"]);
     const elsewhere = await lint(comment + POD + nobody);
-    assert.deepEqual(idsOf(elsewhere.told), ["info ignore-comment", "warning selects-nothing"]);
+    assert.deepEqual(idsOf(elsewhere.reported), ["info ignore-comment", "warning selects-nothing"]);
   });
 
   it("LINT-33: a comment without a reason, with an unknown ID or with nothing to silence is itself a finding", async () => {
@@ -61,26 +65,26 @@ describe("policy lint: intended findings", () => {
       ["# drawbridge:ignore selects-nothin for a reason", /"selects-nothin" is not a rule/],
       ["# drawbridge:ignore", /"" is not a rule/],
     ] as const) {
-      const { code, told } = await lint(`${POD}${comment}\n${nobody}`);
-      assert.deepEqual([code, idsOf(told)], [1, ["warning ignore-comment", "warning selects-nothing"]]);
-      assert.match(told[0]?.message ?? "", message);
+      const { code, reported } = await lint(`${POD}${comment}\n${nobody}`);
+      assert.deepEqual([code, idsOf(reported)], [1, ["warning ignore-comment", "warning selects-nothing"]]);
+      assert.match(reported[0]?.message ?? "", message);
     }
     const useless = await lint(`${POD}# drawbridge:ignore dns-forgotten for a reason\n${policy("{}")}`);
-    assert.deepEqual([useless.code, idsOf(useless.told)], [0, ["info ignore-comment"]]);
+    assert.deepEqual([useless.code, idsOf(useless.reported)], [0, ["info ignore-comment"]]);
     const other = await lint(
       `${POD}# drawbridge:ignore dns-forgotten for a reason\n${policy("{}")}`,
       "--only",
       "invalid",
     );
-    assert.deepEqual(other.told, []);
+    assert.deepEqual(other.reported, []);
   });
 
   it("LINT-33: the text of an ignore comment in a value silences nothing", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
     const value = nobody.replace("name: p,", 'name: p, annotations: { a: "x#drawbridge:ignore selects-nothing y" },');
-    assert.deepEqual(idsOf((await lint(POD + value)).told), ["warning selects-nothing"]);
+    assert.deepEqual(idsOf((await lint(POD + value)).reported), ["warning selects-nothing"]);
     const long = `${POD}#${" ".repeat(100_000)}drawbridge:ignore selects-nothing y\n${nobody}`;
-    assert.deepEqual(idsOf((await lint(long)).told), ["warning selects-nothing"]);
+    assert.deepEqual(idsOf((await lint(long)).reported), ["warning selects-nothing"]);
   });
 
   it("LINT-34: a direction closed on purpose, a policy that allows all and pods of an operator are info", async () => {
@@ -97,20 +101,20 @@ describe("policy lint: intended findings", () => {
     ];
     const expected = ["allows-nothing", "redundant", "shadowed", "selects-nothing", "allows-nothing"];
     for (const [i, text] of cases.entries()) {
-      const { code, told } = await lint(POD + text);
-      assert.equal(code, 0, JSON.stringify(told));
-      assert.ok(idsOf(told).includes(`info ${expected[i]}`), JSON.stringify(told));
+      const { code, reported } = await lint(POD + text);
+      assert.equal(code, 0, JSON.stringify(reported));
+      assert.ok(idsOf(reported).includes(`info ${expected[i]}`), JSON.stringify(reported));
     }
   });
 
   it("LINT-34: an unknown value of a known label, and a rule that narrows nothing, stay warnings", async () => {
     const labelled = POD.replace("app: web", "app: web, strimzi.io/cluster: events");
     const typo = await lint(labelled + policy("{ matchLabels: { strimzi.io/cluster: billing } }\n  ingress: [{}]"));
-    assert.deepEqual([typo.code, idsOf(typo.told)], [1, ["warning selects-nothing"]]);
+    assert.deepEqual([typo.code, idsOf(typo.reported)], [1, ["warning selects-nothing"]]);
     const twice = policy(
       "{ matchLabels: { app: web } }\n  ingress: [{ ports: [{ port: 80 }] }, { ports: [{ port: 80 }] }]",
     );
-    assert.ok(idsOf((await lint(POD + twice)).told).includes("warning shadowed"));
+    assert.ok(idsOf((await lint(POD + twice)).reported).includes("warning shadowed"));
   });
 
   it("LINT-35: every rule has a page with its ID, its severity and a reason, and every finding names it", async () => {
@@ -121,9 +125,9 @@ describe("policy lint: intended findings", () => {
       assert.ok(section.includes(`\`${severity}\`: ${summary}`), id);
       assert.ok(section.includes(EXPLANATIONS[id] ?? "?"), id);
     }
-    const { told } = await lint(POD + policy("{ matchLabels: { app: db } }"));
+    const { reported } = await lint(POD + policy("{ matchLabels: { app: db } }"));
     assert.deepEqual(
-      told.map(({ documentation }) => documentation),
+      reported.map(({ documentation }) => documentation),
       ["docs/lint.md#selects-nothing"],
     );
   });

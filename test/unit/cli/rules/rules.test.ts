@@ -74,13 +74,13 @@ describe("rules", () => {
   it("RULES-01: a policy's content that rules do not implement is reported", async () => {
     const shadow = (value: string): string =>
       POLICIES.replace("  name: front-only", `  name: front-only\n  annotations: {drawbridge.dev/shadow: "${value}"}`);
-    const told = async (value: string): Promise<string> =>
+    const reported = async (value: string): Promise<string> =>
       (await rules("worker-1", { "policies.yaml": shadow(value) }, "-f", "policies.yaml")).out;
     assert.match(
-      await told("yes"),
+      await reported("yes"),
       /^# NetworkPolicy shop\/front-only: .*"yes" is not "true": the policy is in force$/m,
     );
-    const tried = await told("true");
+    const tried = await reported("true");
     assert.doesNotMatch(tried, /^# NetworkPolicy|counter drop comment "isolated by/m);
     assert.match(tried, /counter comment "would be isolated by shop\/front-only"/);
   });

@@ -55,10 +55,13 @@ describe("ipam/attachment", () => {
   const path = () => `${directory()}/c0ffee:eth0.json`;
 
   /** Reads the record. @returns it, and what is reported about an unreadable one */
-  function read(): { readonly record: AttachmentRecord | undefined; readonly told: readonly UnreadableAttachment[] } {
-    const told: UnreadableAttachment[] = [];
-    const record = readAttachment(base(), NETWORK, RECORD, realFileSystem, (unreadable) => told.push(unreadable));
-    return { record, told };
+  function read(): {
+    readonly record: AttachmentRecord | undefined;
+    readonly reported: readonly UnreadableAttachment[];
+  } {
+    const reported: UnreadableAttachment[] = [];
+    const record = readAttachment(base(), NETWORK, RECORD, realFileSystem, (unreadable) => reported.push(unreadable));
+    return { record, reported };
   }
 
   function readText(text: string): ReturnType<typeof read> {
@@ -69,7 +72,7 @@ describe("ipam/attachment", () => {
 
   it("a record is read as it was written, has its modes, and no other file is left", () => {
     writeAttachment(base(), RECORD, realFileSystem);
-    assert.deepEqual(read(), { record: RECORD, told: [] });
+    assert.deepEqual(read(), { record: RECORD, reported: [] });
     assert.deepEqual(readdirSync(directory()), ["c0ffee:eth0.json"]);
     assert.equal(statSync(path()).mode & 0o777, 0o600);
     for (const made of [directory(), `${base()}/attachments`]) assert.equal(statSync(made).mode & 0o777, 0o700);
@@ -94,7 +97,7 @@ describe("ipam/attachment", () => {
   });
 
   it("a missing record is undefined, and nothing is reported or made", () => {
-    assert.deepEqual(read(), { record: undefined, told: [] });
+    assert.deepEqual(read(), { record: undefined, reported: [] });
     assert.deepEqual(listAttachments(base(), NETWORK, realFileSystem), { records: [], unreadable: [] });
     assert.equal(removeAttachment(base(), NETWORK, RECORD, realFileSystem), false);
     assert.deepEqual(readdirSync(base()), []);
@@ -104,9 +107,9 @@ describe("ipam/attachment", () => {
     writeAttachment(base(), RECORD, realFileSystem);
     const text = readFileSync(path(), "utf8");
     for (let length = 0; length < text.length; length++) {
-      const { record, told } = readText(text.slice(0, length));
+      const { record, reported } = readText(text.slice(0, length));
       assert.equal(record, undefined, `${length} bytes`);
-      assert.match(told[0]?.reason ?? "", /^no JSON in \d+ characters$/);
+      assert.match(reported[0]?.reason ?? "", /^no JSON in \d+ characters$/);
     }
     assert.deepEqual(readText(text).record, RECORD);
   });
@@ -148,10 +151,13 @@ describe("ipam/attachment", () => {
     it(`a record with ${name} is refused with a reason and without an exception`, () => {
       const text = encoded();
       assert.ok(text.includes(from));
-      const { record, told } = readText(text.replace(from, to));
+      const { record, reported } = readText(text.replace(from, to));
       assert.equal(record, undefined);
-      assert.equal(told[0]?.path, path());
-      assert.ok((told[0]?.reason ?? "").length > 0 && (told[0]?.reason ?? "").length < 400, told[0]?.reason);
+      assert.equal(reported[0]?.path, path());
+      assert.ok(
+        (reported[0]?.reason ?? "").length > 0 && (reported[0]?.reason ?? "").length < 400,
+        reported[0]?.reason,
+      );
     });
   }
 
@@ -172,13 +178,13 @@ describe("ipam/attachment", () => {
   });
 
   it("a record that is not a small regular file is not read", () => {
-    assert.match(readText(`${encoded()}${" ".repeat(64 * 1024)}`).told[0]?.reason ?? "", /at most 65536 bytes/);
+    assert.match(readText(`${encoded()}${" ".repeat(64 * 1024)}`).reported[0]?.reason ?? "", /at most 65536 bytes/);
     removeAttachment(base(), NETWORK, RECORD, realFileSystem);
     symlinkSync("/dev/zero", path());
-    assert.match(read().told[0]?.reason ?? "", /not a regular file/);
+    assert.match(read().reported[0]?.reason ?? "", /not a regular file/);
     removeAttachment(base(), NETWORK, RECORD, realFileSystem);
     mkdirSync(path());
-    assert.match(read().told[0]?.reason ?? "", /not a regular file/);
+    assert.match(read().reported[0]?.reason ?? "", /not a regular file/);
   });
 
   it("a record too large to be read again is not written", () => {
@@ -245,7 +251,7 @@ describe("ipam/attachment", () => {
       for (let index = 0; index < count; index++) {
         writeAttachment(base(), RECORD, realFileSystem);
         assert.throws(() => writeAttachment(base(), NEW, killedFileSystem(index)), Killed);
-        assert.deepEqual(read(), { record: RECORD, told: [] }, `call ${index}`);
+        assert.deepEqual(read(), { record: RECORD, reported: [] }, `call ${index}`);
         assert.equal(removeAttachment(base(), NETWORK, RECORD, realFileSystem), true);
         assert.deepEqual(readdirSync(directory()), []);
       }
@@ -275,11 +281,11 @@ describe("ipam/attachment", () => {
 
     it("a record that cannot be read for an I/O error is undefined with a reason", () => {
       writeAttachment(base(), RECORD, realFileSystem);
-      const told: UnreadableAttachment[] = [];
+      const reported: UnreadableAttachment[] = [];
       const failing = failingFileSystem(0, "once", "EIO");
-      const record = readAttachment(base(), NETWORK, RECORD, failing, (unreadable) => told.push(unreadable));
+      const record = readAttachment(base(), NETWORK, RECORD, failing, (unreadable) => reported.push(unreadable));
       assert.equal(record, undefined);
-      assert.match(told[0]?.reason ?? "", /EIO/);
+      assert.match(reported[0]?.reason ?? "", /EIO/);
     });
   });
 });

@@ -33,8 +33,8 @@ function assertError(seen: Seen, code: number, msg: RegExp): void {
   assert.equal(seen.exitCode, 1);
   assert.equal(seen.executed, undefined);
   assert.ok(seen.output.endsWith("}\n"));
-  const told: unknown = JSON.parse(seen.output);
-  assert.partialDeepStrictEqual(told, { cniVersion: "1.1.0", code });
+  const reported: unknown = JSON.parse(seen.output);
+  assert.partialDeepStrictEqual(reported, { cniVersion: "1.1.0", code });
   assert.match(seen.output, msg);
 }
 

@@ -7,20 +7,20 @@ import { RenewedSubscription } from "../../../../policyd/lib/renewed_subscriptio
 describe("policyd: a kept subscription", () => {
   let events: FakeKernelEvents;
   let clock: FakeClock;
-  let told: string[];
+  let reported: string[];
   let kept: RenewedSubscription;
 
   beforeEach(() => {
     events = new FakeKernelEvents();
     clock = new FakeClock();
-    told = [];
+    reported = [];
     kept = new RenewedSubscription({
       clock,
       source: { kind: "nftables", exceptPortId: 77 },
-      listener: { onMessages: () => told.push("messages"), onOverrun: () => told.push("overrun") },
+      listener: { onMessages: () => reported.push("messages"), onOverrun: () => reported.push("overrun") },
       retryMilliseconds: 100,
-      onRefused: (reason) => told.push(`refused: ${reason}`),
-      onOpen: (wasRefused) => told.push(wasRefused ? "open after all" : "open"),
+      onRefused: (reason) => reported.push(`refused: ${reason}`),
+      onOpen: (wasRefused) => reported.push(wasRefused ? "open after all" : "open"),
     });
   });
 
@@ -36,12 +36,12 @@ describe("policyd: a kept subscription", () => {
     await pass(100);
     assert.equal(kept.refusal, "no memory at all");
     await pass(99);
-    assert.deepEqual(told, ["refused: no memory"]);
+    assert.deepEqual(reported, ["refused: no memory"]);
     await pass(1);
     assert.equal(kept.refusal, undefined);
     events.emit("nftables", []);
     events.overrun("nftables");
-    assert.deepEqual(told, ["refused: no memory", "open after all", "messages", "overrun"]);
+    assert.deepEqual(reported, ["refused: no memory", "open after all", "messages", "overrun"]);
   });
 
   it("a reason is reported again for each end of the subscription", async () => {
@@ -50,7 +50,7 @@ describe("policyd: a kept subscription", () => {
       events.fail("nftables", new Error(reason));
       await pass(100);
     }
-    assert.deepEqual(told, ["open", "refused: one", "open after all", "refused: other", "open after all"]);
+    assert.deepEqual(reported, ["open", "refused: one", "open after all", "refused: other", "open after all"]);
   });
 
   it("a subscription that opens after its stop is closed again and reports nothing", async () => {
@@ -58,7 +58,7 @@ describe("policyd: a kept subscription", () => {
     kept.stop();
     await started;
     assert.deepEqual(events.sources, []);
-    assert.deepEqual(told, []);
+    assert.deepEqual(reported, []);
   });
 
   it("a refused subscription is not retried after its stop", async () => {

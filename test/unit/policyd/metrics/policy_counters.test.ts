@@ -119,10 +119,10 @@ describe("policyd/metrics: counters of policies", () => {
     kernel.count(kernel.add(rule(B, "isolated by shop/web", DROP)), 2);
     const list = kernel.rules.bind(kernel);
     kernel.rules = function* (table, chain) {
-      const told = [...list(table, chain)];
+      const reported = [...list(table, chain)];
       // The kernel has returned the chain's rules, and they are not processed yet.
       if (chain === undefined) remove(A);
-      yield* told;
+      yield* reported;
     };
     await counters.refresh();
     const [only] = [...counters.sums.rules()];
@@ -141,9 +141,9 @@ describe("policyd/metrics: counters of policies", () => {
     kernel.count(kernel.add(rule("egress_00000000000000aa", "ClusterNetworkPolicy rule 3 of apart", RETURN)), 11);
     kernel.count(kernel.add(rule(B, "would be isolated by shop/try", undefined)), 13);
     kernel.count(kernel.add(rule(B, "peers at ports")), 17);
-    const told = await lines();
+    const reported = await lines();
     assert.deepEqual(
-      told.filter((line) => line.includes("dropped")),
+      reported.filter((line) => line.includes("dropped")),
       [
         'drawbridge_policy_dropped_packets_total{direction="egress",reason="isolated"} 0',
         'drawbridge_policy_dropped_packets_total{direction="egress",reason="denied"} 7',
@@ -241,14 +241,14 @@ describe("policyd/metrics: merged rules", () => {
       parts.nftables.count(POLICY_TABLE, set.name, { key }, packets);
       parts.kernel.count(several, packets);
     };
-    const told = async (): Promise<Readonly<Record<string, number>>> => {
+    const reported = async (): Promise<Readonly<Record<string, number>>> => {
       const lines = await parts.lines();
       const counted = lines.filter((line) => line.includes("rule_packets") && !line.endsWith(" 0"));
       return Object.fromEntries(
         counted.map((line) => [/rule="(\d+)"/.exec(line)?.[1] ?? "", Number(line.split(" ").at(-1))]),
       );
     };
-    return { ...parts, meet, told, several };
+    return { ...parts, meet, reported, several };
   }
 
   const rules = (key: "from" | "to") =>
@@ -258,31 +258,31 @@ describe("policyd/metrics: merged rules", () => {
     }));
 
   it("METRIC-08: a packet counts for the first rule that lets it through, by the elements of the pod's sets", async () => {
-    const { meet, told, counters, lines } = merged("ingress", { ingress: rules("from") });
+    const { meet, reported, counters, lines } = merged("ingress", { ingress: rules("from") });
     meet("x/b", "80/tcp", 5);
     meet("x/c", "82/tcp", 2);
-    assert.deepEqual(await told(), { 1: 5, 5: 2 });
+    assert.deepEqual(await reported(), { 1: 5, 5: 2 });
     assert.equal((await lines()).filter((line) => line.includes("rule_packets")).length, COUNT);
     meet("x/b", "80/tcp", 1);
-    assert.deepEqual(await told(), { 1: 6, 5: 2 });
+    assert.deepEqual(await reported(), { 1: 6, 5: 2 });
     assert.deepEqual(Object.fromEntries(counters.sums.several()), { egress: 0, ingress: 0 });
   });
 
   it("METRIC-08: a port's name is resolved at the destination pod", async () => {
-    const { meet, told } = merged("egress", { policyTypes: ["Egress"], egress: rules("to") });
+    const { meet, reported } = merged("egress", { policyTypes: ["Egress"], egress: rules("to") });
     meet("x/a", "81/tcp", 3);
     meet("x/b", "84/tcp", 4);
-    assert.deepEqual(await told(), { 7: 4, [COUNT - 3]: 3 });
+    assert.deepEqual(await reported(), { 7: 4, [COUNT - 3]: 3 });
   });
 
   it("METRIC-08: packets that no pod's element has counted are reported apart and count for no rule", async () => {
-    const { meet, told, counters, kernel, several } = merged("ingress", { ingress: rules("from") });
+    const { meet, reported, counters, kernel, several } = merged("ingress", { ingress: rules("from") });
     meet("x/a", "80/tcp", 5);
     kernel.count(several, 7);
-    assert.deepEqual(await told(), { 0: 5 });
+    assert.deepEqual(await reported(), { 0: 5 });
     assert.equal(counters.sums.several().get("ingress"), 7);
     meet("y/a", "80/tcp", 2);
-    assert.deepEqual(await told(), { 0: 5 });
+    assert.deepEqual(await reported(), { 0: 5 });
     assert.equal(counters.sums.several().get("ingress"), 9);
   });
 });

@@ -188,13 +188,13 @@ describe("policyd/node dataplane", () => {
   it("POL-85 POD-20: the follower learns which pods that come and go have no flows", async () => {
     const plain = (name: string, addressed = name): AttachmentRecord =>
       podRecord(name, { addresses: podRecord(addressed).addresses, portMappings: [] });
-    const { daemon, clock, flowsTold, policies } = heldDaemon([plain("a")], { isFollowed: true });
-    const told = (): readonly string[] => flowsTold.splice(0);
+    const { daemon, clock, reportedFlows, policies } = heldDaemon([plain("a")], { isFollowed: true });
+    const reported = (): readonly string[] => reportedFlows.splice(0);
     policies.prepared();
     policies.inForce();
     daemon.synced();
     await turn();
-    assert.deepEqual(told(), ["attached a: unknown"], "a pod that exists at the start");
+    assert.deepEqual(reported(), ["attached a: unknown"], "a pod that exists at the start");
     for (const [when, milliseconds, flows, before] of [
       ["at first", 0, "none", []],
       ["a moment after another had its address", 999, "unknown", []],
@@ -204,10 +204,10 @@ describe("policyd/node dataplane", () => {
       await turn();
       await daemon.register(plain("b"));
       await daemon.unregister(plain("b"));
-      assert.deepEqual(told(), [...before, `attached b: ${flows}`, "detached b: none"], when);
+      assert.deepEqual(reported(), [...before, `attached b: ${flows}`, "detached b: none"], when);
     }
     await daemon.register(plain("c", "a"));
-    assert.deepEqual(told(), ["detached a: unknown", "attached c: unknown"], "a pod whose DEL never came");
+    assert.deepEqual(reported(), ["detached a: unknown", "attached c: unknown"], "a pod whose DEL never came");
   });
 
   it("R2: flows are forgotten when the rules that made them have changed, after a pod came and after it went", async () => {

@@ -26,7 +26,7 @@ import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
 const SYNC_PERIOD = 30_000;
 const SETTLE = 20;
 
-interface ToldPort {
+interface ReportedPort {
   readonly master: number;
   readonly up: boolean;
   readonly hairpin: boolean;
@@ -34,7 +34,7 @@ interface ToldPort {
 }
 
 /** The bridge's notification about its port (br_fill_ifinfo in net/bridge/br_netlink.c). */
-function toldByBridge(name: string, index: number, { master, up, hairpin, groups }: ToldPort): ReceivedMessage {
+function reportedByBridge(name: string, index: number, { master, up, hairpin, groups }: ReportedPort): ReceivedMessage {
   const body = new Writer(256);
   const header = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" } as const;
   encodeStruct(body, header, { family: AF_BRIDGE, type: 1, index, flags: up ? 1 : 0 });
@@ -56,7 +56,7 @@ const SETTINGS_CHANGED: ReceivedMessage = {
 };
 
 /** The notification of a deletion, which has the form of the request to delete. */
-function told({ type, body }: Request): ReceivedMessage {
+function reported({ type, body }: Request): ReceivedMessage {
   return { type, flags: 0, sequence: 0, body };
 }
 
@@ -113,7 +113,7 @@ describe("policyd/node_state", () => {
   it("STATE-01: a repair after a notification reads only the subject of the notification", async () => {
     await start();
     kernel.neighbours.delete(parseAddress("10.244.1.3"));
-    events.emit("route", [told(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.3")))]);
+    events.emit("route", [reported(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.3")))]);
     clock.pass(SETTLE);
     assert.equal(kernel.neighbours.size, 4);
     assert.deepEqual(
@@ -129,7 +129,7 @@ describe("policyd/node_state", () => {
     assert.ok(address !== undefined);
     kernel.addresses = kernel.addresses.slice(1);
     kernel.routes = kernel.routes.slice(1);
-    events.emit("route", [told(deleteAddress(kernel.bridge?.index ?? 0, address))]);
+    events.emit("route", [reported(deleteAddress(kernel.bridge?.index ?? 0, address))]);
     clock.pass(SETTLE);
     assert.equal(kernel.addresses.length, 2);
   });
@@ -137,11 +137,11 @@ describe("policyd/node_state", () => {
   it("STATE-02: a notification about a link, address or neighbour that is not ours causes no read", async () => {
     await start();
     events.emit("route", [
-      told(deleteLink({ name: "docker0" })),
-      told(deleteAddress(2, parseCidr("10.244.1.1/24"))),
-      told(deleteAddress(kernel.bridge?.index ?? 0, parseCidr("10.9.9.9/24"))),
-      told(deleteNeighbour(2, parseAddress("10.244.1.3"))),
-      told(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.77"))),
+      reported(deleteLink({ name: "docker0" })),
+      reported(deleteAddress(2, parseCidr("10.244.1.1/24"))),
+      reported(deleteAddress(kernel.bridge?.index ?? 0, parseCidr("10.9.9.9/24"))),
+      reported(deleteNeighbour(2, parseAddress("10.244.1.3"))),
+      reported(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.77"))),
     ]);
     clock.pass(SETTLE);
     assert.deepEqual(kernel.looks, []);
@@ -154,16 +154,16 @@ describe("policyd/node_state", () => {
     const bridge = kernel.bridge?.index ?? 0;
     assert.ok(name !== undefined);
     const right = { master: bridge, up: true, hairpin: true, groups: ALL_RESERVED_GROUPS };
-    events.emit("route", [toldByBridge(name, port, right)]);
+    events.emit("route", [reportedByBridge(name, port, right)]);
     clock.pass(SETTLE);
     assert.deepEqual(kernel.looks, []);
     const changes = [{ master: 2 }, { up: false }, { hairpin: false }, { groups: 0 }];
     for (const change of changes) {
-      events.emit("route", [toldByBridge(name, port, { ...right, ...change })]);
+      events.emit("route", [reportedByBridge(name, port, { ...right, ...change })]);
       clock.pass(SETTLE);
     }
     assert.equal(kernel.looks.length, changes.length);
-    events.emit("route", [toldByBridge(name, port + 100, right)]);
+    events.emit("route", [reportedByBridge(name, port + 100, right)]);
     clock.pass(SETTLE);
     assert.equal(kernel.looks.length, changes.length + 1, "another link with the same name");
   });
@@ -283,7 +283,7 @@ describe("policyd/node_state", () => {
         assert.ok(address !== undefined);
         kernel.addresses = kernel.addresses.slice(1);
         kernel.routes = kernel.routes.slice(1);
-        events.emit("route", [told(deleteAddress(kernel.bridge?.index ?? 0, address))]);
+        events.emit("route", [reported(deleteAddress(kernel.bridge?.index ?? 0, address))]);
       }
       clock.pass(10);
     }

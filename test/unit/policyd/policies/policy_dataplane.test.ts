@@ -234,11 +234,11 @@ describe("policyd/policies dataplane", () => {
 
   it("followers learn the addresses whose verdicts may have changed, when the change is in force", () => {
     const { node } = begun();
-    const told: AffectedAddresses[] = [];
+    const reported: AffectedAddresses[] = [];
     let stops = 0;
-    node.dataplane.follow({ verdictsChanged: ({ addresses }) => told.push(addresses), stop: () => void stops++ });
+    node.dataplane.follow({ verdictsChanged: ({ addresses }) => reported.push(addresses), stop: () => void stops++ });
     const texts = (): readonly (string | readonly string[])[] =>
-      told.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
+      reported.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
     node.change(set(FROM_WEB), set(pod("b", { app: "db" })), set(pod("a", { ip: "10.244.2.7" })));
     node.apply({ type: "attached", attachment: B });
     node.settle();

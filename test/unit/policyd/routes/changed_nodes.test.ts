@@ -48,21 +48,21 @@ function setUp(encapsulation: Encapsulation = "auto") {
 
 /** The kernel's notification of a step that has been carried out. */
 function notificationOf(step: Step): ReceivedMessage {
-  const told = (type: number, { body }: Request): ReceivedMessage => ({ type, flags: 0, sequence: 0, body });
+  const reported = (type: number, { body }: Request): ReceivedMessage => ({ type, flags: 0, sequence: 0, body });
   switch (step.type) {
     case "add-route":
     case "replace-route":
-      return told(RTM_NEWROUTE, newRoute({ ...step.route, priority: 107 }));
+      return reported(RTM_NEWROUTE, newRoute({ ...step.route, priority: 107 }));
     case "delete-route":
-      return told(RTM_DELROUTE, newRoute({ ...step.route, priority: 107 }));
+      return reported(RTM_DELROUTE, newRoute({ ...step.route, priority: 107 }));
     case "set-forwarding":
-      return told(RTM_NEWNEIGH, setForwardingEntry(step.index, step.entry));
+      return reported(RTM_NEWNEIGH, setForwardingEntry(step.index, step.entry));
     case "delete-forwarding":
-      return told(RTM_DELNEIGH, setForwardingEntry(step.index, step.entry));
+      return reported(RTM_DELNEIGH, setForwardingEntry(step.index, step.entry));
     case "set-neighbour":
-      return told(RTM_NEWNEIGH, setNeighbour(step.index, step.address, step.mac));
+      return reported(RTM_NEWNEIGH, setNeighbour(step.index, step.address, step.mac));
     case "delete-neighbour":
-      return told(RTM_DELNEIGH, deleteNeighbour(step.index, step.address));
+      return reported(RTM_DELNEIGH, deleteNeighbour(step.index, step.address));
     default:
       return assert.fail(step.type);
   }

@@ -85,7 +85,7 @@ describe("policyd/routes/obstacles", () => {
 
   it("WAY-01: with encapsulation never and a router between, routes to parts of a pod CIDR are fine, and discards are not", () => {
     const far = [node("a", ["192.0.2.1"], ["10.244.1.0/24"]), node("c", ["198.51.100.3"], ["10.244.3.0/24"])];
-    const told = (discarding: readonly ReturnType<typeof route>[]): readonly string[] => {
+    const reported = (discarding: readonly ReturnType<typeof route>[]): readonly string[] => {
       const plain = machine();
       const bgp = route("10.244.3.64/26", UPLINK, "192.0.2.254", 12);
       const judged = judgeNodes(far, { nodeName: "a", serviceCidrs: [] });
@@ -93,8 +93,8 @@ describe("policyd/routes/obstacles", () => {
       const found = desiredRoutes(peersOf(judged, "a"), [], { encapsulation: "never", bridge: "cni0" }, state);
       return "unknown" in found ? assert.fail(found.unknown) : found.problems;
     };
-    assert.deepEqual(told([]), []);
-    assert.equal(told([route("10.244.3.0/26", 1)]).length, 1);
+    assert.deepEqual(reported([]), []);
+    assert.equal(reported([route("10.244.3.0/26", 1)]).length, 1);
   });
 
   it("WAY-01: the search finds the same routes within a prefix as a comparison with each route", () => {

@@ -38,7 +38,7 @@ const STATE: KernelState = machine({
 });
 
 /** A notification, which has the body of the request for the same change. */
-function told(request: Request, type = request.type): ReceivedMessage {
+function reported(request: Request, type = request.type): ReceivedMessage {
   return { type, flags: 0, sequence: 0, body: request.body };
 }
 
@@ -65,24 +65,28 @@ const route = (destination: string, changes: { readonly table?: number } = {}): 
 
 describe("policyd/routes/relevance", () => {
   const cases: readonly (readonly [string, boolean, ReceivedMessage])[] = [
-    ["a pod's link that comes", false, told(link(POD_INDEX))],
-    ["a pod's link that goes", false, told(link(POD_INDEX), DELLINK)],
-    ["the uplink as it was", false, told(link(UPLINK))],
-    ["the uplink with another MTU", true, told(link(UPLINK, 1400))],
-    ["the uplink with another link layer", true, told(described(UPLINK, 1500, NO_HARDWARE))],
-    ["the uplink that goes down", true, told(changeLink({ index: UPLINK }, { up: false, mtu: 1500 }))],
-    ["the uplink that goes", true, told(link(UPLINK), DELLINK)],
-    ["anything about the tunnel", true, told(link(TUNNEL_INDEX))],
-    ["a link that has the tunnel's name", true, told(changeLink({ name: "drawbridge.vx" }, { up: true }))],
-    ["an address", true, told(newAddress(UPLINK, parseCidr("192.0.2.9/24")))],
-    ["a neighbour of the tunnel", true, told(setNeighbour(TUNNEL_INDEX, FAR, MAC))],
-    ["where a MAC address of the tunnel is", true, told(setForwardingEntry(TUNNEL_INDEX, { mac: MAC, remote: FAR }))],
-    ["a neighbour of another link", false, told(setNeighbour(POD_INDEX, FAR, MAC))],
-    ["a route of the main table", true, told(route("10.244.3.0/24"))],
-    ["a route of the table for pods", true, told(route("198.51.100.3/32", { table: 107 }))],
-    ["a route of another table", false, told(route("10.244.3.0/24", { table: 99 }))],
-    ["the link-local route that every link has", false, told(route("fe80::/64"))],
-    ["a rule", true, told(newRule({ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }))],
+    ["a pod's link that comes", false, reported(link(POD_INDEX))],
+    ["a pod's link that goes", false, reported(link(POD_INDEX), DELLINK)],
+    ["the uplink as it was", false, reported(link(UPLINK))],
+    ["the uplink with another MTU", true, reported(link(UPLINK, 1400))],
+    ["the uplink with another link layer", true, reported(described(UPLINK, 1500, NO_HARDWARE))],
+    ["the uplink that goes down", true, reported(changeLink({ index: UPLINK }, { up: false, mtu: 1500 }))],
+    ["the uplink that goes", true, reported(link(UPLINK), DELLINK)],
+    ["anything about the tunnel", true, reported(link(TUNNEL_INDEX))],
+    ["a link that has the tunnel's name", true, reported(changeLink({ name: "drawbridge.vx" }, { up: true }))],
+    ["an address", true, reported(newAddress(UPLINK, parseCidr("192.0.2.9/24")))],
+    ["a neighbour of the tunnel", true, reported(setNeighbour(TUNNEL_INDEX, FAR, MAC))],
+    [
+      "where a MAC address of the tunnel is",
+      true,
+      reported(setForwardingEntry(TUNNEL_INDEX, { mac: MAC, remote: FAR })),
+    ],
+    ["a neighbour of another link", false, reported(setNeighbour(POD_INDEX, FAR, MAC))],
+    ["a route of the main table", true, reported(route("10.244.3.0/24"))],
+    ["a route of the table for pods", true, reported(route("198.51.100.3/32", { table: 107 }))],
+    ["a route of another table", false, reported(route("10.244.3.0/24", { table: 99 }))],
+    ["the link-local route that every link has", false, reported(route("fe80::/64"))],
+    ["a rule", true, reported(newRule({ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }))],
     ["anything else", false, { type: 99, flags: 0, sequence: 0, body: new Uint8Array() }],
   ];
   for (const [what, expected, message] of cases) {

@@ -133,13 +133,13 @@ describe("policyd/routes/routes_dataplane", () => {
   });
 
   it("D10: the pods' MTU is reported when it is known and when it changes, and stays while it is unknown", () => {
-    const told: (number | undefined)[] = [];
-    routes.followPodMtu(() => told.push(routes.podMtu));
+    const reported: (number | undefined)[] = [];
+    routes.followPodMtu(() => reported.push(routes.podMtu));
     routes.synced();
     assert.equal(routes.podMtu, undefined);
     routes.apply([set(OWN)]);
     clock.pass(20);
-    assert.deepEqual(told, [1450]);
+    assert.deepEqual(reported, [1450]);
     const withUplink = (changes: object): void => {
       const links = machine().links.map((link) => (link.index === UPLINK ? { ...link, ...changes } : link));
       kernel.state = { ...kernel.state, links };
@@ -148,7 +148,7 @@ describe("policyd/routes/routes_dataplane", () => {
     withUplink({ up: false });
     assert.equal(routes.podMtu, 1450);
     withUplink({ mtu: 9000 });
-    assert.deepEqual(told, [1450, 8950]);
+    assert.deepEqual(reported, [1450, 8950]);
   });
 
   it("D2: a step that the kernel refuses is retried after one second, then two, four and so on", () => {

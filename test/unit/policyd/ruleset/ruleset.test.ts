@@ -272,12 +272,12 @@ describe("policyd/ruleset", () => {
 
   it("followers learn when the kernel has all rules, and the status since when it lacks some", () => {
     const { kernel, clock, ruleset } = setUp();
-    const told: boolean[] = [];
-    ruleset.follow(({ isWhole }) => told.push(isWhole));
+    const reported: boolean[] = [];
+    ruleset.follow(({ isWhole }) => reported.push(isWhole));
     ruleset.claim("a", sampleClaims(1, 1));
-    assert.deepEqual([told, ruleset.status().pendingSince], [[], clock.now()]);
+    assert.deepEqual([reported, ruleset.status().pendingSince], [[], clock.now()]);
     ruleset.start();
-    assert.deepEqual([told, ruleset.status().pendingSince], [[true], undefined]);
+    assert.deepEqual([reported, ruleset.status().pendingSince], [[true], undefined]);
     const commit = kernel.commit.bind(kernel);
     kernel.commit = () => {
       throw new Error("refused");
@@ -285,13 +285,13 @@ describe("policyd/ruleset", () => {
     const since = clock.now();
     ruleset.claim("b", sampleClaims(2, 1));
     clock.pass(MIN_SYNC_PERIOD + 500);
-    assert.deepEqual([told.length, ruleset.status().pendingSince], [1, since]);
+    assert.deepEqual([reported.length, ruleset.status().pendingSince], [1, since]);
     kernel.commit = commit;
     clock.pass(10_000);
-    assert.deepEqual([told.slice(1), ruleset.status().pendingSince], [[true], undefined]);
+    assert.deepEqual([reported.slice(1), ruleset.status().pendingSince], [[true], undefined]);
     ruleset.claim("c", sampleClaims(3, 1));
     clock.pass(MIN_SYNC_PERIOD);
-    assert.deepEqual(told.slice(2), [false]);
+    assert.deepEqual(reported.slice(2), [false]);
   });
 
   it("POD-20: only the selected elements that rules have written are deleted, even if some expire meanwhile", () => {

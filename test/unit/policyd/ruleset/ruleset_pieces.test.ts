@@ -86,15 +86,15 @@ describe("policyd/ruleset: reading a large set", () => {
     ruleset.start();
     seen.pieces = 0;
     ruleset.verify();
-    const told = [seen.pieces];
+    const reported = [seen.pieces];
     seen.pieces = 0;
     inTurns(clock, 20, () => {
-      told.push(seen.pieces);
+      reported.push(seen.pieces);
       seen.pieces = 0;
     });
-    const all = told.reduce((sum, pieces) => sum + pieces, 0);
+    const all = reported.reduce((sum, pieces) => sum + pieces, 0);
     assert.ok(all >= 20, `${all} pieces`);
-    assert.ok(Math.max(...told) <= all / 3, told.join(" "));
+    assert.ok(Math.max(...reported) <= all / 3, reported.join(" "));
   });
 
   it("DP-16 DP-08: a change that is committed while the set is read stays, and does not count as foreign", () => {

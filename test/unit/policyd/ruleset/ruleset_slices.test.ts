@@ -71,8 +71,8 @@ describe("policyd/ruleset: slices", () => {
   it("DP-13: a great many new objects come in slices before the one batch that names them", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
-    const told: number[] = [];
-    ruleset.follow(({ differences }) => told.push(differences.reduce((sum, { added }) => sum + added.length, 0)));
+    const reported: number[] = [];
+    ruleset.follow(({ differences }) => reported.push(differences.reduce((sum, { added }) => sum + added.length, 0)));
     provideJudged(ruleset, [0, MANY]);
     clock.pass(0);
     const batches = kernel.commits.slice(1);
@@ -89,7 +89,7 @@ describe("policyd/ruleset: slices", () => {
       new Set(["verdicts", "known"]),
     );
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
-    assert.deepEqual(told, [5 * MANY], "followers learn of all changes at once");
+    assert.deepEqual(reported, [5 * MANY], "followers learn of all changes at once");
   });
 
   it("DP-13: other work is done between two slices", () => {

@@ -11,7 +11,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../../support/dataplane/sample.ts";
 
 /** The notifications of a change, which have the form of its request. */
-function told(change: Change): readonly ReceivedMessage[] {
+function reported(change: Change): readonly ReceivedMessage[] {
   return requestsOf([change]).map(({ type, body }) => ({ type, flags: 0, sequence: 0, body }));
 }
 
@@ -48,7 +48,7 @@ describe("policyd/ruleset ruleset watch", () => {
   });
 
   it("a notification about a table has that table repaired (DP-09)", () => {
-    events.emit("nftables", told(harm()));
+    events.emit("nftables", reported(harm()));
     clock.pass(20);
     assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
     assert.equal(ruleset.status().replacements, tables.length + 1);
@@ -57,8 +57,8 @@ describe("policyd/ruleset ruleset watch", () => {
   it("a notification causes no read of other tables (DP-08)", () => {
     harm();
     assert.ok(inet !== undefined && bridge !== undefined);
-    events.emit("nftables", told({ kind: "delete table", table: { family: "inet", name: "stranger" } }));
-    events.emit("nftables", told({ kind: "delete table", table: bridge }));
+    events.emit("nftables", reported({ kind: "delete table", table: { family: "inet", name: "stranger" } }));
+    events.emit("nftables", reported({ kind: "delete table", table: bridge }));
     clock.pass(1000);
     assert.equal(kernel.table(inet), undefined);
   });
@@ -93,7 +93,7 @@ describe("policyd/ruleset ruleset watch", () => {
       assert.equal(events.sources.length, 1);
       clock.pass(20);
       assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
-      events.emit("nftables", told(harm()));
+      events.emit("nftables", reported(harm()));
       clock.pass(20);
       assert.ok(kernel.table(inet) !== undefined);
       events.fail("nftables", new Error("no memory"));
@@ -106,7 +106,7 @@ describe("policyd/ruleset ruleset watch", () => {
 
   it("a stopped watch does nothing", () => {
     const change = harm();
-    events.emit("nftables", told(change));
+    events.emit("nftables", reported(change));
     watch.stop();
     clock.pass(1000);
     assert.ok(inet !== undefined);

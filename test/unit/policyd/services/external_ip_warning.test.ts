@@ -19,7 +19,7 @@ describe("policyd/services/external_ip_warning", () => {
   const events = recordingNotices();
   const warning = externalIpWarning(logger, events);
 
-  function told(name: string, spec: string): number {
+  function reported(name: string, spec: string): number {
     const before = logger.lines.length;
     const text = `
 apiVersion: v1
@@ -32,15 +32,15 @@ spec: {ports: [{port: 80}], ${spec}}
   }
 
   it("BAD-02: a Service with externalIPs is warned of once, whatever else of it changes", () => {
-    assert.equal(told("a", "clusterIP: 10.96.0.1"), 0);
-    assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.7", "198.51.100.8"]'), 1);
+    assert.equal(reported("a", "clusterIP: 10.96.0.1"), 0);
+    assert.equal(reported("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.7", "198.51.100.8"]'), 1);
     assert.deepEqual(logger.lines.at(-1), {
       level: "warn",
       message: "a Service takes traffic to its externalIPs; set refuseExternalIPs to ignore them",
       fields: { service: "default/a", externalIPs: "198.51.100.7, 198.51.100.8", count: 2 },
     });
-    assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
-    assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
+    assert.equal(reported("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
+    assert.equal(reported("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
   });
 
   it("EVENT-07: the Event about externalIPs names the addresses and the way out, and comes with the log line", () => {
@@ -54,8 +54,8 @@ spec: {ports: [{port: 80}], ${spec}}
   });
 
   it("BAD-02: a headless Service with externalIPs is not warned of, and a deleted one that is created again is", () => {
-    assert.equal(told("headless", 'clusterIP: None, externalIPs: ["198.51.100.7"]'), 0);
+    assert.equal(reported("headless", 'clusterIP: None, externalIPs: ["198.51.100.7"]'), 0);
     warning.removed("default/b");
-    assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
+    assert.equal(reported("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
   });
 });

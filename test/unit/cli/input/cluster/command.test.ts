@@ -100,8 +100,8 @@ describe("commands on a running cluster", () => {
       for (const command of ["matrix", "lint"]) {
         const outcome = await run(["policy", command, "--cluster"], shopWith({ ...OPEN_POLICY, spec }));
         assert.equal(outcome.code, command === "lint" ? 1 : 3, outcome.err);
-        const told = command === "lint" ? outcome.out : outcome.err;
-        assert.match(told, /NetworkPolicy shop\/cart-out/);
+        const reported = command === "lint" ? outcome.out : outcome.err;
+        assert.match(reported, /NetworkPolicy shop\/cart-out/);
       }
     }
     const spec = { tier: "Nobody", priority: 1, subject: { namespaces: {} } };

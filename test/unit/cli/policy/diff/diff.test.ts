@@ -109,7 +109,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
           const here = sidesOf({ source: pair[0], destination: pair[1] });
           const isPoliced = pair.some((end) => here.some((index) => isSubject(index, end)));
           if (here.length < 2 && (pair[0] === pair[1] || !isPoliced)) continue;
-          const told = found.get(pair.map(nameOf).join(" > ")) ?? [];
+          const reported = found.get(pair.map(nameOf).join(" > ")) ?? [];
           for (const flow of flows) {
             const sides = sidesOf(flow);
             const kindIn = (index: PolicyIndex): PolicyVerdict["kind"] =>
@@ -118,9 +118,9 @@ describe("cli/policy/diff: random pairs of clusters", () => {
             if (was === is) unchanged++;
             else changed++;
             if (was !== is && sides.length < 2) oneSided++;
-            assert.ok(told.every(({ change }) => (change.cause === "difference") === (sides.length === 2)));
+            assert.ok(reported.every(({ change }) => (change.cause === "difference") === (sides.length === 2)));
             const expected: string = was === is ? "none" : is === "allowed" ? "added" : "removed";
-            const got = toldOf(told, flow);
+            const got = reportedOf(reported, flow);
             if (got !== expected)
               assert.fail(`expected ${expected}, but the diff has ${got}: ${JSON.stringify(flow, replacer)}`);
           }
@@ -235,8 +235,8 @@ function* flowsOf(
 }
 
 /** Returns the change that the diff lists for one connection. */
-function toldOf(told: readonly GroupChange[], flow: FlowOfFamily): string {
-  const types = told.flatMap(({ change }) => {
+function reportedOf(reported: readonly GroupChange[], flow: FlowOfFamily): string {
+  const types = reported.flatMap(({ change }) => {
     if (change.family !== undefined && change.family !== flow.family) return [];
     const { connections } = change;
     const has = flow.port === undefined ? connections.icmp : includes(connections, flow.protocol, flow.port);

@@ -111,7 +111,7 @@ describe("policy explain: answers", () => {
       protocol: "TCP",
       port: 80,
     });
-    const told = cases.flatMap((one) =>
+    const reported = cases.flatMap((one) =>
       one.from.flatMap((source) =>
         one.to.flatMap((target) => one.families.map((family) => `${source} ${target} ${family}`)),
       ),
@@ -120,7 +120,7 @@ describe("policy explain: answers", () => {
     const expected = pods.flatMap((source) =>
       pods.flatMap((target) => ["IPv4", "IPv6"].map((family) => `${source} ${target} ${family}`)),
     );
-    assert.deepEqual(told.toSorted(), expected.toSorted());
+    assert.deepEqual(reported.toSorted(), expected.toSorted());
     assert.deepEqual([from.hosts, to.hosts], [pods, pods]);
     // Each pod reaches itself, which nothing forbids, and not the other one, which no rule allows.
     assert.deepEqual(

@@ -19,7 +19,7 @@ const read = (...texts: readonly string[]): ReadConnections =>
     "node1.txt",
   );
 
-const told = ({ connections }: ReadConnections): readonly string[] =>
+const reported = ({ connections }: ReadConnections): readonly string[] =>
   connections.map(
     ({ protocol, source, sourcePort, asked, askedPort, destination, port }) =>
       `${protocol} ${formatAddress(source)} ${String(sourcePort)} ${formatAddress(asked)} ${String(askedPort)} ${formatAddress(destination)} ${String(port)}`,
@@ -33,9 +33,9 @@ describe("cli/policy/live: conntrack's output", () => {
       "UDP fd00:244::2 40001 fd00:244::3 53 fd00:244::3 53",
       "ICMP 10.244.0.2 undefined 10.244.0.3 undefined 10.244.0.3 undefined",
     ];
-    assert.deepEqual(told(read(`${PLAIN}\n${EXTENDED}\n${COUNTED}\n`)), expected);
-    assert.deepEqual(told(read(xml)), ["SCTP 10.244.0.2 40001 10.96.0.10 80 10.244.0.3 8080"]);
-    assert.deepEqual(told(read(`<conntrack>${XML}${XML.replace("40001", "40002")}</conntrack>`)).length, 2);
+    assert.deepEqual(reported(read(`${PLAIN}\n${EXTENDED}\n${COUNTED}\n`)), expected);
+    assert.deepEqual(reported(read(xml)), ["SCTP 10.244.0.2 40001 10.96.0.10 80 10.244.0.3 8080"]);
+    assert.deepEqual(reported(read(`<conntrack>${XML}${XML.replace("40001", "40002")}</conntrack>`)).length, 2);
   });
 
   it("LIVE-01: chunks of any length give the same connections, and an entry of two nodes counts once", () => {
@@ -44,7 +44,7 @@ describe("cli/policy/live: conntrack's output", () => {
       const pieces = Array.from({ length: Math.ceil(text.length / length) }, (_, i) =>
         text.slice(i * length, (i + 1) * length),
       );
-      assert.deepEqual(told(read(...pieces)), told(read(text)));
+      assert.deepEqual(reported(read(...pieces)), reported(read(text)));
     }
     assert.equal(read(text).connections.length, 2);
   });

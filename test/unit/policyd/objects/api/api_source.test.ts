@@ -57,7 +57,7 @@ function runStorm(seed: number): void {
   try {
     world.assertEqual();
     assert.deepEqual(world.source.problems(), []);
-    assert.equal(world.sink.told.filter((line) => line === "synced").length, 1);
+    assert.equal(world.sink.reported.filter((line) => line === "synced").length, 1);
   } catch (error) {
     throw new Error(`seed ${seed}`, { cause: error });
   }
@@ -73,11 +73,11 @@ describe("policyd/objects/api", () => {
       world.api.apply([...oneOfEach(), ...[2, 3, 4, 5, 6].map((index) => sample("Pod", index))]);
       world.start();
       world.clock.pass(5000);
-      assert.equal(world.sink.told.at(-1), "synced");
+      assert.equal(world.sink.reported.at(-1), "synced");
       world.assertEqual();
       world.api.apply([sample("Pod", 7), sample("Pod", 3, 1), { ...sample("Pod", 2), isGone: true }]);
       world.clock.pass(1000);
-      assert.deepEqual(world.sink.told.slice(-3).sort(), [
+      assert.deepEqual(world.sink.reported.slice(-3).sort(), [
         "delete Pod default/pod-2",
         "set Pod default/pod-3",
         "set Pod default/pod-7",
@@ -94,13 +94,16 @@ describe("policyd/objects/api", () => {
       world.api.apply([...oneOfEach(), sample("Pod", 2), sample("Pod", 3)]);
       world.start();
       world.clock.pass(60_000);
-      const told = world.sink.told.length;
+      const reported = world.sink.reported.length;
       world.api.strike({ type: "silence" });
       world.api.apply([{ ...sample("Pod", 2), isGone: true }, sample("Pod", 3, 1)]);
       world.api.compact();
       // Every watch is ended by then, and what follows from it is done.
       world.clock.pass(700_000);
-      assert.deepEqual(world.sink.told.slice(told).sort(), ["delete Pod default/pod-2", "set Pod default/pod-3"]);
+      assert.deepEqual(world.sink.reported.slice(reported).sort(), [
+        "delete Pod default/pod-2",
+        "set Pod default/pod-3",
+      ]);
       world.assertEqual();
     });
   }
@@ -129,7 +132,7 @@ describe("policyd/objects/api", () => {
       world.sink.sourceProblems.join("\n"),
     );
     world.clock.pass(60_000);
-    assert.equal(world.sink.told.filter((line) => line === "synced").length, 1);
+    assert.equal(world.sink.reported.filter((line) => line === "synced").length, 1);
     world.assertEqual();
     assert.deepEqual(world.source.problems(), []);
   });
@@ -156,7 +159,7 @@ describe("policyd/objects/api", () => {
     world.connection.isDown = true;
     world.start();
     world.clock.pass(600_000);
-    assert.deepEqual(world.sink.told, []);
+    assert.deepEqual(world.sink.reported, []);
     assert.equal(world.sink.sourceProblems.length, 1, world.sink.sourceProblems.join("\n"));
     assert.match(world.source.problems()[0] ?? "", /^https:\/\/cluster\.test:6443: connect ECONNREFUSED; it is tried/);
     world.api.apply(oneOfEach());

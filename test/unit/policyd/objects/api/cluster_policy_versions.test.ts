@@ -43,10 +43,10 @@ const notices = ({ sink }: World): readonly string[] =>
 
 /** Asserts that the policy is never removed during the action. */
 function assertNoGap(world: World, action: () => void): void {
-  const told = world.sink.told.length;
+  const reported = world.sink.reported.length;
   action();
   assert.deepEqual(
-    world.sink.told.slice(told).filter((line) => line === `delete ${POLICY}`),
+    world.sink.reported.slice(reported).filter((line) => line === `delete ${POLICY}`),
     [],
   );
   assert.ok(world.sink.objects.has(POLICY));
@@ -121,15 +121,15 @@ describe("policyd/objects/api: versions of ClusterNetworkPolicy", () => {
     const world = worldWith(ONLY_OLDER);
     world.api.apply([sample("ClusterNetworkPolicy", 2)]);
     world.clock.pass(100);
-    const told = world.sink.told.length;
+    const reported = world.sink.reported.length;
     world.api.plan({ on: "watch", path: NEWER, count: 3, fault: { type: "truncate", isReset: true } });
     world.api.strike({ type: "silence" }, OLDER);
     world.api.define(ONLY_NEWER);
     world.api.apply([{ ...sample("ClusterNetworkPolicy", 2), isGone: true }, sample("ClusterNetworkPolicy", 3)]);
     world.clock.pass(50);
-    assert.deepEqual(world.sink.told.slice(told), [], "half a list changes nothing");
+    assert.deepEqual(world.sink.reported.slice(reported), [], "half a list changes nothing");
     world.clock.pass(60_000);
-    assert.deepEqual(world.sink.told.slice(told).sort(), [
+    assert.deepEqual(world.sink.reported.slice(reported).sort(), [
       "delete ClusterNetworkPolicy clusternetworkpolicy-2",
       "set ClusterNetworkPolicy clusternetworkpolicy-3",
     ]);

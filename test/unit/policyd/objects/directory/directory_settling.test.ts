@@ -48,17 +48,17 @@ describe("policyd/objects/directory/directory_source and unfinished writes", () 
       directory.write("a.yaml", TORN, "change");
       await pass(40);
     }
-    assert.deepEqual(sink.told, ["synced"]);
+    assert.deepEqual(sink.reported, ["synced"]);
     directory.write("a.yaml", WHOLE, "change");
     await pass(60);
-    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
   });
 
   it("DAEMON-03: a file that is renamed into place is read at once", async () => {
     await started();
     directory.write("a.yaml", WHOLE, "rename");
     await pass(5);
-    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
   });
 
   it("DAEMON-03: a file that changes all the time is read within two seconds", async () => {
@@ -67,7 +67,7 @@ describe("policyd/objects/directory/directory_source and unfinished writes", () 
       directory.write("a.yaml", WHOLE, "change");
       await pass(40);
     }
-    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
   });
 
   it("DAEMON-03 DAEMON-09: after the clock is set back, earlier writes are read within two seconds and later ones as usual", async () => {
@@ -75,19 +75,19 @@ describe("policyd/objects/directory/directory_source and unfinished writes", () 
     directory.write("a.yaml", WHOLE, "change");
     clock.set(-7_200_000);
     await pass(40);
-    assert.deepEqual(sink.told, ["synced"], "a file with a time in the future may still be written");
+    assert.deepEqual(sink.reported, ["synced"], "a file with a time in the future may still be written");
     await pass(1960);
-    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
     directory.write("b.yaml", WHOLE.replaceAll("web", "other"), "change");
     await pass(60);
-    assert.deepEqual(sink.told.slice(2), ["set Pod default/other"]);
+    assert.deepEqual(sink.reported.slice(2), ["set Pod default/other"]);
   });
 
   it("DAEMON-03: a change without a notification is found by the next read of the whole directory", async () => {
     await started();
     directory.write("a.yaml", WHOLE, "untold");
     await pass(5100);
-    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
   });
 
   it("DAEMON-03: a directory that cannot be followed is read every five seconds", async () => {
@@ -96,17 +96,17 @@ describe("policyd/objects/directory/directory_source and unfinished writes", () 
     assert.match(sink.sourceProblems.join(), /ENOSPC: it is read every 5000 ms instead/);
     directory.write("a.yaml", WHOLE, "rename");
     await pass(5100);
-    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
   });
 
   it("DAEMON-03: the first sync waits for a file that is being written", async () => {
     directory.write("a.yaml", TORN, "untold");
     source.start(sink);
     await pass(20);
-    assert.deepEqual(sink.told, []);
+    assert.deepEqual(sink.reported, []);
     directory.write("a.yaml", WHOLE, "change");
     await pass(120);
-    assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
+    assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
   });
 
   it("DAEMON-03: a file that becomes unreadable before it has settled delays no other file and not the sync", async () => {
@@ -114,7 +114,7 @@ describe("policyd/objects/directory/directory_source and unfinished writes", () 
     directory.write("b.yaml", TORN, "change");
     source.start(sink);
     await pass(5);
-    assert.deepEqual(sink.told, [], "the sync waits for both files");
+    assert.deepEqual(sink.reported, [], "the sync waits for both files");
     const look = directory.look.bind(directory);
     let looks = 0;
     directory.look = (fileName) => {
@@ -123,7 +123,7 @@ describe("policyd/objects/directory/directory_source and unfinished writes", () 
       throw new DrawbridgeError("ERR_OBJECT", "b.yaml cannot be read: ELOOP");
     };
     await pass(1000);
-    assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
+    assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
     assert.deepEqual(sink.problems, ["b.yaml: b.yaml cannot be read: ELOOP (not used)"]);
     assert.ok(looks < 5, `${looks} reads in a second`);
   });

@@ -66,9 +66,9 @@ describe("policyd/objects/directory/directory_source", () => {
     replace("b.json", pod("10.0.0.1"));
     await holds("10.0.0.1");
     replace("a.yaml", policyOf("v1beta1", 2));
-    await until(() => sink.told.filter((line) => line.endsWith("ClusterNetworkPolicy a")).length > 1, "the change");
-    const told = sink.told.filter((line) => line.endsWith("ClusterNetworkPolicy a"));
-    assert.deepEqual(told, ["set ClusterNetworkPolicy a", "set ClusterNetworkPolicy a"]);
+    await until(() => sink.reported.filter((line) => line.endsWith("ClusterNetworkPolicy a")).length > 1, "the change");
+    const reported = sink.reported.filter((line) => line.endsWith("ClusterNetworkPolicy a"));
+    assert.deepEqual(reported, ["set ClusterNetworkPolicy a", "set ClusterNetworkPolicy a"]);
     assert.deepEqual(source.problems(), []);
   });
 
@@ -79,13 +79,13 @@ describe("policyd/objects/directory/directory_source", () => {
     write("notes.txt", pod("10.0.0.9", "notes"));
     mkdirSync(`${directory}/c.yaml`);
     await started();
-    assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
+    assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
     assert.match(sink.problems.join(), /^c\.yaml: no regular file/);
     replace("a.json", pod("10.0.0.2"));
     await holds("10.0.0.2");
     rmSync(`${directory}/a.json`);
     await until(() => sink.objects.size === 0, "the object is gone");
-    assert.deepEqual(sink.told.slice(2), ["set Pod default/web", "delete Pod default/web"]);
+    assert.deepEqual(sink.reported.slice(2), ["set Pod default/web", "delete Pod default/web"]);
   });
 
   it("DAEMON-03: an empty directory is in sync", started);

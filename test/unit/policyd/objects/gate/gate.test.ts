@@ -163,8 +163,8 @@ describe("policyd/objects/gate", () => {
     for (const value of ["yes", "True", ""]) {
       const { object, problems } = accepted(manifest("Service", { spec: {} }, { annotations: { [name]: value } }));
       assert.deepEqual(object["annotations"], {});
-      const told = `metadata.annotations["${name}"]: ${JSON.stringify(value)}; expected "true" or "false" (ignored)`;
-      assert.deepEqual(problems, [`Service default/web: ${told}`]);
+      const reported = `metadata.annotations["${name}"]: ${JSON.stringify(value)}; expected "true" or "false" (ignored)`;
+      assert.deepEqual(problems, [`Service default/web: ${reported}`]);
     }
     const { object } = accepted(manifest("Service", { spec: {} }, { annotations: { [name]: "true" } }));
     assert.deepEqual(object["annotations"], { [name]: "true" });

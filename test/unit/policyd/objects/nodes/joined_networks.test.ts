@@ -18,7 +18,7 @@ const someCidr = fc
 const someChange = fc.record({
   owner: fc.constantFrom("a", "b", "c", "d"),
   cidrs: fc.array(someCidr, { maxLength: 3 }),
-  isTold: fc.boolean(),
+  isReported: fc.boolean(),
 });
 
 function textOf({ first, last }: AddressRange): string {
@@ -32,10 +32,10 @@ describe("policyd/objects/nodes/joined_networks", () => {
         const networks = new JoinedNetworks();
         const owned = new Map<string, (typeof changes)[number]["cidrs"]>();
         const known = new Set<string>();
-        for (const { owner, cidrs, isTold } of [...changes, { owner: "a", cidrs: [], isTold: true }]) {
+        for (const { owner, cidrs, isReported } of [...changes, { owner: "a", cidrs: [], isReported: true }]) {
           networks.set(owner, cidrs);
           owned.set(owner, cidrs);
-          if (!isTold) continue;
+          if (!isReported) continue;
           const { removed, added } = networks.difference();
           for (const range of removed) assert.ok(known.delete(textOf(range)), `${textOf(range)} was never added`);
           for (const range of added) assert.ok(known.size < known.add(textOf(range)).size, "added twice");

@@ -110,9 +110,9 @@ describe("policyd/objects/yaml/yaml_list", () => {
       passed.push(`${apiVersion} ${kind}: ${reason.message}`);
       return kind === "Secret";
     };
-    const told = ["v1 Secret: line 5: a key stands twice in one object"];
+    const reported = ["v1 Secret: line 5: a key stands twice in one object"];
     assert.deepEqual(read(`${secret}---\nkind: A\n`, passes).objects, [{ value: { kind: "A" }, line: 7 }]);
-    assert.deepEqual(passed.splice(0), told);
+    assert.deepEqual(passed.splice(0), reported);
     const asItem = (text: string): string => `- ${text.trimEnd().replaceAll("\n", "\n  ")}\n`;
     const items = `kind: List\nitems:\n- kind: A\n${asItem(secret)}- kind: B\n`;
     assert.deepEqual(

@@ -107,12 +107,12 @@ describe("policy/cuts: rounds", () => {
     denied.add(OUTSIDE);
     cuts.verdictsChanged(of(POD));
     await pass(1000);
-    assert.deepEqual([flows.told, flows.walks, passes(6)], [2, 2, false]);
+    assert.deepEqual([flows.reported, flows.walks, passes(6)], [2, 2, false]);
     flows.put({ id: 9, from: OTHER_POD, to: OUTSIDE, hasRoom: false });
     await cuts.prepare();
     cuts.verdictsChanged(of(POD));
     await pass(1000);
-    assert.equal(flows.told, 2 + 2 * 7);
+    assert.equal(flows.reported, 2 + 2 * 7);
   });
 
   it("POL-81: a label that a packet set during a cut is removed by the second pass", async () => {

@@ -66,7 +66,7 @@ async function setUp(objects: readonly object[]) {
 async function setUpSlow(milliseconds: number) {
   const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
   const view = storeView(storeOf([...threeByThree(), WEB]));
-  const told = (): number => logger.lines.filter(({ message }) => message === LINE).length;
+  const reported = (): number => logger.lines.filter(({ message }) => message === LINE).length;
   let [used, mostInATurn, nextPort] = [0, 0, 1];
   const log = new DropLog({
     group: 107,
@@ -84,9 +84,9 @@ async function setUpSlow(milliseconds: number) {
       time: () => clock.time(),
       after: (wait, action) =>
         clock.after(wait, () => {
-          const before = told();
+          const before = reported();
           action();
-          mostInATurn = Math.max(mostInATurn, told() - before);
+          mostInATurn = Math.max(mostInATurn, reported() - before);
         }),
     },
   });
@@ -106,7 +106,7 @@ async function setUpSlow(milliseconds: number) {
     const most = 20 + 20 * (seconds + used / 1000) + milliseconds;
     assert.ok(used <= most, `${used} ms in ${seconds} s`);
   };
-  return { flood, told, leftOut, clock, log, assertBounded, mostInATurn: () => mostInATurn };
+  return { flood, reported, leftOut, clock, log, assertBounded, mostInATurn: () => mostInATurn };
 }
 
 describe("policyd/policies/drop_log: lines", () => {
@@ -310,23 +310,23 @@ describe("policyd/policies/drop_log: limits", () => {
   }
 
   it("DROP-05: each line has a separate turn, and lines take a bounded time per second", async () => {
-    const { flood, told, clock, log, assertBounded, mostInATurn } = await setUpSlow(14);
+    const { flood, reported, clock, log, assertBounded, mostInATurn } = await setUpSlow(14);
     flood(50);
-    assert.equal(told(), 0, "no line is written while packets are read");
+    assert.equal(reported(), 0, "no line is written while packets are read");
     clock.pass(0);
-    assert.equal(told(), 2, "20 ms are used");
+    assert.equal(reported(), 2, "20 ms are used");
     for (let second = 1; second <= 60; second++) {
       clock.pass(1000);
       assertBounded(second);
     }
     assert.deepEqual(
-      [told(), mostInATurn(), log.counts()],
+      [reported(), mostInATurn(), log.counts()],
       [50, 1, { explained: 50, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 }],
     );
   });
 
   it("DROP-05: in a flood a bounded number of flows waits, and the number of the others is logged", async () => {
-    const { flood, told, clock, assertBounded, leftOut } = await setUpSlow(14);
+    const { flood, reported, clock, assertBounded, leftOut } = await setUpSlow(14);
     for (let second = 1; second <= 30; second++) {
       flood(100);
       clock.pass(1000);
@@ -335,8 +335,8 @@ describe("policyd/policies/drop_log: limits", () => {
     clock.pass(10_000);
     const said = leftOut();
     clock.pass(120_000);
-    assert.equal(told() + said, 3000);
-    assert.ok(told() <= 100 + 30 * 2 && told() >= 100, `${told()}`);
+    assert.equal(reported() + said, 3000);
+    assert.ok(reported() <= 100 + 30 * 2 && reported() >= 100, `${reported()}`);
     assert.equal(leftOut(), said);
   });
 });

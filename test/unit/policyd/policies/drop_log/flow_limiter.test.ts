@@ -17,7 +17,7 @@ describe("policyd/policies/drop_log/flow_limiter", () => {
         fc.array(fc.record({ flow: fc.nat(50), wait: fc.nat(300) }), { minLength: 50, maxLength: 400 }),
         (packets) => {
           const pace = new FlowLimiter({ perSecond: 5, burst: 10, silence: 2000, time: 20 });
-          let [now, told] = [0, 0];
+          let [now, reported] = [0, 0];
           const last = new Map<number, number>();
           for (const { flow, wait } of packets) {
             now += wait;
@@ -27,11 +27,11 @@ describe("policyd/policies/drop_log/flow_limiter", () => {
               continue;
             }
             pace.explained(now, now);
-            told++;
+            reported++;
             assert.ok(now - (last.get(flow) ?? Number.NEGATIVE_INFINITY) >= 2000);
             last.set(flow, now);
           }
-          assert.ok(told <= 10 + (now / 1000) * 5 + 1, `${told} in ${now} ms`);
+          assert.ok(reported <= 10 + (now / 1000) * 5 + 1, `${reported} in ${now} ms`);
         },
       ),
       { numRuns: 200 },

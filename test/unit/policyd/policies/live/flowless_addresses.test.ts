@@ -45,12 +45,14 @@ const B = { ...attachment("b", []), addresses: A.addresses };
 /** A node with a policy, and the addresses whose flows each change checks. */
 function setUp() {
   const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
-  const told: AffectedAddresses[] = [];
+  const reported: AffectedAddresses[] = [];
   node.change(set(FROM_WEB), set(pod("a", { app: "web" })), set(pod("b", { app: "web" })));
-  node.dataplane.follow({ verdictsChanged: ({ withFlows }) => told.push(withFlows), stop: () => {} });
+  node.dataplane.follow({ verdictsChanged: ({ withFlows }) => reported.push(withFlows), stop: () => {} });
   const judged = (): readonly (string | readonly string[])[] => {
     node.settle();
-    return told.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
+    return reported
+      .splice(0)
+      .map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
   };
   return { node, judged };
 }

@@ -28,8 +28,8 @@ function jailing(namespaces: object): ClusterNetworkPolicy {
 const OWN = set(objectOf("NetworkPolicy", { metadata: { name: "own", namespace: "prod" }, spec: {} }));
 
 /** A node with an attached pod. @returns for each change the directions with a verdict, or what the pod waits for */
-function inForce(areNamespacesTold: boolean, ...changes: readonly ObjectChange[]) {
-  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), areNamespacesTold });
+function inForce(areNamespacesReported: boolean, ...changes: readonly ObjectChange[]) {
+  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), areNamespacesReported });
   const attachment = attachmentRecord({
     containerId: "c1",
     pod: { namespace: "prod", name: "web", uid: "u" },

@@ -81,7 +81,7 @@ function compiled(size: Size, overrides: Partial<CompileContext> = {}): readonly
   return [served.length, problems];
 }
 
-function told(count: number, what = "only its cluster IPs are"): readonly string[] {
+function reported(count: number, what = "only its cluster IPs are"): readonly string[] {
   return [
     `Service default/web: ${count} pairs of a port and an address, source ranges counted; ` +
       `expected at most ${MOST_FRONTENDS}: ${what} served`,
@@ -91,30 +91,30 @@ function told(count: number, what = "only its cluster IPs are"): readonly string
 describe("services/compile: Services of many ports and addresses", () => {
   it("BAD-01: external IPs count once per port, unless they are refused", () => {
     assert.deepEqual(compiled({ ports: 128, externalIps: 127 }), [MOST_FRONTENDS, []]);
-    assert.deepEqual(compiled({ ports: 128, externalIps: 128 }), [128, told(128 * 129)]);
+    assert.deepEqual(compiled({ ports: 128, externalIps: 128 }), [128, reported(128 * 129)]);
     assert.deepEqual(compiled({ ports: 128, externalIps: 128 }, { refuseExternalIps: true }), [128, []]);
   });
 
   it("BAD-01: node ports count in each family, and addresses of load balancers count once per port", () => {
     assert.deepEqual(compiled({ ports: 8192, nodePorts: 8192 }), [MOST_FRONTENDS, []]);
-    assert.deepEqual(compiled({ ports: 8193, nodePorts: 8192 }), [8193, told(8193 + 8192)]);
-    assert.deepEqual(compiled({ ports: 100, balancers: 200 }), [100, told(100 * 201)]);
+    assert.deepEqual(compiled({ ports: 8193, nodePorts: 8192 }), [8193, reported(8193 + 8192)]);
+    assert.deepEqual(compiled({ ports: 100, balancers: 200 }), [100, reported(100 * 201)]);
   });
 
   it("BAD-01: source ranges count once per frontend that they restrict", () => {
     const ranges = { ports: 4, balancers: 1, ranges: 4094 };
     assert.deepEqual(compiled(ranges), [8, []]);
-    assert.deepEqual(compiled({ ...ranges, ranges: 4095 }), [4, told(4 * (1 + 4096))]);
+    assert.deepEqual(compiled({ ...ranges, ranges: 4095 }), [4, reported(4 * (1 + 4096))]);
     const external = { ports: 4, externalIps: 1, nodePorts: 4, ranges: 4095 };
     assert.deepEqual(compiled(external), [12, []]);
-    assert.deepEqual(compiled({ ...external, isEnforced: true }), [4, told(4 * (1 + 2 * 4095))]);
+    assert.deepEqual(compiled({ ...external, isEnforced: true }), [4, reported(4 * (1 + 2 * 4095))]);
   });
 
   it("BAD-01: a Service with too many ports serves none of them, and its address refuses them", () => {
     const most = compileService(service({ ports: MOST_FRONTENDS }), [], context);
     assert.deepEqual([most.served.length, most.problems], [MOST_FRONTENDS, []]);
     const { claims, problems } = compileService(service({ ports: MOST_FRONTENDS + 1 }), [], context);
-    assert.deepEqual(problems, told(MOST_FRONTENDS + 1, "nothing of it is"));
+    assert.deepEqual(problems, reported(MOST_FRONTENDS + 1, "nothing of it is"));
     assert.deepEqual(
       claims.map(({ element }) => element.key),
       [[parseAddress("10.96.0.1")]],
@@ -187,14 +187,14 @@ describe("services/compile: Services of many ports and addresses", () => {
     };
     apply({ ports: 1000, externalIps: 1000 });
     apply({ ports: 1000, externalIps: 1000 });
-    assert.deepEqual(dataplane.problems(), told(1000 * 1001));
+    assert.deepEqual(dataplane.problems(), reported(1000 * 1001));
     assert.deepEqual(
       logger.lines.map(({ fields }) => fields["reason"]),
-      told(1000 * 1001),
+      reported(1000 * 1001),
     );
     assert.deepEqual(
       events.notices.map(({ note }) => note),
-      told(1000 * 1001),
+      reported(1000 * 1001),
     );
     apply({ ports: 10, externalIps: 10 });
     assert.deepEqual(dataplane.problems(), []);

@@ -39,11 +39,11 @@ function setUp() {
   const settle = async (): Promise<void> => {
     for (let i = 0; i < 5; i++) await turn();
   };
-  const told = (id: string): readonly [number, string] => {
+  const reported = (id: string): readonly [number, string] => {
     const answer = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
     return [answer.status, (JSON.parse(answer.body) as { service: { name: string } }).service.name];
   };
-  return { servers, open, taken, clock, logger, state, settle, told };
+  return { servers, open, taken, clock, logger, state, settle, reported };
 }
 
 function check(name: string, count: number, port = 30_000): HealthCheck {
@@ -52,57 +52,57 @@ function check(name: string, count: number, port = 30_000): HealthCheck {
 
 describe("services/health_check servers", () => {
   it("LB-14: no server listens before the rules are in force", async () => {
-    const { servers, open, settle, told } = setUp();
+    const { servers, open, settle, reported } = setUp();
     servers.replace("n/a", check("a", 1));
     await settle();
     assert.equal(open.size, 0);
     servers.rulesInForce();
     await settle();
-    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
   });
 
   it("LB-14: an additional endpoint counts when the rules have it, and a removed one stops counting at once", async () => {
-    const { servers, settle, told } = setUp();
+    const { servers, settle, reported } = setUp();
     servers.rulesInForce();
     servers.replace("n/a", check("a", 1));
     await settle();
-    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
     servers.rulesInForce();
-    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
     servers.replace("n/a", check("a", 0));
-    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
     servers.rulesInForce();
     servers.replace("n/a", check("a", 2));
-    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
     servers.rulesInForce();
-    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
   });
 
   it("LB-14: the answer is 503 while the proxy is not healthy", async () => {
-    const { servers, state, settle, told } = setUp();
+    const { servers, state, settle, reported } = setUp();
     servers.replace("n/a", check("a", 1));
     servers.rulesInForce();
     await settle();
     state.isHealthy = false;
-    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
   });
 
   it("LB-14 DP-04: of two Services with one number the first by name has it, and the other is reported and gets it later", async () => {
-    const { servers, settle, told, open } = setUp();
+    const { servers, settle, reported, open } = setUp();
     servers.replace("n/b", check("b", 1));
     servers.rulesInForce();
     await settle();
     servers.replace("n/a", check("a", 1));
     servers.rulesInForce();
     await settle();
-    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
     assert.deepEqual(servers.problems(), [
       "Service n/b: healthCheckNodePort 30000 is Service n/a's; expected a number of its own",
     ]);
     servers.replace("n/a", undefined);
-    assert.deepEqual(told("0.0.0.0 30000"), [503, "b"], "the other gets 200 only when its rules are in force");
+    assert.deepEqual(reported("0.0.0.0 30000"), [503, "b"], "the other gets 200 only when its rules are in force");
     servers.rulesInForce();
-    assert.deepEqual(told("0.0.0.0 30000"), [200, "b"]);
+    assert.deepEqual(reported("0.0.0.0 30000"), [200, "b"]);
     assert.deepEqual(servers.problems(), []);
     servers.replace("n/b", check("b", 1, 30_001));
     servers.rulesInForce();
@@ -113,7 +113,7 @@ describe("services/health_check servers", () => {
   });
 
   it("LB-14: a port that is taken is reported and retried with growing pauses until it is free", async () => {
-    const { servers, taken, clock, state, settle, told } = setUp();
+    const { servers, taken, clock, state, settle, reported } = setUp();
     taken.add("0.0.0.0 30000");
     servers.replace("n/a", check("a", 1));
     servers.rulesInForce();
@@ -134,7 +134,7 @@ describe("services/health_check servers", () => {
     taken.clear();
     clock.pass(1600);
     await settle();
-    assert.deepEqual([servers.problems(), told("0.0.0.0 30000")], [[], [200, "a"]]);
+    assert.deepEqual([servers.problems(), reported("0.0.0.0 30000")], [[], [200, "a"]]);
   });
 
   it("a server that is removed while it is being opened does not stay open, and is not retried", async () => {
