@@ -1,6 +1,6 @@
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { ElementsByKey } from "./desired/desired_element.ts";
-import { elementOf, isSameKept, type PackedElement } from "./desired/packed_element.ts";
+import { elementOf, isSamePacked, type PackedElement } from "./desired/packed_element.ts";
 
 /** The changes to the elements of one set. */
 export interface SetDifference {
@@ -35,7 +35,7 @@ export function setDifference(
   for (const key of keys) {
     const old = present.get(key);
     const next = wanted.get(key);
-    if (old !== undefined && next !== undefined && isSameKept(old, next)) continue;
+    if (old !== undefined && next !== undefined && isSamePacked(old, next)) continue;
     if (old !== undefined) deleted.push(elementOf(key, old));
     if (next === undefined) continue;
     added.push(elementOf(key, next));

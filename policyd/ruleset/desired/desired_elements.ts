@@ -1,7 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { type DesiredElement, type TableKey, tableKey } from "./desired_element.ts";
-import { isSameKept, kept, type PackedElement } from "./packed_element.ts";
+import { isSamePacked, packElement, type PackedElement } from "./packed_element.ts";
 
 /** Where an element belongs: its set and the text of its key. */
 export interface ElementPlace {
@@ -133,7 +133,7 @@ export class DesiredElements {
     const slots = claims.map(({ table, set, element }) => {
       const slot = this.#slot(table, set, textOf(element.key));
       if (!before.has(slot)) before.set(slot, slot.element);
-      slot.enter(name, kept(element));
+      slot.enter(name, packElement(element));
       return slot;
     });
     if (slots.length === 0) this.#claims.delete(owner);
@@ -154,7 +154,7 @@ export class DesiredElements {
     const slots = claims.map(({ table, set, element }) => {
       const slot = this.#slot(table, set, textOf(element.key));
       const before = slot.element;
-      slot.enter(owner, kept(element));
+      slot.enter(owner, packElement(element));
       if (!isSame(before, slot.element)) changed.push(slot);
       return slot;
     });
@@ -240,5 +240,5 @@ function keyTexts(): (key: Element["key"]) => string {
 }
 
 function isSame(a: PackedElement | undefined, b: PackedElement | undefined): boolean {
-  return a === undefined || b === undefined ? a === b : isSameKept(a, b);
+  return a === undefined || b === undefined ? a === b : isSamePacked(a, b);
 }

@@ -19,7 +19,7 @@ const DATA = FIELD_SEPARATOR;
 const COMMENT = "#";
 
 /** Returns the form in which an element is stored. */
-export function kept(element: Element): PackedElement {
+export function packElement(element: Element): PackedElement {
   const { key, data, timeout, comment } = element;
   const keyTypes = typesOf(key);
   if (keyTypes === undefined || keyTypes === "" || timeout !== undefined) return element;
@@ -41,7 +41,7 @@ export function elementOf(key: string, value: PackedElement): Element {
 }
 
 /** Whether an element is the same in the kernel as a stored one with the same key ({@link isSameElement}). */
-export function isKept(value: PackedElement, element: Element): boolean {
+export function isPacked(value: PackedElement, element: Element): boolean {
   if (typeof value !== "string") return isSameElement(value, element);
   const { data, comment } = element;
   const end = endOfKey(value);
@@ -51,10 +51,10 @@ export function isKept(value: PackedElement, element: Element): boolean {
   return value.slice(end + 1) === [typesOf(data), ...data].join(DATA);
 }
 
-/** Like {@link isKept}, for two stored elements. */
-export function isSameKept(a: PackedElement, b: PackedElement): boolean {
+/** Like {@link isPacked}, for two stored elements. */
+export function isSamePacked(a: PackedElement, b: PackedElement): boolean {
   // Mostly the strings are equal. A range of one value has no string form, but is the same as the value.
-  return a === b || isKept(a, elementOf("", b));
+  return a === b || isPacked(a, elementOf("", b));
 }
 
 /** Returns a letter for each value; undefined when the string form would not show what the values are. */

@@ -1,7 +1,7 @@
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../desired/desired_element.ts";
-import { isKept, kept, type PackedElement } from "../desired/packed_element.ts";
+import { isPacked, packElement, type PackedElement } from "../desired/packed_element.ts";
 import type { MirroredSet, MirroredTable } from "./mirror.ts";
 import { markElements } from "./table_objects.ts";
 import type { ReadingSources } from "./table_reading.ts";
@@ -98,10 +98,10 @@ class SetComparison {
       const isNew = !this.#unreported.delete(key);
       if (isNew && elements.has(key) && !journal.added.has(key)) this.#isRepeating = true;
       const wanted = desired.get(key);
-      const isRight = wanted !== undefined && isKept(wanted, element);
+      const isRight = wanted !== undefined && isPacked(wanted, element);
       if (!isRight) this.#wrong.push(key);
       // Stores no second copy of an element that is stored anyway.
-      elements.set(desired.own(key), isRight ? wanted : kept(element));
+      elements.set(desired.own(key), isRight ? wanted : packElement(element));
     }
   }
 

@@ -4,7 +4,7 @@ import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { isSameElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
-import { elementOf, isKept, isSameKept, kept } from "../../../../policyd/ruleset/desired/packed_element.ts";
+import { elementOf, isPacked, isSamePacked, packElement } from "../../../../policyd/ruleset/desired/packed_element.ts";
 
 const scalar = fc.oneof(fc.nat(), fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }), fc.string({ maxLength: 5 }));
 const field: fc.Arbitrary<KeyField> = fc.oneof(
@@ -34,11 +34,11 @@ const element: fc.Arbitrary<Element> = fc
   }));
 
 describe("policyd/ruleset: compact elements", () => {
-  it("an element that is kept and restored is unchanged", () => {
-    fc.assert(fc.property(element, (one) => assert.deepEqual(elementOf(keyText(one.key), kept(one)), one)));
+  it("an element that is packed and unpacked is unchanged", () => {
+    fc.assert(fc.property(element, (one) => assert.deepEqual(elementOf(keyText(one.key), packElement(one)), one)));
   });
 
-  it("two kept elements of one key are the same if and only if their elements are", () => {
+  it("two packed elements of one key are the same if and only if their elements are", () => {
     const values: readonly Element["data"][] = [undefined, [1], [1n], ["1"], [1, 2], ["1|2"], { kind: "drop" }];
     const elements = values.flatMap((value) =>
       [undefined, "", "a|b"].map((comment): Element => ({
@@ -50,20 +50,20 @@ describe("policyd/ruleset: compact elements", () => {
     for (const one of elements) {
       for (const other of elements) {
         const isSame = isSameElement(one, other);
-        assert.equal(isSameKept(kept(one), kept(other)), isSame);
-        assert.equal(isKept(kept(one), other), isSame);
+        assert.equal(isSamePacked(packElement(one), packElement(other)), isSame);
+        assert.equal(isPacked(packElement(one), other), isSame);
       }
     }
   });
 
   it("a claimed range of one value is the same as the single value that the kernel reports", () => {
-    assert.ok(isSameKept(kept({ key: [{ first: 5, last: 5 }] }), kept({ key: [5] })));
-    assert.ok(!isSameKept(kept({ key: [{ first: 5, last: 5 }], comment: "a" }), kept({ key: [5] })));
+    assert.ok(isSamePacked(packElement({ key: [{ first: 5, last: 5 }] }), packElement({ key: [5] })));
+    assert.ok(!isSamePacked(packElement({ key: [{ first: 5, last: 5 }], comment: "a" }), packElement({ key: [5] })));
   });
 
-  it("most elements are kept as texts, and those without data as one text for a whole set", () => {
-    assert.equal(kept({ key: [1, "tcp", 80n] }), "isb");
-    assert.equal(kept({ key: [1, "tcp"], data: [2, 80] }), "is|ii|2|80");
-    assert.equal(kept({ key: [1], comment: "default/web" }), "i#default/web");
+  it("most elements are packed as texts, and those without data as one text for a whole set", () => {
+    assert.equal(packElement({ key: [1, "tcp", 80n] }), "isb");
+    assert.equal(packElement({ key: [1, "tcp"], data: [2, 80] }), "is|ii|2|80");
+    assert.equal(packElement({ key: [1], comment: "default/web" }), "i#default/web");
   });
 });
