@@ -122,7 +122,8 @@ function replaceLink(link) {
 }
 
 /**
- * Returns a hash over everything an output is made from. The lock file stands for Bun and the libraries.
+ * Returns a hash over everything an output is made from. The lock file stands for Bun and the libraries. Documents in
+ * the folders of the sources do not count.
  *
  * @param {string} project
  * @param {readonly string[]} sources directories and files, relative to the project
@@ -149,6 +150,7 @@ function filesBelow(directory) {
   if (!statSync(directory).isDirectory()) return [directory];
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const file = path.join(directory, entry.name);
-    return entry.isDirectory() ? filesBelow(file) : entry.isFile() ? [file] : [];
+    if (entry.isDirectory()) return filesBelow(file);
+    return entry.isFile() && !entry.name.endsWith(".md") ? [file] : [];
   });
 }
