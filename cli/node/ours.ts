@@ -1,22 +1,27 @@
+import {
+  BRIDGE_TABLE,
+  INET_TABLE,
+  PLUGIN_BRIDGE_TABLE,
+  PLUGIN_MARK,
+  PLUGIN_TABLE,
+  POLICY_TABLE,
+} from "../../cni/node_rules/our_tables.ts";
 import { isOurs } from "../../policyd/ruleset/own_comment.ts";
 import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policies/closing/closing_tables.ts";
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policies/cuts/startup_rules.ts";
 
-/** The prefix of the comment of tables that the plugin makes without policyd (cni/node_rules/node_tables.ts). */
-const PLUGIN_MARK = "drawbridge-cni version ";
-
 /** The tables with names of Drawbridge. */
 export const OUR_TABLES = [
-  { family: "inet", name: "drawbridge" },
-  { family: "inet", name: "drawbridge-policy" },
+  INET_TABLE,
+  POLICY_TABLE,
   OPENING_TABLE,
   CLOSING_TABLE,
   CLOSING_BRIDGE_TABLE,
   EARLY_TABLE,
-  { family: "bridge", name: "drawbridge" },
-  { family: "inet", name: "drawbridge-cni" },
-  { family: "bridge", name: "drawbridge-cni" },
+  BRIDGE_TABLE,
+  PLUGIN_TABLE,
+  PLUGIN_BRIDGE_TABLE,
 ] as const;
 
 /** Returns whether Drawbridge made a table, by its name and the comment that each of ours has. */

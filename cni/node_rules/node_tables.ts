@@ -22,17 +22,16 @@ import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } 
 import { macCheckElements, macCheckRules, macCheckSets } from "./mac_check.ts";
 import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerade.ts";
 import { asksForNodeRules, unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
+import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "./our_tables.ts";
 import type { SetElements } from "./set_elements.ts";
 
 /** The version of sets, chains and rules, to be raised with every change of them: tables of another are replaced. */
 const VERSION = 3;
-const OURS = "drawbridge-cni version ";
-const comment = `${OURS}${VERSION}`;
+const comment = `${PLUGIN_MARK}${VERSION}`;
 
 /** The table of host ports and masquerade on a node without policyd: its rules are the same for any number of pods. */
 export const ipTable: Table = {
-  family: "inet",
-  name: "drawbridge-cni",
+  ...PLUGIN_TABLE,
   comment,
   sets: [...hostPortSets, ...masqueradeSets],
   chains: [
@@ -69,8 +68,7 @@ export const ipTable: Table = {
 
 /** The table of the MAC check: bridged frames pass no inet table. */
 export const bridgeTable: Table = {
-  family: "bridge",
-  name: "drawbridge-cni",
+  ...PLUGIN_BRIDGE_TABLE,
   comment,
   sets: macCheckSets,
   chains: [
@@ -94,7 +92,7 @@ export function planTable(table: Table, found: { readonly comment: string | unde
 
 /** Whether a table was made by this or another version of the plugin. */
 export function isOurs({ comment: found }: { readonly comment: string | undefined }): boolean {
-  return found !== undefined && found.startsWith(OURS) && /^\d{1,9}$/.test(found.slice(OURS.length));
+  return found !== undefined && found.startsWith(PLUGIN_MARK) && /^\d{1,9}$/.test(found.slice(PLUGIN_MARK.length));
 }
 
 /** One attachment's elements in one table. */

@@ -10,6 +10,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { RuleState } from "../../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Node } from "../host.ts";
+import { BRIDGE_TABLE, DAEMON_MARK, POLICY_TABLE } from "./our_tables.ts";
 
 /** One of the daemon's tables, reduced to the parts that keep an unknown pod closed. */
 export interface ClosedTable extends TableReference {
@@ -19,19 +20,13 @@ export interface ClosedTable extends TableReference {
   readonly bridgeChain: string | undefined;
 }
 
-const POLICY_TABLE: TableReference = { family: "inet", name: "drawbridge-policy" };
-
-/** The prefix of the comment of each table of the daemon. */
-export const DAEMON_TABLE_MARK = "drawbridge schema ";
-
 /**
  * The tables that keep a pod closed that is not registered with the daemon. The guard stops it from sending through the
  * bridge; the policies stop it from sending around the bridge and from receiving.
  */
 export const CLOSED_TABLES: readonly ClosedTable[] = [
   {
-    family: "bridge",
-    name: "drawbridge",
+    ...BRIDGE_TABLE,
     chains: [
       ["prerouting", 0],
       ["forward", 2],
@@ -152,7 +147,7 @@ function problemOf(tables: NftablesSocket, table: ClosedTable, bridge: string): 
   const where = `table ${table.family} ${table.name}`;
   const head = tables.head(table);
   if (head === undefined) return `${where} is not loaded: start policyd once on this node`;
-  if (head.comment?.startsWith(DAEMON_TABLE_MARK) !== true) return `${where} is not policyd's: it has no such comment`;
+  if (head.comment?.startsWith(DAEMON_MARK) !== true) return `${where} is not policyd's: it has no such comment`;
   if ((head.flags & DORMANT) !== 0) return `${where} is dormant`;
   const hooks = new Map(tables.chains(table).map(({ name, hook }) => [name, hook?.number]));
   for (const [name, hook] of table.chains) {
@@ -188,7 +183,7 @@ function removeKnown(
   addresses: readonly Address[],
 ): string | undefined {
   const head = tables.head(POLICY_TABLE);
-  if (head?.comment?.startsWith(DAEMON_TABLE_MARK) !== true) return undefined;
+  if (head?.comment?.startsWith(DAEMON_MARK) !== true) return undefined;
   const found = sets
     .map((set) => ({
       set,

@@ -111,6 +111,9 @@ export interface ProxyLabels {
   readonly hasHeadlessLabel: boolean;
 }
 
+/** With the value "true" a Service's source ranges apply to every external frontend, including NodePorts (LB-06). */
+export const ENFORCE_SOURCE_RANGES = "drawbridge.dev/enforce-source-ranges";
+
 export interface Service extends Namespaced<"Service">, ProxyLabels, WithUid {
   /** The time of its creation, in milliseconds since 1970; infinite where that is unknown, as in files. */
   readonly createdAt: number;

@@ -1,12 +1,11 @@
-/** The prefix of the comments of our tables. The kernel lets nobody change a comment, so the version is elsewhere. */
-const MARK = "drawbridge schema ";
+import { DAEMON_MARK } from "../../cni/node_rules/our_tables.ts";
 
 /** Returns the comment that identifies a table as ours. @param version where its version is found */
 export function ownComment(version: string): string {
-  return `${MARK}${version}`;
+  return `${DAEMON_MARK}${version}`;
 }
 
 /** Whether a comment was written by some version of Drawbridge. */
 export function isOurs(comment: string | undefined): boolean {
-  return comment?.startsWith(MARK) === true;
+  return comment?.startsWith(DAEMON_MARK) === true;
 }

@@ -1,11 +1,8 @@
-import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "../../../cni/node_rules/our_tables.ts";
+import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import { accept, anyFlag, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
 
-/** The table that sees the frames of the node's bridge. */
-export const BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", name: "drawbridge" });
-
-/** The table that sees the node's IPv4 and IPv6 packets. */
-export const INET_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge" });
+export { BRIDGE_TABLE, INET_TABLE };
 
 /**
  * The base chains of the inet table that its parts share. Each base chain costs every packet of its hook as much as two

@@ -1,5 +1,5 @@
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
-import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import {
   accept,
   anyFlag,
@@ -22,9 +22,9 @@ import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Direction } from "./profile.ts";
 import { FAMILIES } from "./port_fields.ts";
+import { POLICY_TABLE } from "../../../cni/node_rules/our_tables.ts";
 
-/** The table of policies; its sets and chains come and go with them. */
-export const POLICY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-policy" });
+export { POLICY_TABLE };
 
 /** The label (nf_conntrack's bit) of a connection that was evaluated and allowed. */
 export const ALLOWED_LABEL = 100;

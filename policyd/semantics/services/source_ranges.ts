@@ -2,11 +2,9 @@ import { familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { type FoundFrontend, isVirtualAddress } from "./frontend.ts";
 import { primaryAddresses } from "./node_port.ts";
+import { ENFORCE_SOURCE_RANGES } from "../../objects/model.ts";
 import type { Packet } from "./packet.ts";
 import type { ServiceWorld } from "./world.ts";
-
-/** With the value "true" a Service's source ranges apply to every external frontend, including NodePorts. */
-const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 
 /**
  * Checks a packet against a Service's loadBalancerSourceRanges (LB-06). They apply only to its load balancer's
@@ -22,7 +20,7 @@ export function judgeSource(
 ): "none" | "within" | "outside" {
   const { loadBalancerSourceRanges: ranges } = service;
   const { source, destination } = packet;
-  const isEnforced = service.annotations[ENFORCE_ANNOTATION] === "true";
+  const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
   const isRestricted = frontend.type !== "ClusterIP" && (isEnforced || isVirtualAddress(service, destination));
   if (ranges === undefined || !isRestricted) return "none";
   if (ranges.some((range) => cidrContains(range, source))) return "within";

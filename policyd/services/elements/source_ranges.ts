@@ -1,17 +1,15 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
-import type { Service } from "../../objects/model.ts";
+import { ENFORCE_SOURCE_RANGES, type Service } from "../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
 import { type Frontend, virtualAddresses } from "./frontends.ts";
 import { type AddressRange, joinedRanges } from "../../../kernel/ip/ranges.ts";
 
-const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
-
 /** Returns whether only some sources may use a Service's frontends of a type (see {@link allowedSources}). */
 export function isRestricted({ loadBalancerSourceRanges, annotations }: Service, type: Frontend["type"]): boolean {
   if (loadBalancerSourceRanges === undefined || type === "cluster") return false;
-  return type === "load balancer" || annotations[ENFORCE_ANNOTATION] === "true";
+  return type === "load balancer" || annotations[ENFORCE_SOURCE_RANGES] === "true";
 }
 
 /**

@@ -1,12 +1,10 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
-import type { Service } from "../../../../policyd/objects/model.ts";
+import { ENFORCE_SOURCE_RANGES, type Service } from "../../../../policyd/objects/model.ts";
 import { type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { at } from "../../../input/raw.ts";
 import { namesText } from "../selector_text.ts";
-
-const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 
 export const externalIps: LintRule = {
   id: "external-ips",
@@ -28,11 +26,11 @@ export const nodesReachable: LintRule = {
   summary: "loadBalancerSourceRanges do not hold for NodePorts: the nodes are reached past the load balancer (LB-21).",
   check: ({ services }) =>
     services.flatMap(({ manifest, service }) => {
-      const isEnforced = service.annotations[ENFORCE_ANNOTATION] === "true";
+      const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
       if (service.loadBalancerSourceRanges === undefined || isEnforced || !hasNodePorts(service, manifest.source))
         return [];
       const message = "everyone who reaches a node gets past loadBalancerSourceRanges by its NodePorts";
-      const fix = `set allocateLoadBalancerNodePorts: false, or the annotation ${ENFORCE_ANNOTATION}: "true"`;
+      const fix = `set allocateLoadBalancerNodePorts: false, or the annotation ${ENFORCE_SOURCE_RANGES}: "true"`;
       return [remark(manifest, ["spec", "loadBalancerSourceRanges"], message, fix)];
     }),
 };

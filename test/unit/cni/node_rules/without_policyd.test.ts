@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Node } from "../../../../cni/host.ts";
+import { DAEMON_MARK } from "../../../../cni/node_rules/our_tables.ts";
 import {
   CLOSED_TABLES,
-  DAEMON_TABLE_MARK,
   forgetAddresses,
   KNOWN_SETS,
   VERDICT_MAPS,
@@ -53,7 +53,7 @@ describe("cni/without_policyd", () => {
     for (const { family, name, chains, bridgeChain } of CLOSED_TABLES) {
       const loaded = tables.find((table) => table.family === family && table.name === name);
       assert.ok(loaded !== undefined, name);
-      assert.ok(loaded.comment?.startsWith(DAEMON_TABLE_MARK));
+      assert.ok(loaded.comment?.startsWith(DAEMON_MARK));
       const based = loaded.chains.flatMap(({ name: chain, base }) =>
         base === undefined ? [] : [[chain, HOOKS[base.hook]] as const],
       );
