@@ -1,0 +1,67 @@
+import { globSync, readFileSync } from "node:fs";
+import { callsOf, functionAround } from "./calls.ts";
+import { itemsOf } from "./source_text.ts";
+import { constantsIn, type Lookup, textsOf } from "./texts.ts";
+
+/** A message of the daemon's log. */
+export interface LogMessage {
+  readonly words: string;
+  /** Levels at which it occurs, the most severe first. */
+  readonly levels: readonly string[];
+}
+
+/** Returns all warnings and errors of the daemon's log, sorted by their words. @throws Error as {@link messagesIn} */
+export function logMessages(): readonly LogMessage[] {
+  const levels = new Map<string, Set<string>>();
+  for (const file of globSync("policyd/**/*.ts").toSorted()) {
+    for (const { level, words } of messagesIn(file, readFileSync(file, "utf8"))) {
+      levels.set(words, (levels.get(words) ?? new Set()).add(level));
+    }
+  }
+  return [...levels]
+    .map(([words, ofWords]) => ({ words, levels: [...ofWords].toSorted() }))
+    .toSorted((a, b) => (a.words < b.words ? -1 : 1));
+}
+
+/**
+ * Yields the warnings and errors that a file logs: literals, constants of the file, and what callers pass to a function
+ * that logs its parameter.
+ *
+ * @throws Error naming the place of any other message
+ */
+export function* messagesIn(
+  file: string,
+  source: string,
+): Generator<{ readonly level: string; readonly words: string }> {
+  for (const match of source.matchAll(/\blogger\??\s*\.(warn|error)(\()/dg)) {
+    const [message = ""] = itemsOf(source, match.indices?.[2]?.[0] ?? 0);
+    const texts = messageTexts(message, source, match.index);
+    if (texts === undefined) {
+      const line = source.slice(0, match.index).split("\n").length;
+      throw new Error(
+        `${file}:${line}: the message ${message} is not a text; expected a literal or a constant of the file`,
+      );
+    }
+    for (const words of texts) yield { level: match[1] ?? "", words };
+  }
+}
+
+function messageTexts(expression: string, source: string, offset: number): readonly string[] | undefined {
+  const constants = constantsIn(source);
+  // Of an object of messages any one may be logged.
+  const table = /^(\w+)\[/.exec(expression)?.[1];
+  if (table !== undefined) return membersOf(table, source, constants);
+  const around = functionAround(source, offset);
+  const calls = around === undefined ? [] : callsOf(around, source);
+  const lookup: Lookup = (name) => {
+    if (around?.parameters.includes(name) !== true) return constants(name);
+    return calls.flatMap(({ argumentOf }) => textsOf(argumentOf.get(name) ?? "", constants) ?? []);
+  };
+  return textsOf(expression, lookup);
+}
+
+function membersOf(name: string, source: string, lookup: Lookup): readonly string[] {
+  const start = source.search(new RegExp(String.raw`\bconst ${name} = \{`));
+  const members = start < 0 ? [] : itemsOf(source, source.indexOf("{", start));
+  return members.flatMap((member) => textsOf(member.slice(member.indexOf(": ") + 1), lookup) ?? []);
+}
