@@ -241,7 +241,7 @@ describe("kernel/events", () => {
   });
 
   it("a process that exits without a stop does not wait for the thread", async () => {
-    const modules = ["events/thread.ts", "syscall/node.ts"].map(
+    const modules = ["events/thread.ts", "syscall/koffi.ts"].map(
       (name) => new URL(`../../kernel/${name}`, import.meta.url),
     );
     const script = `
