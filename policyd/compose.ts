@@ -17,7 +17,7 @@ import { winstonLogger } from "./log/winston_logger.ts";
 import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
 import { serveMetrics } from "./metrics/open.ts";
 import { openNetworkCondition } from "./network_condition/open.ts";
-import { openNodeDataplanes } from "./node/open.ts";
+import { openNodeComponents } from "./node/open.ts";
 import type { Closing } from "./policies/closing/close_early.ts";
 import type { EnforcedMark } from "./policies/closing/enforced_mark.ts";
 import { PolicyProgress } from "./policies/status/policy_progress.ts";
@@ -91,7 +91,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     bootId: () => bootId,
     wasEnforced: () => mark.isSet(),
   };
-  const node = openNodeDataplanes(configuration, machine);
+  const node = openNodeComponents(configuration, machine);
   const { components, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
     node;
   const { takeOver } = node;

@@ -5,7 +5,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
-import { INET_TABLE } from "./tables/table_part.ts";
+import { INET_TABLE } from "../ruleset/table_part.ts";
 
 /** The kernel's memory of a pod's address, which the next pod with that address must not inherit (POD-20). */
 export interface AddressMemory {

@@ -11,7 +11,7 @@ import { endsElements } from "./tables/related_packets.ts";
 import { GUARD_SETS } from "./tables/guard.ts";
 import { hostPortHooks } from "./tables/host_ports.ts";
 import { podMasqueradeHooks } from "./masquerade/pod_masquerade.ts";
-import { BRIDGE_TABLE, INET_TABLE } from "./tables/table_part.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "../ruleset/table_part.ts";
 
 /** Returns all elements that an attachment contributes to the node's sets. */
 export function attachmentElements(attachment: AttachmentRecord): readonly DesiredElement[] {

@@ -20,7 +20,7 @@ import type { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
 import type { FlowCleanup } from "./flow_cleanup.ts";
-import { INET_TABLE } from "./tables/table_part.ts";
+import { INET_TABLE } from "../ruleset/table_part.ts";
 
 export interface NodeDataplaneParts {
   readonly ruleset: Ruleset;

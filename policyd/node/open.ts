@@ -69,7 +69,7 @@ import { policyOptions, serviceRules } from "./tables/rule_options.ts";
 import { nodeTables } from "./tables/tables.ts";
 import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
 
-/** The parts of the machine that {@link openNodeDataplanes} needs. */
+/** The parts of the machine that {@link openNodeComponents} needs. */
 export interface NodeMachine {
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
   readonly clock: Clock;
@@ -85,7 +85,7 @@ export interface NodeMachine {
 }
 
 /** The parts that program the kernel, and those that measure it. */
-export interface NodeDataplanes {
+export interface NodeComponents {
   readonly components: readonly Component[];
   readonly ruleset: Ruleset;
   readonly metrics: NodeMetrics;
@@ -120,7 +120,7 @@ const HIGHEST_PORT_ID = 2 ** 31;
  * @throws SyscallError without CAP_NET_ADMIN or without nftables in the kernel
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when no rule can hold the bridge's name
  */
-export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): NodeDataplanes {
+export function openNodeComponents(configuration: Configuration, machine: NodeMachine): NodeComponents {
   const { syscalls, clock, logger, attachments, onEvents } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
   const options = policyOptions(configuration);

@@ -4,7 +4,7 @@ import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import { type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
-import { INET_TABLE, type TablePart } from "../node/tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../ruleset/table_part.ts";
 import type { ProtectedSocket } from "./refusal.ts";
 
 const FAMILIES = [4, 6] as const;

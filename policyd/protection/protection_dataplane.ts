@@ -5,7 +5,7 @@ import type { ObjectConsumer } from "../component.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import { INET_TABLE } from "../node/tables/table_part.ts";
+import { INET_TABLE } from "../ruleset/table_part.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import type { EarlyTable } from "./early_table.ts";
 import { keptChains, keptElement } from "./nat_exemption.ts";

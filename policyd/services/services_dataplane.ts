@@ -7,7 +7,7 @@ import type { ObjectConsumer } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import { INET_TABLE } from "../node/tables/table_part.ts";
+import { INET_TABLE } from "../ruleset/table_part.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { usedTimeout } from "./affinity/kept_timeouts.ts";
 import { TimeoutClasses } from "./affinity/timeout_classes.ts";

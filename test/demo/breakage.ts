@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/tables/table_part.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/ruleset/table_part.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { HIDDEN_PODS } from "../../policyd/node/masquerade/share_rules.ts";
 import { SERVICES_MASQUERADE } from "../../policyd/services/rules/nat_part.ts";

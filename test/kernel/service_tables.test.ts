@@ -7,7 +7,7 @@ import type { Table } from "../../kernel/nftables/model/object.ts";
 import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
-import { INET_TABLE, joined } from "../../policyd/node/tables/table_part.ts";
+import { INET_TABLE, joined } from "../../policyd/ruleset/table_part.ts";
 import { sourceHooks } from "../../policyd/services/rules/check_part.ts";
 import { TimeoutClasses } from "../../policyd/services/affinity/timeout_classes.ts";
 import { localPodElements, nodePortElements, podRangeElement } from "../../policyd/services/elements/node_elements.ts";

@@ -74,9 +74,7 @@ function parseMutant(entry: unknown, index: number): Mutant {
   const [issue] = parsed.issues;
   const id = typeof entry === "object" && entry !== null && "id" in entry ? ` (${String(entry.id)})` : "";
   const field = v.getDotPath(issue) ?? "entry";
-  throw new MutantListError(
-    `entry ${index + 1}${id}: ${field}: ${issue.received}; expected ${issue.expected}`,
-  );
+  throw new MutantListError(`entry ${index + 1}${id}: ${field}: ${issue.received}; expected ${issue.expected}`);
 }
 
 /**

@@ -12,7 +12,7 @@ import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { GUARD_SETS } from "../../../policyd/node/tables/guard.ts";
-import { BRIDGE_TABLE } from "../../../policyd/node/tables/table_part.ts";
+import { BRIDGE_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import type { AuditedRecord, AuditedReservation, AuditFacts } from "../audit/facts.ts";
 import { lastingFacts } from "../audit/lasting.ts";
 import { sha256 } from "../cleanup/attached.ts";

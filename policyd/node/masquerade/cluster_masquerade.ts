@@ -7,7 +7,7 @@ import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { accept, drop, goTo, inSet, not, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { masqueradeInShare } from "./share_rules.ts";
-import { INET_TABLE, type TablePart } from "../tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 

@@ -2,7 +2,7 @@ import { hiding, masqueradeConditions, masqueradeSets } from "../../../cni/node_
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { rule } from "../../../kernel/nftables/model/statement.ts";
 import { masqueradeInShare } from "./share_rules.ts";
-import type { TablePart } from "../tables/table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 

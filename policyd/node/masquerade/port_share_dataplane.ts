@@ -4,7 +4,7 @@ import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { PodGate } from "../../component.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
-import { INET_TABLE } from "../tables/table_part.ts";
+import { INET_TABLE } from "../../ruleset/table_part.ts";
 import {
   LEAST_PORTS,
   MOST_SHARES,

@@ -4,7 +4,7 @@ import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { anyFlag, hasBit, jumpTo, oneOf, rule, type Statement } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import { INET_TABLE, type TablePart } from "../tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import type { PortRange } from "./port_ranges.ts";
 
 const FAMILIES = [4, 6] as const;

@@ -10,7 +10,7 @@ import {
 } from "../../../kernel/nftables/model/statement.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import { DropReason } from "./guard.ts";
-import type { TablePart } from "./table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 /** Default where policyd serves Services: cloud load balancers probe it (kube-proxy's healthzBindAddress). */
 const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };

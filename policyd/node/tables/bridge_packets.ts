@@ -1,7 +1,7 @@
 import { anyFlag, dropping, equals, goTo, not, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
-import type { TablePart } from "./table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 /**
  * Returns the part of the inet table that drops packets between node and pods that do not take the way through the

@@ -14,7 +14,7 @@ import {
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import { DropReason } from "./guard.ts";
-import type { TablePart } from "./table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 /** How long the kernel keeps the fragments of an incomplete datagram. */
 export const REASSEMBLY_SECONDS = 2;

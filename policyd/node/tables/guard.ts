@@ -13,7 +13,7 @@ import {
   startsWith,
 } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "./configuration.ts";
-import type { TablePart } from "./table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 /** The guard's sets, which bind a source to a port. Attachments fill them. */
 export const GUARD_SETS = {

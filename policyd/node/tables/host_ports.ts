@@ -5,10 +5,15 @@ import {
   hostPortRules,
   hostPortSets,
 } from "../../../cni/node_rules/host_ports.ts";
-import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "../../../cni/node_rules/localhost_ports.ts";
+import {
+  hideLocalhost,
+  localhostAnswerChains,
+  localhostOutput,
+  showLocalhost,
+} from "../../../cni/node_rules/localhost_ports.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { anyFlag, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { TablePart } from "./table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 /**
  * Returns the part of the inet table that publishes pods' ports, by the plugin's own rules. Maps hold the target of

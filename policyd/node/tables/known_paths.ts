@@ -4,7 +4,7 @@ import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { anyFlag, dropping, equals, inSet, type Match, type Rule } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
-import { INET_TABLE } from "./table_part.ts";
+import { INET_TABLE } from "../../ruleset/table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 

@@ -10,7 +10,7 @@ import {
   setMarkBit,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { NodeConfiguration } from "./configuration.ts";
-import type { TablePart } from "./table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 
 /**
  * Returns the part of the inet table that marks the translated packets of the bridge and clears our mark bits again.

@@ -13,7 +13,7 @@ import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
 import { portShares } from "../masquerade/share_rules.ts";
 import { podMasquerade } from "../masquerade/pod_masquerade.ts";
-import { BRIDGE_TABLE, INET_TABLE, joined, type TablePart } from "./table_part.ts";
+import { BRIDGE_TABLE, INET_TABLE, joined, type TablePart } from "../../ruleset/table_part.ts";
 import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
 
 /**

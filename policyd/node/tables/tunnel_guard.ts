@@ -15,7 +15,7 @@ import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { TUNNEL } from "../../routes/names.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
-import { INET_TABLE, type TablePart } from "./table_part.ts";
+import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { isOurs } from "../../ruleset/own_comment.ts";
-import { BRIDGE_TABLE } from "../../node/tables/table_part.ts";
+import { BRIDGE_TABLE } from "../../ruleset/table_part.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import { closingBridgeTable, closingChanges, closingTable } from "./closing_tables.ts";
 import type { EnforcedMark } from "./enforced_mark.ts";

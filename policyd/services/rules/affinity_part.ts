@@ -19,7 +19,7 @@ import {
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import { INET_TABLE, type TablePart } from "../../node/tables/table_part.ts";
+import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import {
   FAMILIES,
   FRONTEND_KINDS,

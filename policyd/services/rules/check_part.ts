@@ -16,7 +16,7 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import type { TablePart } from "../../node/tables/table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
 import {

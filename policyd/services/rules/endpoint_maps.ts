@@ -1,7 +1,7 @@
 import { lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { equals, goTo, jumpTo, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
-import type { TablePart } from "../../node/tables/table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 import { affinityRule } from "./affinity_part.ts";
 import {
   FRONTEND_KINDS,

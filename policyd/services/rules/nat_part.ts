@@ -15,7 +15,7 @@ import {
   setMarkBit,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import type { TablePart } from "../../node/tables/table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { drawRules, endpointChain } from "./endpoint_maps.ts";
 import { ADDRESS_SETS, type FrontendSet, PROTECTED_SOCKETS } from "./frontend_sets.ts";

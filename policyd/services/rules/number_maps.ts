@@ -1,6 +1,6 @@
 import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
-import type { TablePart } from "../../node/tables/table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 import {
   byAddress,
   FRONTEND_KINDS,

@@ -1,4 +1,4 @@
-import type { TablePart } from "../../node/tables/table_part.ts";
+import type { TablePart } from "../../ruleset/table_part.ts";
 import { affinity } from "./affinity_part.ts";
 import { checks } from "./check_part.ts";
 import { connectionCounts } from "./connection_counts.ts";

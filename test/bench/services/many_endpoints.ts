@@ -1,5 +1,5 @@
 import type { Element } from "../../../kernel/nftables/model/object.ts";
-import { INET_TABLE } from "../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { endpointMap, restMap } from "../../../policyd/services/rules/endpoint_maps.ts";
 import { DRAWS, isDrawn, modulusFor } from "../../../policyd/services/rules/endpoint_draw.ts";
 import { type ClusterSize, sizeText } from "./cluster.ts";

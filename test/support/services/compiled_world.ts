@@ -8,7 +8,7 @@ import type { Service } from "../../../policyd/objects/model.ts";
 import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
 import { type DesiredElement, isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { marks } from "../../../policyd/node/tables/marks.ts";
-import { INET_TABLE, joined } from "../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import { usedTimeout } from "../../../policyd/services/affinity/kept_timeouts.ts";

@@ -5,7 +5,7 @@ import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
-import { INET_TABLE, joined } from "../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { type CompiledService, compileService } from "../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
 import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";

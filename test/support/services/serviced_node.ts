@@ -10,7 +10,7 @@ import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
-import { INET_TABLE } from "../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
 import type { ConfiguredSockets } from "../../../policyd/protection/configured_sockets.ts";

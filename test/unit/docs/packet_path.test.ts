@@ -5,7 +5,7 @@ import type { Chain, Table, TableReference } from "../../../kernel/nftables/mode
 import type { NodeConfiguration } from "../../../policyd/node/tables/configuration.ts";
 import { hostPortHooks } from "../../../policyd/node/tables/host_ports.ts";
 import { podMasqueradeHooks } from "../../../policyd/node/masquerade/pod_masquerade.ts";
-import { INET_TABLE } from "../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";

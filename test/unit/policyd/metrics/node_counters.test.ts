@@ -11,7 +11,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { observed } from "../../../../policyd/metrics/commit_observer.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
-import { INET_TABLE, joined } from "../../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE, joined } from "../../../../policyd/ruleset/table_part.ts";
 import { keptMap } from "../../../../policyd/services/rules/affinity_part.ts";
 import { connectionSet } from "../../../../policyd/services/rules/connection_counts.ts";
 import { RESTRICTED_PORTS } from "../../../../policyd/services/rules/frontend_sets.ts";

@@ -7,7 +7,7 @@ import { formatTable } from "../../../../kernel/nftables/text/text.ts";
 import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "../../../../policyd/node/tables/configuration.ts";
 import { hostPortHooks } from "../../../../policyd/node/tables/host_ports.ts";
 import { podMasqueradeHooks } from "../../../../policyd/node/masquerade/pod_masquerade.ts";
-import { INET_TABLE } from "../../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { sourceHooks } from "../../../../policyd/services/rules/check_part.ts";

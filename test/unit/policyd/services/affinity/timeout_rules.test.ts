@@ -7,7 +7,7 @@ import { Ruleset } from "../../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import { INET_TABLE, joined } from "../../../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE, joined } from "../../../../../policyd/ruleset/table_part.ts";
 import { FRONTEND_KINDS } from "../../../../../policyd/services/rules/frontend_kind.ts";
 import { numberMap } from "../../../../../policyd/services/rules/number_maps.ts";
 import { DURATION_BITS } from "../../../../../policyd/services/rules/priority_number.ts";

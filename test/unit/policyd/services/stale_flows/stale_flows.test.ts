@@ -7,7 +7,7 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import { INET_TABLE } from "../../../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
 import { StaleFlows } from "../../../../../policyd/services/stale_flows/stale_flows.ts";
 import type { ServedFrontend } from "../../../../../policyd/services/stale_flows/served_frontends.ts";

@@ -8,7 +8,7 @@ import type { Element } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import { INET_TABLE } from "../../../../../policyd/node/tables/table_part.ts";
+import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
 import { UnansweredConnections } from "../../../../../policyd/services/stale_flows/unanswered.ts";
