@@ -21,7 +21,7 @@ export interface ConntrackFilter {
   readonly original?: TupleFilter;
   readonly reply?: TupleFilter;
   readonly zone?: number;
-  /** {@link ConntrackStatus} bits. */
+  /** Bits of `ConntrackStatus` (entry.ts). */
   readonly status?: Masked<number>;
   readonly mark?: Masked<number>;
   readonly labels?: Masked<ConntrackLabels>;

@@ -6,7 +6,7 @@ import { littleEndian } from "../netlink/writer.ts";
  */
 export type BpfCall = (command: number, attributes: Uint8Array, arrays: readonly AttributeArray[]) => number;
 
-/** bpf(2): programs that the kernel executes, and their tables. Results are as in {@link ./syscalls.ts}. */
+/** bpf(2): programs that the kernel executes, and their tables. Results are as in syscalls.ts. */
 export interface BpfCalls {
   readonly bpf: BpfCall;
   /** The same call, for commands that answer with a descriptor. */

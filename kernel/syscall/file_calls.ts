@@ -1,5 +1,5 @@
 /**
- * The file system calls of the plugin. As in {@link ./syscalls.ts}, a negative result is minus the errno.
+ * The file system calls of the plugin and the daemon. As in syscalls.ts, a negative result is minus the errno.
  *
  * `node:fs` offers all of them, but loading it takes 1.6 ms of every ADD (docs/performance.md).
  */

@@ -1,6 +1,6 @@
 import { littleEndian } from "../netlink/writer.ts";
 
-/** The calls to wait for sockets, only for the daemon. Negative results are minus the errno ({@link ./syscalls.ts}). */
+/** The calls to wait for sockets, only for the daemon. Negative results are minus the errno (syscalls.ts). */
 export interface PollCalls {
   /**
    * Waits on another thread, while the event loop goes on, until a descriptor is ready or the time is over, and records

@@ -15,7 +15,7 @@ export type ProgramState =
   | { readonly kind: "signalled"; readonly signal: number };
 
 /**
- * The calls that start and await another program. As in {@link ./syscalls.ts}, a negative result is minus the errno.
+ * The calls that start and await another program. As in syscalls.ts, a negative result is minus the errno.
  *
  * Only the plugin uses them, to execute other IPAM plugins as the CNI specification demands (cni/delegation/).
  */

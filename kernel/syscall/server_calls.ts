@@ -1,7 +1,7 @@
 import { littleEndian } from "../netlink/writer.ts";
 
 /**
- * The calls of a unix socket server without an event loop. Negative is minus the errno, as in {@link ./syscalls.ts}.
+ * The calls of a unix socket server without an event loop. Negative is minus the errno, as in syscalls.ts.
  */
 export interface ServerCalls {
   listen(fd: number, backlog: number): number;

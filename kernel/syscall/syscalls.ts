@@ -6,7 +6,7 @@ import { errnoName, errnoText } from "./errno.ts";
  *
  * Each returns the kernel's result: zero or more on success, minus the errno on failure. None throws, so a caller that
  * expects EAGAIN or EEXIST compares a number; {@link check} turns the rest into an error. There are two backends:
- * `bun.ts` for the plugin, `node.ts` for the daemon and the tests. All calls act on the calling thread, which is the
+ * `bun.ts` for the plugin, `koffi.ts` for the daemon and the tests. All calls act on the calling thread, which is the
  * purpose of {@link Syscalls.setns}.
  */
 export interface Syscalls {
