@@ -58,7 +58,10 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
     });
 }
 
-/** Adds the options by which the user's own programs print the manifests (`renderOptions` of rendered_files.ts). */
+/**
+ * Adds the options by which the user's own programs print the manifests (`renderOptions` of
+ * programs/rendered_files.ts).
+ */
 export function withPrograms(command: Command): Command {
   return command
     .option("--kustomize <path...>", "kustomizations, built by your kustomize or kubectl")

@@ -89,7 +89,10 @@ function desiredPort({
   });
 }
 
-/** Returns the bypass: what a pod with limited sending sends takes the bridge after the delay (bridge_bypass.ts). */
+/**
+ * Returns which packets bypass the bridge. Those of a pod with limited sending take the bridge, after the delay
+ * (cni/add/bridge_bypass.ts).
+ */
 function bypassOf(host: RecordedHost | undefined, isDelayed: boolean): DesiredPort["bypass"] {
   if (host?.bypass !== true) return "none";
   return isDelayed ? "to the pod" : "both ways";

@@ -59,7 +59,10 @@ function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, in
     .map((address): Step => ({ part: "address", type: "add-address", index, address }));
 }
 
-/** Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (hostSteps of wiring.ts). */
+/**
+ * Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (linkSteps of
+ * cni/add/wiring.ts).
+ */
 export function isMade({ link }: ObservedPort, { mac }: DesiredPort): boolean {
   return link?.mac === mac && link.alias !== undefined;
 }

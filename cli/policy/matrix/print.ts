@@ -20,7 +20,7 @@ const WIDEST = 120;
 const CORNER = "from \\ to";
 
 /**
- * Returns a grid for people where it fits, otherwise undefined; {@link formatList} then serves.
+ * Returns a grid for people where it fits, otherwise undefined: then `formatList` (list.ts) prints a list.
  *
  * @param columns the width of the terminal
  */
