@@ -25,7 +25,7 @@ const SEVERAL = /^(?:everyone|peers|ranges) at /;
 const ISOLATED = "isolated by ";
 const WOULD_ISOLATE = "would be isolated by ";
 
-/** Parses the names and comments that policyd/policy/compile writes; undefined for rules without a metric. */
+/** Parses the names and comments that policyd/policies/compile writes; undefined for rules without a metric. */
 export function meaningOf({
   chain,
   comment,

@@ -69,8 +69,8 @@ export function affordableFragmentMemory(mebibytes: number, machineBytes: number
 }
 
 /**
- * Returns the reassembly settings that pods' shares are computed for (fragment_share.ts): enough memory, and a short
- * timeout, so that incomplete datagrams release theirs.
+ * Returns the reassembly settings that pods' shares are computed for (tables/fragment_share.ts): enough memory, and a
+ * short timeout, so that incomplete datagrams release theirs.
  *
  * @param mebibytes for each family; 0 returns no settings
  */

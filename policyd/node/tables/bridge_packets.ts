@@ -12,9 +12,9 @@ import type { TablePart } from "../../ruleset/table_part.ts";
  *   an IP packet in one to the node's IP layer as coming from the port itself (br_handle_frame). All other packets of
  *   pods arrive from the bridge.
  * - After routing it drops redirects to pods: the kernel would tell pods of a shorter way to pods of the same bridge.
- *   IPv6 has no sysctl against it, and established TCP connections would follow the redirect to where {@link guard}
- *   lets nothing pass. Redirects that others send about a pod's connection are dropped too: connection tracking takes
- *   them for a part of that connection (nf_conntrack_inet_error).
+ *   IPv6 has no sysctl against it, and established TCP connections would follow the redirect to where the guard
+ *   (guard.ts) lets nothing pass. Redirects that others send about a pod's connection are dropped too: connection
+ *   tracking takes them for a part of that connection (nf_conntrack_inet_error).
  */
 export function bridgePackets({ bridge, hostInterfacePrefix = HOST_INTERFACE_PREFIX }: NodeConfiguration): TablePart {
   // Connection tracking classifies a redirect as related, invalid or untracked, whichever message it quotes.

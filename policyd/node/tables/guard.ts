@@ -48,7 +48,7 @@ export const DropReason = {
  * - For ARP, both the frame's source and the packet's own source are checked: the first is what the bridge learns.
  * - From `::` a host without an address may send only duplicate address detection and multicast reports. No pod needs
  *   0.0.0.0, since pods get their addresses from the plugin.
- * - The target of a neighbour advertisement is checked later ({@link relatedPackets}): such a frame may bypass the
+ * - The target of a neighbour advertisement is checked later (related_packets.ts): such a frame may bypass the
  *   bridge.
  *
  * `multicast` keeps pods from sending membership queries (ENDS-05). After one query the bridge takes a pod for the

@@ -26,9 +26,9 @@ export function hostPorts(): TablePart {
 /**
  * The hooks of host ports, which exist while a pod of the node has one.
  *
- * Destinations change at -99, after those of Services and before {@link marks} checks what was translated; sources
- * change at 99, before marks are cleared. Replies to clients on localhost are readdressed at -89, after that mark, and
- * at 110, after policies.
+ * Destinations change at -99, after those of Services and before the rules of marks.ts check what was translated;
+ * sources change at 99, before marks are cleared. Replies to clients on localhost are readdressed at -89, after that
+ * mark, and at 110, after policies.
  */
 export const hostPortHooks: readonly Chain[] = [
   {

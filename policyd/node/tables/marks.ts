@@ -16,9 +16,9 @@ import type { TablePart } from "../../ruleset/table_part.ts";
  * Returns the part of the inet table that marks the translated packets of the bridge and clears our mark bits again.
  *
  * Where br_netfilter is on, a packet whose destination NAT has changed to another pod of this bridge is bridged to that
- * pod's port, not routed (br_nf_pre_routing_finish). {@link guard} lets it pass by the bit that is set right after the
- * NAT hook (-100). Where br_netfilter is off, this hook sees no bridged frames, none gets the bit, and translated
- * packets are routed. So nothing depends on the state of that switch.
+ * pod's port, not routed (br_nf_pre_routing_finish). The guard (guard.ts) lets it pass by the bit that is set right
+ * after the NAT hook (-100). Where br_netfilter is off, this hook sees no bridged frames, none gets the bit, and
+ * translated packets are routed. So nothing depends on the state of that switch.
  *
  * The bit is cleared before it is set, so only NAT can make a frame pass: neither another program's rule that writes
  * whole marks, nor a frame that arrived with a mark. Our bits are removed from packets that leave the node or are

@@ -129,7 +129,8 @@ const mayBegin = anyFlag("ct state", "new", "untracked");
 
 /**
  * Errors about a connection pass with it (POL-56). Errors of pods about connections of others have already been dropped
- * ({@link relatedPackets}), so neither these rules nor the label of the quoted connection let one through.
+ * (policyd/node/tables/related_packets.ts), so neither these rules nor the label of the quoted connection let one
+ * through.
  */
 const errors: readonly Rule[] = [
   rule(

@@ -7,7 +7,7 @@ export const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 
 /**
  * Everything that the policies of one direction say about the pods they select, in the order of evaluation: a value
- * that is printed for the kernel (`profile_chain.ts`) and evaluates existing flows (`judge.ts`).
+ * that is printed for the kernel (`profile_chain.ts`) and by which existing flows are evaluated (`profile_verdict.ts`).
  *
  * Pods with the same policies share one profile.
  */

@@ -2,7 +2,8 @@ import type { Service } from "../../objects/model.ts";
 
 /**
  * The most different timeouts that the rules of a node hold at once. Each has chains of its own, since the kernel takes
- * an element's timeout only as a constant of a rule, and its number has to fit into {@link DURATION_BITS}.
+ * an element's timeout only as a constant of a rule, and its number has to fit into `DURATION_BITS`
+ * (rules/priority_number.ts).
  */
 export const MOST_TIMEOUTS = 127;
 
