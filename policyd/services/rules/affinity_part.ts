@@ -58,17 +58,23 @@ const CLIENT_HASHES: readonly JenkinsHash[] = [0x0db2, 0x0db3].map((seed) => ({
   seed,
 }));
 
-/** The map from a frontend and the hash in a client's entry to the endpoint's number, for usable endpoints. */
+/**
+ * Returns the name of the map from a frontend and the hash in a client's entry to the endpoint's number, for usable
+ * endpoints.
+ */
 export function knownMap(kind: FrontendKind, scope: Scope): string {
   return nameOf(scope === "all" ? "known" : "local_known", kind);
 }
 
-/** The map from a frontend and an endpoint's number to the endpoint. */
+/** Returns the name of the map from a frontend and an endpoint's number to the endpoint. */
 export function keptMap(kind: FrontendKind): string {
   return nameOf("kept", kind);
 }
 
-/** The map from a client and the number of a Service's port to a hash of its endpoint; rules write it. */
+/**
+ * Returns the name of the map from a client and the number of a Service's port to a hash of its endpoint, which rules
+ * write.
+ */
 export function clientMap(family: RuleFamily): string {
   return `client${family}`;
 }

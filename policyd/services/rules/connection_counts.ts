@@ -12,7 +12,10 @@ const MOST_COUNTED = 262_144;
 const KEPT_MILLISECONDS = 86_400_000;
 const COLLECTION_MILLISECONDS = 3_600_000;
 
-/** The set of endpoints that got connections, each with the number it is counted under; rules write it. */
+/**
+ * Returns the name of the set of endpoints that got connections, each with the number it is counted under; rules write
+ * it.
+ */
 export function connectionSet(family: RuleFamily): string {
   return `connections${family}`;
 }

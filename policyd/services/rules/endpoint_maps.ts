@@ -19,17 +19,17 @@ import { DRAWS, drawnModuli, EXACT_MODULI } from "./endpoint_draw.ts";
 import { loadNumber, numberMap } from "./number_maps.ts";
 import { translation } from "./translation.ts";
 
-/** The map from a frontend and a number below the modulus to an endpoint. */
+/** Returns the name of the map from a frontend and a number below the modulus to an endpoint. */
 export function endpointMap(kind: FrontendKind, scope: Scope, modulus: number): string {
   return `${nameOf(scope === "all" ? "" : "local", kind)}_${modulus}`;
 }
 
-/** The map from a frontend to the endpoint for packets whose draws all hit an unused number. */
+/** Returns the name of the map from a frontend to the endpoint for packets whose draws all hit an unused number. */
 export function restMap(kind: FrontendKind, scope: Scope): string {
   return nameOf(scope === "all" ? "rest" : "local_rest", kind);
 }
 
-/** The chain that sends a packet of a frontend to an endpoint. */
+/** Returns the name of the chain that sends a packet of a frontend to an endpoint. */
 export function endpointChain(kind: FrontendKind, scope: Scope): string {
   return nameOf(scope === "all" ? "to" : "to_local", kind);
 }

@@ -11,17 +11,23 @@ import {
   type RuleFamily,
 } from "./frontend_kind.ts";
 
-/** The map from a Service's own address without affinity to its port's number, all that most packets need. */
+/**
+ * Returns the name of the map from a Service's own address without affinity to its port's number. Most packets need no
+ * other map.
+ */
 export function plainMap(family: RuleFamily): string {
   return nameOf("plain", byAddress(family));
 }
 
-/** The map from any other frontend to its Service's port's number, which all frontends of the port share (SA-05). */
+/**
+ * Returns the name of the map from any other frontend to the number of its Service's port. All frontends of a port
+ * share its number (SA-05).
+ */
 export function numberMap(kind: FrontendKind): string {
   return nameOf("number", kind);
 }
 
-/** Loads the number that one of these maps has for a packet into its priority; without an entry the rule ends. */
+/** Returns the statement that loads a packet's number from such a map into its priority; without one the rule ends. */
 export function loadNumber(map: string, kind: FrontendKind): Statement {
   return { kind: "set priority from", from: lookup(frontendKey(kind), map) };
 }

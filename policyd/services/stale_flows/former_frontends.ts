@@ -42,7 +42,7 @@ export interface ChangedFrontends {
   readonly begun: ReadonlyMap<FrontendId, FrontendTargets>;
 }
 
-/** Returns the TCP frontends that lost endpoints by a commit, and those that are new by it. */
+/** Returns the TCP frontends that lost endpoints by a commit, and those that only got some. */
 export function changedFrontends(differences: readonly SetDifference[]): ChangedFrontends {
   const lost = frontendsIn(differences, "deleted", "TCP");
   const begun = frontendsIn(differences, "added", "TCP");

@@ -28,7 +28,7 @@ export class FrontendIndex {
   /** Without a list if it is the only one, as for nearly all Services. */
   readonly #ofService = new Map<string, OneOrMore<FrontendId>>();
   readonly #held = new Map<FrontendId, Held>();
-  /** FlowsToCheck whose rules are in force (ripe), and those whose rules are not yet. */
+  /** Frontends whose flows are to be checked: those whose rules are in force (ripe), and the others. */
   #ripe: FlowsToCheck = new Map();
   #unripe: FlowsToCheck = new Map();
 
@@ -95,7 +95,7 @@ export class FrontendIndex {
     );
   }
 
-  /** Makes suspects again of frontends that were taken and whose flows have not been checked. */
+  /** Puts back frontends that were taken and whose flows have not been checked: {@link take} returns them again. */
   putBack(suspicions: ReadonlyMap<FrontendId, Suspicion>): void {
     for (const [id, { frontend, former }] of suspicions) add(this.#ripe, id, frontend, former);
   }
