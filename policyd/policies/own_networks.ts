@@ -106,7 +106,7 @@ function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
   return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
 }
 
-/** Creates the dataplane of the configuration. */
+/** Returns the component for a configuration. */
 export function ownNetworks(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,

@@ -14,7 +14,7 @@ import { UnmasqueradedNetworks } from "./unmasqueraded_networks.ts";
 const OWNER = "cluster networks";
 
 export interface MasqueradeDataplaneParts {
-  /** Its tables have the part `clusterMasquerade()`. The ruleset's owner starts and stops it. */
+  /** The ruleset whose tables have the part `clusterMasquerade()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly nodeName: string;
   /** This node's pod CIDRs, used in addition to those of its Node object. */

@@ -26,7 +26,7 @@ export type SharingAttachment = Pick<
 >;
 
 export interface PortShareParts {
-  /** Its inet table has the part `portShares()`. */
+  /** The ruleset whose inet table has the part `portShares()`. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
   readonly ports: NodePortsReader;
   /** Returns the current attachments. */

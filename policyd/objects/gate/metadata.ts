@@ -30,7 +30,7 @@ export function readMetadata(object: Reader): Metadata {
 /** The longest uid; those of the API server are UUIDs. */
 export const LONGEST_UID = 128;
 
-/** Returns the uid of an object for which it only informs people; empty without a valid one. */
+/** Returns the uid of an object; empty without a valid one, which then distinguishes it from no other object. */
 export function readUid(metadata: Reader): string {
   return metadata.attempt(() => metadata.optionalString("uid", LONGEST_UID)) ?? "";
 }

@@ -12,7 +12,7 @@ export interface MemberSet {
   readonly name: string;
   readonly definitions: Readonly<Record<4 | 6, SetDefinition>>;
   readonly sources: readonly MemberSource[];
-  /** Whether only rules by which NetworkPolicies allow use it: without elements it then allows nothing. */
+  /** Whether only allowing rules of NetworkPolicies use it. Such a set allows nothing while it has no elements. */
   readonly isAllowing: boolean;
 }
 

@@ -44,7 +44,7 @@ const CALM_CHECK_MILLISECONDS = 300;
 const CHECK_MILLISECONDS = 100;
 const HASTY_CHECK_MILLISECONDS = 25;
 const HALF = 1 / 2;
-/** A walk through the table is expensive: the pause after it is at least its own length this number of times. */
+/** A walk through the table is expensive, so the pause after it is at least this many times as long as the walk. */
 const REST = 4;
 /** A pod at or below this share of its limit may begin connections again. */
 const RELEASE = 3 / 4;

@@ -69,7 +69,10 @@ export function isBroken(verdict: FlowVerdict, state: FlowState, isOpening: bool
 const allowed = labelBit(ALLOWED_LABEL);
 const cut = labelBit(CUT_LABEL);
 
-/** The label change of each fate. A probe changes nothing, but is refused like any change if there is no extension. */
+/**
+ * The change of labels for each decision. A probe changes nothing, but is refused like any change if there is no
+ * extension.
+ */
 export const FATE_LABELS: Readonly<Record<Exclude<CutDecision, "none">, Masked<ConntrackLabels>>> = Object.freeze({
   cut: { value: cut, mask: allowed | cut },
   restore: { value: allowed, mask: allowed | cut },
