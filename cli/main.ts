@@ -3,7 +3,7 @@ import path from "node:path";
 import process from "node:process";
 import { COMPLETE } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
-import { completeOlderNode } from "./older_node.ts";
+import { completeOlderNode } from "./node_20.ts";
 import { processIo } from "./process_io.ts";
 import { runProgram } from "./program.ts";
 

@@ -1,4 +1,4 @@
-import type { Work } from "../kernel/waiting.ts";
+import type { Work } from "../kernel/resumable_work.ts";
 import type { Environment } from "./environment.ts";
 import { formatCniError, toCniError } from "./error.ts";
 import type { Node } from "./host.ts";

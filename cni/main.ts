@@ -1,6 +1,6 @@
 import { writeAll } from "../kernel/file.ts";
 import { bunSyscalls } from "../kernel/syscall/bun.ts";
-import { carryOut } from "../kernel/waiting.ts";
+import { carryOut } from "../kernel/resumable_work.ts";
 import { answer } from "./answer.ts";
 import { SERVER } from "./executables.ts";
 import { machine } from "./plugin.ts";

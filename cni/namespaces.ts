@@ -6,7 +6,7 @@ import {
   openNamespace,
 } from "../kernel/network_namespace.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
-import type { Work } from "../kernel/waiting.ts";
+import type { Work } from "../kernel/resumable_work.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { Node } from "./host.ts";

@@ -1,6 +1,6 @@
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { Errno } from "../kernel/syscall/errno.ts";
-import { realWaiting, type Waiting, type Work } from "../kernel/waiting.ts";
+import { realWaiting, type Waiting, type Work } from "../kernel/resumable_work.ts";
 import type { Node } from "./host.ts";
 
 /** flock(2). */

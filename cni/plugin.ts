@@ -1,6 +1,6 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import { carryOut, type Work } from "../kernel/waiting.ts";
+import { carryOut, type Work } from "../kernel/resumable_work.ts";
 import { add } from "./add/add.ts";
 import { check } from "./check/check.ts";
 import {

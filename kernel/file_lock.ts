@@ -3,7 +3,7 @@ import { isRegularFile } from "./file.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
 import { type FileReadCalls, OpenFlag } from "./syscall/file_calls.ts";
 import { check, type Syscalls } from "./syscall/syscalls.ts";
-import { realWaiting, type Waiting } from "./waiting.ts";
+import { realWaiting, type Waiting } from "./resumable_work.ts";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;

@@ -8,7 +8,7 @@ import { DesiredElements } from "../../policyd/ruleset/desired/desired_elements.
 import { DesiredObjects, type ProvidedObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 import type { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
-import { askedPorts } from "../../policyd/node/tables/asked_ports.ts";
+import { askedPorts } from "../../policyd/node/tables/own_ports.ts";
 import { leavingPodElements } from "../../policyd/node/masquerade/cluster_masquerade.ts";
 import { masqueradeDataplane } from "../../policyd/node/masquerade/masquerade_dataplane.ts";
 import { policyOptions, serviceRules } from "../../policyd/node/tables/rule_options.ts";

@@ -5,7 +5,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
-import type { Work } from "../../kernel/waiting.ts";
+import type { Work } from "../../kernel/resumable_work.ts";
 import { deleteLink, type Link } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";

@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "./attachment.ts";
 import { type AttachmentName, LONGEST_WAIT, type PolicydReply } from "./policyd_messages.ts";
 import { isDirectoryPath } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { realWaiting, type Wait, type Waiting, type Work } from "../../kernel/waiting.ts";
+import { realWaiting, type Wait, type Waiting, type Work } from "../../kernel/resumable_work.ts";
 import { invalidField } from "../error.ts";
 import { decode, type Decoded, isObject } from "../configuration/json.ts";
 import type { Node } from "../host.ts";

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { realWaiting, type Waiting, type Work } from "../../kernel/waiting.ts";
+import { realWaiting, type Waiting, type Work } from "../../kernel/resumable_work.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";

@@ -12,7 +12,7 @@ import { deleteLink, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Work } from "../../kernel/waiting.ts";
+import type { Work } from "../../kernel/resumable_work.ts";
 import { hostCidr } from "../../kernel/ip/cidr.ts";
 import { delegatedDirectory } from "../delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";

@@ -17,7 +17,7 @@ import { type DetachInput, type NetworkInput, networkShape } from "../configurat
 import type { Node } from "../host.ts";
 import { type GivenAddresses, readIpamAnswer } from "./ipam_answer.ts";
 import { type IpamCall, NotExecutedError, runIpam } from "./ipam_program.ts";
-import { lockPending, type PendingAdd, pendingPath, readPending, writePending } from "./pending.ts";
+import { lockPending, type PendingAdd, pendingPath, readPending, writePending } from "./delegation_file.ts";
 import { findPlugin, foreignIpamType } from "./plugin_search.ts";
 
 /** A call of this plugin, as it came. */

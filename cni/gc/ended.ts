@@ -2,7 +2,7 @@ import { readAttachment } from "../attachment/attachment.ts";
 import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Work } from "../../kernel/waiting.ts";
+import type { Work } from "../../kernel/resumable_work.ts";
 import { CniError } from "../error.ts";
 import type { Node } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";

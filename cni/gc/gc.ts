@@ -1,9 +1,9 @@
 import { listAttachmentNames, readAttachment } from "../attachment/attachment.ts";
 import type { Owner } from "../../ipam/owner.ts";
-import type { Work } from "../../kernel/waiting.ts";
+import type { Work } from "../../kernel/resumable_work.ts";
 import type { DetachConfiguration, ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";
-import { oldPendings } from "../delegation/pending.ts";
+import { oldPendings } from "../delegation/delegation_file.ts";
 import { hostInterfaceName } from "../names.ts";
 import type { Node } from "../host.ts";
 import { releaseOldReservations } from "./old_reservations.ts";

@@ -2,7 +2,7 @@ import { writeAll } from "../../kernel/file.ts";
 import { enterNamespace } from "../../kernel/network_namespace.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { MSG_NOSIGNAL } from "../../kernel/unix_stream.ts";
-import type { Wait, Work } from "../../kernel/waiting.ts";
+import type { Wait, Work } from "../../kernel/resumable_work.ts";
 import { type Answer, answer } from "../answer.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { executesOthers } from "../delegation/foreign_ipam.ts";

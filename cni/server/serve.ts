@@ -7,7 +7,7 @@ import { DescriptorFlag } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { check, type Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { socketAddress } from "../../kernel/unix_stream.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
+import { realWaiting } from "../../kernel/resumable_work.ts";
 import type { MakeNode } from "./call.ts";
 import { SOCKET_FILE } from "./protocol.ts";
 import { PluginServer } from "./server.ts";

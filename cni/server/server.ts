@@ -5,7 +5,7 @@ import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
 import { controlSize, descriptorsIn, type ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
-import type { Wait, Waiting } from "../../kernel/waiting.ts";
+import type { Wait, Waiting } from "../../kernel/resumable_work.ts";
 import { Call, type MakeNode } from "./call.ts";
 import { F_SEAL_SEAL } from "./protocol.ts";
 import { parseRequest } from "./request.ts";

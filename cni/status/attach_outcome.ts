@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { Work } from "../../kernel/waiting.ts";
+import type { Work } from "../../kernel/resumable_work.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { CniErrorCode, toCniError } from "../error.ts";
 import type { Node } from "../host.ts";

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
+import { realWaiting } from "../../kernel/resumable_work.ts";
 import { type BridgeConfiguration, bridgeConfiguration } from "../configuration/configuration.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, CniErrorCode, toCniError } from "../error.ts";

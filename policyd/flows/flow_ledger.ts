@@ -10,7 +10,7 @@ import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../log/line.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LoggedFlow } from "../policies/drop_log/logged_flow.ts";
-import type { Slices } from "../lib/slices.ts";
+import type { Slices } from "../lib/sliced_work.ts";
 import type { FlowEnds } from "./flow_ends.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";

@@ -1,4 +1,4 @@
-import { each, type Slices } from "../lib/slices.ts";
+import { each, type Slices } from "../lib/sliced_work.ts";
 import { joinedEnd, type SeenEnd, seenEnd } from "./flow_ends.ts";
 import { endText, type FlowEnd, type FlowRow, type FlowVerdict } from "./row.ts";
 

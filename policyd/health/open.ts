@@ -4,7 +4,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { Component } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import { healthListen } from "../node/tables/asked_ports.ts";
+import { healthListen } from "../node/tables/own_ports.ts";
 import type { HealthAnswer } from "../services/health_check/health_answer.ts";
 import { nodeHttpListener } from "../services/health_check/http_listener.ts";
 import { isProxyHealthy } from "../services/health_check/proxy_health.ts";

@@ -3,7 +3,7 @@ import { type Address, addressFromValue } from "../../kernel/ip/address.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../objects/model.ts";
-import { groupHasPod } from "../policies/compile/groups.ts";
+import { groupHasPod } from "../policies/compile/peer_groups.ts";
 import { type FlowView, type JudgedFlow, judgeProfile } from "../policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";
 import { profileObjects } from "../policies/compile/profile_chain.ts";

@@ -11,7 +11,7 @@ import { type CountedPort, EndpointConnections } from "./endpoint_connections.ts
 import type { CommitObserver } from "./commit_observer.ts";
 import { PacedReading } from "./paced_reading.ts";
 import { RuleDrops } from "./rule_drops.ts";
-import { inSlices } from "./slices.ts";
+import { inSlices } from "./sliced_steps.ts";
 
 /** The parts that {@link NodeCounters} needs. */
 export interface NodeCountersParts {

@@ -11,7 +11,7 @@ import type { CommitObserver } from "./commit_observer.ts";
 import { PacedReading } from "./paced_reading.ts";
 import { directionOf } from "./policy_rule.ts";
 import { PolicySums } from "./policy_sums.ts";
-import { inSlices } from "./slices.ts";
+import { inSlices } from "./sliced_steps.ts";
 
 export interface PolicyCountersParts {
   /** The table of policies. */

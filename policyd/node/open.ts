@@ -45,7 +45,7 @@ import { retainedFiles } from "../policies/retained/retained_files.ts";
 import type { NodeStateDataplane } from "../node_state/node_state_dataplane.ts";
 import { openNodeState } from "../node_state/open.ts";
 import type { NodeStateReport } from "../node_state/report.ts";
-import type { AskedServers } from "../protection/asked_servers.ts";
+import type { ApiServers } from "../protection/api_servers.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { openProtection } from "../protection/open.ts";
 import { openRoutes } from "../routes/open.ts";
@@ -55,9 +55,9 @@ import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import { askedPorts } from "./tables/asked_ports.ts";
+import { askedPorts } from "./tables/own_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
-import { KnownPaths } from "./tables/known_paths.ts";
+import { KnownPaths } from "./tables/path_mtu_guard.ts";
 import { type FlowCleanup, kernelFlowCleanup } from "./flow_cleanup.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import { openMasquerade } from "./masquerade/masquerade_dataplane.ts";
@@ -94,7 +94,7 @@ export interface NodeComponents {
   readonly routes: RoutesDataplane;
   readonly nodeState: { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport };
   /** The API servers that this node connects to. */
-  readonly servers: AskedServers;
+  readonly servers: ApiServers;
   readonly hostPorts: HostPortRefusals;
   readonly ended: EndedSandboxes;
   /** Undefined where policies are not enforced. */

@@ -9,7 +9,7 @@ import type { ObjectConsumer } from "../component.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { CollectionPace } from "../lib/collection_pace.ts";
-import { workFor } from "../lib/slices.ts";
+import { workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import { affectedBy } from "./live/pods/affected_addresses.ts";

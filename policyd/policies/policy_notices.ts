@@ -1,5 +1,5 @@
 import type { Kind, NetworkPolicy } from "../objects/model.ts";
-import { isShadow, shadowProblem } from "../objects/shadow.ts";
+import { isShadow, shadowProblem } from "../objects/shadow_annotation.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";

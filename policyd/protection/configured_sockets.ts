@@ -1,7 +1,7 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import { HEALTH_BESIDE_OTHERS } from "../node/tables/asked_ports.ts";
-import { TUNNEL } from "../routes/names.ts";
+import { HEALTH_BESIDE_OTHERS } from "../node/tables/own_ports.ts";
+import { TUNNEL } from "../routes/tunnel.ts";
 import { API_SERVER, type ProtectedPort, type ProtectedSocket } from "./refusal.ts";
 
 /** Ports and sockets that the configuration protects, independent of objects. */

@@ -12,7 +12,7 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { kubeletServer } from "../objects/open.ts";
-import { AskedServers } from "./asked_servers.ts";
+import { ApiServers } from "./api_servers.ts";
 import { configuredSockets } from "./configured_sockets.ts";
 import { EarlyTable } from "./early_table.ts";
 import { HostPortRefusals } from "./host_port_refusals.ts";
@@ -35,7 +35,7 @@ export interface ProtectionMachine {
 export interface OpenedProtection {
   readonly index: ProtectedSocketIndex;
   readonly dataplane: ProtectionDataplane;
-  readonly servers: AskedServers;
+  readonly servers: ApiServers;
   readonly hostPorts: HostPortRefusals;
 }
 
@@ -63,7 +63,7 @@ export function openProtection(configuration: Configuration, machine: Protection
     variable: tryParseAddress(process.env["KUBERNETES_SERVICE_HOST"] ?? ""),
     serviceCidrs: configuration.serviceCIDRs,
   });
-  const servers = new AskedServers({
+  const servers = new ApiServers({
     others: () => {
       const url = kubeletServer(configuration, syscalls);
       return url === undefined ? [] : [url];

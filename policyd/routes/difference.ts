@@ -4,10 +4,11 @@ import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
-import { each, type Slices } from "../lib/slices.ts";
+import { each, type Slices } from "../lib/sliced_work.ts";
 import type { Desired, DesiredEntries } from "./desired.ts";
 import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./kernel_state.ts";
-import { isOurs, TUNNEL } from "./names.ts";
+import { isOurs } from "./numbers.ts";
+import { TUNNEL } from "./tunnel.ts";
 import type { DesiredRoute } from "./peer_routes.ts";
 import { routeKey } from "./surroundings.ts";
 

@@ -7,7 +7,7 @@ import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import type { VxlanParameters } from "../../kernel/route/vxlan.ts";
-import type { Slices } from "../lib/slices.ts";
+import type { Slices } from "../lib/sliced_work.ts";
 
 /** A link, as far as routes depend on it. */
 export interface NodeLink {

@@ -1,5 +1,5 @@
 import type { Family } from "../../kernel/ip/address.ts";
-import { tunnelOverhead } from "./names.ts";
+import { tunnelOverhead } from "./tunnel.ts";
 
 /** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
 export const LEAST_IPV6_MTU = 1280;

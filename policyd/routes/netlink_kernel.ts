@@ -39,9 +39,10 @@ import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
-import { atOnce, type Slices } from "../lib/slices.ts";
+import { atOnce, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
-import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
+import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";
+import { TUNNEL } from "./tunnel.ts";
 
 /** Attempts to read a list that changes while it is read. */
 const LIST_ATTEMPTS = 10;

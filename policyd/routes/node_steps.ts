@@ -1,10 +1,10 @@
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import type { JudgedNode } from "../objects/nodes/node_verdict.ts";
-import { atOnce } from "../lib/slices.ts";
+import { atOnce } from "../lib/sliced_work.ts";
 import type { DesiredEntries } from "./desired.ts";
 import { type EntryState, entrySteps } from "./difference.ts";
 import type { KernelState, Step, TunnelState } from "./kernel_state.ts";
-import { ROUTE_PRIORITY } from "./names.ts";
+import { ROUTE_PRIORITY } from "./numbers.ts";
 import type { PeerRoutes } from "./peer_routes.ts";
 import { peerOf } from "./peers.ts";
 import type { PlanUse, RoutePlan } from "./route_plan.ts";

@@ -8,10 +8,10 @@ import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
-import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
+import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";
+import { TUNNEL, tunnelMac } from "./tunnel.ts";
 import type { Peer } from "./peers.ts";
 import { routeKey, type Surroundings } from "./surroundings.ts";
-import { tunnelMac } from "./tunnel_address.ts";
 
 /** A route of ours whose device may be the tunnel, which may not exist yet. */
 export type DesiredRoute = Omit<OwnRoute, "outputInterface"> & {

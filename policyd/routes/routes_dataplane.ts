@@ -9,7 +9,7 @@ import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
-import { type Slices, workFor } from "../lib/slices.ts";
+import { type Slices, workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";

@@ -4,11 +4,11 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./kernel_state.ts";
 import { type Encapsulation, podMtu } from "./mtu.ts";
-import { isOurs, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
+import { isOurs, ROUTE_PRIORITY } from "./numbers.ts";
+import { TUNNEL, tunnelMac } from "./tunnel.ts";
 import { RouteContainment } from "./obstacles.ts";
 import type { Peer } from "./peers.ts";
 import { RouteLookup } from "./route_lookup.ts";
-import { tunnelMac } from "./tunnel_address.ts";
 
 export interface RouteOptions {
   readonly encapsulation: Encapsulation;

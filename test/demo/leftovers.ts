@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
-import { TUNNEL } from "../../policyd/routes/names.ts";
+import { TUNNEL } from "../../policyd/routes/tunnel.ts";
 import { currentOwner, ownedName } from "../lab/owner.ts";
 import { findLabFiles } from "../lab/sweep.ts";
 import { UPLINK } from "../lab/topology.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { type Address, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
-import { TUNNEL } from "../../policyd/routes/names.ts";
+import { TUNNEL } from "../../policyd/routes/tunnel.ts";
 import type { RawObject } from "../apiserver/storage.ts";
 import { Cluster, type ClusterPod, namespaceObject } from "../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../lab/cluster/cluster_node.ts";

@@ -3,7 +3,7 @@ import process from "node:process";
 import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
 import { isFeatureActive, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
 import { type Family, formatAddress } from "../../kernel/ip/address.ts";
-import { TUNNEL } from "../../policyd/routes/names.ts";
+import { TUNNEL } from "../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { UPLINK } from "../lab/topology.ts";

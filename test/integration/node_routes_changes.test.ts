@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import { TUNNEL } from "../../policyd/routes/names.ts";
-import { tunnelMac } from "../../policyd/routes/tunnel_address.ts";
+import { TUNNEL, tunnelMac } from "../../policyd/routes/tunnel.ts";
 import { UPLINK } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { requireKernel, skip } from "../support/privilege.ts";

@@ -9,8 +9,7 @@ import {
 } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../policyd/node/tables/guard.ts";
-import { TUNNEL } from "../../policyd/routes/names.ts";
-import { tunnelMac } from "../../policyd/routes/tunnel_address.ts";
+import { TUNNEL, tunnelMac } from "../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
 import { encodeFrame, encodeIp, encodeUdp, type IpPacket, IpProtocol } from "../lab/probe/frame.ts";
@@ -18,7 +17,7 @@ import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, type Received, SocketType } from "../lab/probe/socket.ts";
 import { encodeError, TOO_BIG } from "../support/ends/icmp_error.ts";
 import { forgetMtus, learnedMtu, Query } from "../support/ends/query.ts";
-import { KNOWN_PATH_REASON } from "../../policyd/node/tables/known_paths.ts";
+import { KNOWN_PATH_REASON } from "../../policyd/node/tables/path_mtu_guard.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";

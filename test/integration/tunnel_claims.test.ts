@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Family, formatAddress } from "../../kernel/ip/address.ts";
-import { TUNNEL } from "../../policyd/routes/names.ts";
+import { TUNNEL } from "../../policyd/routes/tunnel.ts";
 import type { Flow } from "../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";

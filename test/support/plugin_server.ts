@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import process from "node:process";
 import { SERVER } from "../../cni/executables.ts";
 import { SOCKET_FILE } from "../../cni/server/protocol.ts";
-import { realWaiting } from "../../kernel/waiting.ts";
+import { realWaiting } from "../../kernel/resumable_work.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { megabytesIn, readIfThere, threadsOf } from "./process_files.ts";
 

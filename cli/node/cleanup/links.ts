@@ -1,7 +1,7 @@
 import { bridgeMac } from "../../../cni/names.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { TUNNEL } from "../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { NodeLink } from "../doctor/facts.ts";
 import { delayDevices, hostLinks, sha256 } from "./attached.ts";
 import type { Inventory } from "./inventory.ts";

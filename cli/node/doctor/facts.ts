@@ -8,7 +8,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
-import type { Trial } from "../../../kernel/nftables/trial.ts";
+import type { Trial } from "../../../kernel/nftables/table_check.ts";
 import type { Link } from "../../../kernel/route/link.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";

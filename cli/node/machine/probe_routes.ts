@@ -3,7 +3,8 @@ import { networkAddress } from "../../../kernel/ip/cidr.ts";
 import { isReached } from "../../../kernel/ip/closed_port_probe.ts";
 import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
-import { isOurs, TUNNEL } from "../../../policyd/routes/names.ts";
+import { isOurs } from "../../../policyd/routes/numbers.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { DirectRoute, NodeAddress, NodeLink } from "../doctor/facts.ts";
 
 /** Each probe may wait for its answer: the doctor must not take minutes on a node with thousands of routes. */

@@ -4,7 +4,7 @@ import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { tryTable } from "../../../kernel/nftables/trial.ts";
+import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { knowsLinkKind } from "../../../kernel/route/link_kind.ts";
 import { seen } from "../doctor/diagnose.ts";
 import type { Expected } from "../doctor/expectation.ts";

@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readLedger } from "../../../policyd/flows/ledger_files.ts";
-import { atOnce } from "../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../policyd/lib/sliced_work.ts";
 import type { FlowPlace, ReadFlows } from "./machine.ts";
 
 /** A ledger of the largest size is written in less than a second. */

@@ -20,7 +20,7 @@ import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { parseVxlan } from "../../../kernel/route/vxlan.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
-import { isOurName } from "../ours.ts";
+import { isOurName } from "../our_tables.ts";
 import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
 
 /** Runs an action with a netlink socket for links and routes, and closes it afterwards. */

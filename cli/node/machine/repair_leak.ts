@@ -12,7 +12,7 @@ import { endedSince } from "../../../cni/attachment/ended.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { currentNamespace } from "../../../kernel/network_namespace.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
-import { carryOut } from "../../../kernel/waiting.ts";
+import { carryOut } from "../../../kernel/resumable_work.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import type { Repair } from "../audit/leak.ts";
 import type { NodePlace } from "../place.ts";

@@ -1,5 +1,5 @@
 import type { Pod } from "../../../policyd/objects/model.ts";
-import { isShadow, SHADOW_ANNOTATION } from "../../../policyd/objects/shadow.ts";
+import { isShadow, SHADOW_ANNOTATION } from "../../../policyd/objects/shadow_annotation.ts";
 import { DNS_PORT } from "../../../policyd/semantics/policies/decide.ts";
 import { isAllowed } from "../../../policyd/semantics/policies/evaluate.ts";
 import type { Direction, FlowEnd } from "../../../policyd/semantics/policies/flow.ts";

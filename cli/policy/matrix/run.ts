@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
 import type { ClusterObject, Pod } from "../../../policyd/objects/model.ts";
-import { inForce, isShadow } from "../../../policyd/objects/shadow.ts";
+import { inForce, isShadow } from "../../../policyd/objects/shadow_annotation.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";

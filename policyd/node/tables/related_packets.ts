@@ -17,7 +17,7 @@ import {
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
-import { knownPathRules, knownPathSets, TOO_BIG } from "./known_paths.ts";
+import { knownPathRules, knownPathSets, TOO_BIG } from "./path_mtu_guard.ts";
 
 const FAMILIES = [4, 6] as const;
 

@@ -1,5 +1,5 @@
 import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
-import { askerShare } from "./asked_ports.ts";
+import { askerShare } from "./own_ports.ts";
 import { bridgePackets } from "./bridge_packets.ts";
 import { keptSockets } from "../../protection/nat_exemption.ts";
 import { POLICY_TABLE, policyTable } from "../../policies/compile/policy_table.ts";

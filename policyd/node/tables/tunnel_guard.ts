@@ -12,7 +12,7 @@ import {
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import { TUNNEL } from "../../routes/names.ts";
+import { TUNNEL } from "../../routes/tunnel.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";

@@ -1,5 +1,5 @@
 import type { Failure } from "./failure.ts";
-import { member } from "./member.ts";
+import { member } from "./json_member.ts";
 import type { ReflectedObjects } from "./reflector.ts";
 import { type Listed, type Resource, versionsOf } from "./resources.ts";
 import type { Serving } from "./serving.ts";

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { asList, itemOf } from "../directory/documents.ts";
 import { JsonScanner, parseJson, unreadable } from "../yaml/json_scanner.ts";
-import { member } from "./member.ts";
+import { member } from "./json_member.ts";
 import type { Listed } from "./resources.ts";
 
 /** The metadata of a page of a list. */

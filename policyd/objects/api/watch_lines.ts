@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { member } from "./member.ts";
+import { member } from "./json_member.ts";
 
 /** One line of a watch. */
 export type WatchEvent =

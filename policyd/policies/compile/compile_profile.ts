@@ -1,12 +1,12 @@
 import type { ClusterNetworkPolicy, ClusterPolicyTier, NetworkPolicy } from "../../objects/model.ts";
-import { isShadow } from "../../objects/shadow.ts";
+import { isShadow } from "../../objects/shadow_annotation.ts";
 import {
   clusterPolicyRules,
   type CompiledRules,
   networkPolicyRules,
   networkPolicyRulesAhead,
 } from "./compile_rules.ts";
-import type { Slices } from "../../lib/slices.ts";
+import type { Slices } from "../../lib/sliced_work.ts";
 import { digest } from "./digest.ts";
 import type { Direction, Isolation, Profile } from "./profile.ts";
 

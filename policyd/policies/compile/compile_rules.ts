@@ -9,10 +9,10 @@ import type {
   PolicyRule,
 } from "../../objects/model.ts";
 import { LINK_DESTINATIONS } from "../../objects/nodes/node_addresses.ts";
-import { atOnce, type Slices } from "../../lib/slices.ts";
+import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";
-import { nodeGroup, podGroup, rangeGroup } from "./groups.ts";
+import { nodeGroup, podGroup, rangeGroup } from "./peer_groups.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 /** The most policies that one sentence names. */

@@ -8,7 +8,7 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import { each, type Slices } from "../../lib/slices.ts";
+import { each, type Slices } from "../../lib/sliced_work.ts";
 import type { MemberSource } from "./member_set.ts";
 import { type NumberedPorts, numberedPorts, type PortNumber, type PortRange } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PodGroup, PortGroup, ProfileRule } from "./profile.ts";

@@ -14,7 +14,7 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import { atOnce, type Slices } from "../../lib/slices.ts";
+import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
 import { type LogOrigin, logPrefix } from "./log_prefix.ts";

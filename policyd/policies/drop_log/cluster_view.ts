@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Labels, Namespace, NetworkPolicy, Node, NodeAddress } from "../../objects/model.ts";
-import { isShadow } from "../../objects/shadow.ts";
+import { isShadow } from "../../objects/shadow_annotation.ts";
 import type { Direction } from "../../semantics/policies/flow.ts";
 import type { PolicyObjects } from "../../semantics/policies/objects.ts";
 import { selects } from "../../semantics/policies/selector.ts";

@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
-import { groupHasNode, groupHasPod } from "../compile/groups.ts";
+import { groupHasNode, groupHasPod } from "../compile/peer_groups.ts";
 import { type FlowView, type JudgedFlow, judgeProfile } from "../compile/profile_verdict.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Direction, NodeGroup, PodGroup } from "../compile/profile.ts";

@@ -3,7 +3,7 @@ import type { Direction, Flow, Traffic } from "./flow.ts";
 import { nearestMiss } from "./near_miss.ts";
 import { type ResolvedFlow, resolveFlow } from "./party.ts";
 import type { PolicyIndex } from "./policy_index.ts";
-import { askShadow } from "./shadow.ts";
+import { askShadow } from "./shadow_verdict.ts";
 import type { EndVerdict, PolicyVerdict } from "./verdict.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { ClusterPolicyTier } from "../../objects/model.ts";
-import { isShadow } from "../../objects/shadow.ts";
+import { isShadow } from "../../objects/shadow_annotation.ts";
 import type { Direction } from "./flow.ts";
 import type { Identity } from "./identity.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";

@@ -13,7 +13,7 @@ import { availablePatch } from "../../../policyd/network_condition/patch.ts";
 import { ApiSource } from "../../../policyd/objects/api/api_source.ts";
 import type { ApiConnection } from "../../../policyd/objects/api/connection.ts";
 import { HttpConnection } from "../../../policyd/objects/api/http_connection.ts";
-import { member } from "../../../policyd/objects/api/member.ts";
+import { member } from "../../../policyd/objects/api/json_member.ts";
 import { RESOURCES } from "../../../policyd/objects/api/resources.ts";
 import { ServiceAccount } from "../../../policyd/objects/api/service_account.ts";
 import { INSTALL, manifestObjects, overlayRules } from "../../support/manifest_grants.ts";

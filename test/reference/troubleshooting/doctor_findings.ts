@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { CHECKS } from "../../../cli/node/doctor/checks.ts";
-import { TUNNEL } from "../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import { type Call, callsOf, functionAround } from "./calls.ts";
 import { endOf, itemsOf } from "./source_text.ts";
 import { constantsIn, type Lookup, textsOf, VALUE } from "./texts.ts";

@@ -1,6 +1,6 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { TUNNEL as TUNNEL_PARAMETERS } from "../../../policyd/routes/names.ts";
+import { TUNNEL as TUNNEL_PARAMETERS } from "../../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
 /** A change by another program or an administrator of state that pods need on a node. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { TUNNEL } from "../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { BRIDGE, type HarmedFiles } from "./harms.ts";
 

@@ -16,7 +16,7 @@ import {
   groupHasPod,
   type SelectablePod,
   subjectSelects,
-} from "../../../policyd/policies/compile/groups.ts";
+} from "../../../policyd/policies/compile/peer_groups.ts";
 import type { FlowView } from "../../../policyd/policies/compile/profile_verdict.ts";
 import { memberKeys } from "../../../policyd/policies/compile/member_elements.ts";
 import type { MemberSet, ProfileObjects } from "../../../policyd/policies/compile/member_set.ts";

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import { TUNNEL } from "../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, enableForwarding, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";

@@ -4,7 +4,7 @@ import { noteOutcome } from "../../../cni/status/attach_outcome.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { carryOut } from "../../../kernel/waiting.ts";
+import { carryOut } from "../../../kernel/resumable_work.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
 import { configurationOf, networkInput } from "../../support/cni.ts";
 import { fakeNode } from "../../support/fake_node.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { LONGEST_WAIT_MILLISECONDS, waitForOtherCalls } from "../../../cni/one_at_a_time.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import { carryOut } from "../../../kernel/waiting.ts";
+import { carryOut } from "../../../kernel/resumable_work.ts";
 
 describe("cni/one_at_a_time", () => {
   /** Returns the milliseconds that a call waits where the lock gives these answers. */

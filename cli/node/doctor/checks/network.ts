@@ -1,4 +1,4 @@
-import { TUNNEL, tunnelOverhead } from "../../../../policyd/routes/names.ts";
+import { TUNNEL, tunnelOverhead } from "../../../../policyd/routes/tunnel.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts, NodeLink } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";

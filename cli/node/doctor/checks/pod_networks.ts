@@ -2,7 +2,8 @@ import { type Cidr, cidrContains, formatCidr } from "../../../../kernel/ip/cidr.
 import { bitsOf } from "../../../../kernel/ip/address.ts";
 import { type FoundRoute, MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { doOverlap } from "../../../../policyd/objects/nodes/node_claims.ts";
-import { isOurs, TUNNEL } from "../../../../policyd/routes/names.ts";
+import { isOurs } from "../../../../policyd/routes/numbers.ts";
+import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { obstacleWords, ownObstacles, peerObstacles, RouteContainment } from "../../../../policyd/routes/obstacles.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";

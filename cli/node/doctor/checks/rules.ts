@@ -1,5 +1,5 @@
 import type { ChainOverview } from "../../../../kernel/nftables/decode/overview.ts";
-import { isOurName, isOurTable } from "../../ours.ts";
+import { isOurName, isOurTable } from "../../our_tables.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";

@@ -1,7 +1,7 @@
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
-import { TUNNEL } from "../../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 
 const STRICT = 1;
 const NEARLY_FULL = 0.8;

@@ -1,6 +1,6 @@
 import { type Address, tryParseAddress } from "../../../../kernel/ip/address.ts";
 import type { SampleLink, SamplePacket } from "../../../../kernel/nftables/foreign/sample_packet.ts";
-import { TUNNEL } from "../../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import type { NodeFacts } from "../facts.ts";
 import { type FlowSurroundings, flowSurroundings } from "./surroundings.ts";
 

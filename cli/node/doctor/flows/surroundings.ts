@@ -2,7 +2,7 @@ import { type Address, addressPlus, type Family, familyOf } from "../../../../ke
 import { type Cidr, cidrContains, cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
 import type { SampleLink } from "../../../../kernel/nftables/foreign/sample_packet.ts";
 import { MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
-import { TUNNEL } from "../../../../policyd/routes/names.ts";
+import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 

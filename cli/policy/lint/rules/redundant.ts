@@ -1,5 +1,5 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/objects/model.ts";
-import { isShadow } from "../../../../policyd/objects/shadow.ts";
+import { isShadow } from "../../../../policyd/objects/shadow_annotation.ts";
 import { DIRECTIONS, isolates, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";

@@ -1,5 +1,5 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
-import { type SelectablePod, subjectSelects } from "../../compile/groups.ts";
+import { type SelectablePod, subjectSelects } from "../../compile/peer_groups.ts";
 import { isEmptySelector } from "../../compile/selector.ts";
 import type { NamespaceLife } from "./retained_policies.ts";
 

@@ -1,7 +1,7 @@
 import type { Pod } from "../../../objects/model.ts";
-import type { Slices } from "../../../lib/slices.ts";
+import type { Slices } from "../../../lib/sliced_work.ts";
 import { compileProfile, compileProfileAhead } from "../../compile/compile_profile.ts";
-import type { SelectablePod } from "../../compile/groups.ts";
+import type { SelectablePod } from "../../compile/peer_groups.ts";
 import { DIRECTIONS, type ProfilesByDirection } from "../../compile/profile.ts";
 import type { ActiveProfiles } from "../sets/active_profiles.ts";
 import type { JudgedPod } from "./local_pods.ts";

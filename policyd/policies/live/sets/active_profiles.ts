@@ -4,7 +4,7 @@ import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
 import { shortList } from "../../../log/line.ts";
-import type { Slices } from "../../../lib/slices.ts";
+import type { Slices } from "../../../lib/sliced_work.ts";
 import { CLOSED_POLICY, policiesThatAsk } from "../closed_policies.ts";
 import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";

@@ -11,7 +11,7 @@ import {
   unregister,
   type Unregistration,
 } from "../../../../cni/attachment/registration.ts";
-import { carryOut, type Waiting } from "../../../../kernel/waiting.ts";
+import { carryOut, type Waiting } from "../../../../kernel/resumable_work.ts";
 import { frame } from "../../../../cni/attachment/message_frame.ts";
 import { parseRequest, type PolicydReply, replyToJson } from "../../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";

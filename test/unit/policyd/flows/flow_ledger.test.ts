@@ -16,7 +16,7 @@ import { FlowEnds } from "../../../../policyd/flows/flow_ends.ts";
 import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
 import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
-import { atOnce } from "../../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { loggedFlow } from "../../../../policyd/policies/drop_log/logged_flow.ts";

@@ -4,7 +4,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { seenEnd } from "../../../../policyd/flows/flow_ends.ts";
 import { Ledger, type SeenFlow } from "../../../../policyd/flows/ledger.ts";
-import { atOnce } from "../../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { endText, type FlowRow } from "../../../../policyd/flows/row.ts";
 
 const LIMITS = { rows: 100, bytes: 1_000_000, connections: 100 };

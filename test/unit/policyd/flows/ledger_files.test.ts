@@ -17,7 +17,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
 import { readLedger, textOf, writeAll, writeChanges } from "../../../../policyd/flows/ledger_files.ts";
-import { atOnce } from "../../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { FlowRow } from "../../../../policyd/flows/row.ts";
 
 const ROW: FlowRow = {

@@ -18,7 +18,7 @@ import type { Step } from "../../../../policyd/routes/kernel_state.ts";
 import type { Encapsulation } from "../../../../policyd/routes/mtu.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
-import { atOnce } from "../../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { machine, node } from "../../../support/routes/machine.ts";
 

@@ -4,13 +4,13 @@ import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
 import type { Node } from "../../../../policyd/objects/model.ts";
 import { type Desired, desiredRoutes, planRoutes } from "../../../../policyd/routes/desired.ts";
-import { atOnce } from "../../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
 import { podMtu } from "../../../../policyd/routes/mtu.ts";
-import { PODS_TABLE } from "../../../../policyd/routes/names.ts";
+import { PODS_TABLE } from "../../../../policyd/routes/numbers.ts";
 import type { RouteOptions } from "../../../../policyd/routes/surroundings.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
-import { tunnelMac } from "../../../../policyd/routes/tunnel_address.ts";
+import { tunnelMac } from "../../../../policyd/routes/tunnel.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:1::/64"]);

@@ -10,9 +10,9 @@ import { type Desired, desiredRoutes } from "../../../../policyd/routes/desired.
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "../../../../policyd/routes/difference.ts";
 import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
 import type { KernelState, Step } from "../../../../policyd/routes/kernel_state.ts";
-import { isOurs } from "../../../../policyd/routes/names.ts";
+import { isOurs } from "../../../../policyd/routes/numbers.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
-import { atOnce } from "../../../../policyd/lib/slices.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);

@@ -12,7 +12,7 @@ import type { Node } from "../../../../policyd/objects/model.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
-import { isOurs } from "../../../../policyd/routes/names.ts";
+import { isOurs } from "../../../../policyd/routes/numbers.ts";
 import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { PodGroup, PortGroup } from "../../../../../policyd/policies/compile/profile.ts";
-import { groupHasPod, podGroup } from "../../../../../policyd/policies/compile/groups.ts";
+import { groupHasPod, podGroup } from "../../../../../policyd/policies/compile/peer_groups.ts";
 import { logPrefix, parseLogPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
 import { memberKeys } from "../../../../../policyd/policies/compile/member_elements.ts";
 import type { MemberSource } from "../../../../../policyd/policies/compile/member_set.ts";

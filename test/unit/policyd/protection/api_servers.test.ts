@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { type Address, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import { AskedServers } from "../../../../policyd/protection/asked_servers.ts";
+import { ApiServers } from "../../../../policyd/protection/api_servers.ts";
 
 function setUp() {
   const clock = new FakeClock();
@@ -10,7 +10,7 @@ function setUp() {
   const others: URL[] = [];
   const protectedSets: string[] = [];
   let waits: Promise<void> = Promise.resolve();
-  const servers = new AskedServers({
+  const servers = new ApiServers({
     others: () => others,
     resolve: async (name) => names.get(name) ?? assert.fail(`no address of ${name}`),
     clock,

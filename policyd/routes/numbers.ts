@@ -1,8 +1,4 @@
-import type { Family } from "../../kernel/ip/address.ts";
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
-
-/** The VXLAN device between nodes. All nodes of a cluster need the same VNI and port. */
-export const TUNNEL = { name: "drawbridge.vx", vni: 107, port: 4789 } as const;
 
 /**
  * The routing table for packets from pods to other nodes' own addresses, which go through the tunnel. The node's own
@@ -22,9 +18,4 @@ export const ROUTE_PRIORITY = 107;
 /** Whether a route was added by the code in this folder, so that it may be removed. */
 export function isOurs({ protocol, priority }: { readonly protocol: number; readonly priority: number }): boolean {
   return protocol === ROUTE_PROTOCOL && priority === ROUTE_PRIORITY;
-}
-
-/** Returns the tunnel's overhead in bytes: outer IP header, UDP 8, VXLAN 8, inner Ethernet 14 (RFC 7348, section 5). */
-export function tunnelOverhead(outer: Family): number {
-  return outer === 4 ? 50 : 70;
 }

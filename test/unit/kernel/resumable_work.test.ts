@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { carryOut, type Work } from "../../../kernel/waiting.ts";
+import { carryOut, type Work } from "../../../kernel/resumable_work.ts";
 
 describe("kernel/waiting", () => {
   const pauses: number[] = [];

@@ -4,7 +4,7 @@ import { hostOf, portOf } from "./configured_sockets.ts";
 import { API_SERVER, type ProtectedSocket } from "./refusal.ts";
 
 /** The sources of API servers' addresses, and their consumer. */
-export interface AskedServersParts {
+export interface ApiServersParts {
   /** Returns the servers that other programs of the node use: the kubelet's. */
   readonly others: () => readonly URL[];
   /** Returns the addresses of a name. Rejects where it has none or cannot be resolved. */
@@ -26,8 +26,8 @@ const LONGEST_WAIT = 3000;
  * only after connections to its server's addresses are protected. A name that cannot be resolved keeps its last
  * addresses.
  */
-export class AskedServers {
-  readonly #parts: AskedServersParts;
+export class ApiServers {
+  readonly #parts: ApiServersParts;
   readonly #resolved = new Map<string, { readonly addresses: readonly Address[]; readonly at: number }>();
   #own: URL | undefined;
   #reported = "";
@@ -35,7 +35,7 @@ export class AskedServers {
   #timer: Cancel | undefined;
   #isStopped = false;
 
-  constructor(parts: AskedServersParts) {
+  constructor(parts: ApiServersParts) {
     this.#parts = parts;
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
-import { KnownPaths } from "../../../../policyd/node/tables/known_paths.ts";
+import { KnownPaths } from "../../../../policyd/node/tables/path_mtu_guard.ts";
 
 describe("policyd/node: nodes to which no router is on the way", () => {
   it("ENDS-06: each node on the link has an element while it is there", () => {
