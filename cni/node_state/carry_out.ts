@@ -163,7 +163,8 @@ interface Around {
 }
 
 /**
- * Returns the requests of bypassBridge (../bridge_bypass.ts): if the kernel lacks the means, packets take the bridge.
+ * Returns the requests of bypassBridge (cni/add/bridge_bypass.ts): if the kernel lacks the means, packets take the
+ * bridge.
  */
 function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Attempt[] {
   const { podMac, isMacRequested, addresses, mac } = port;

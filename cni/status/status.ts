@@ -25,8 +25,8 @@ const MOST_SERIOUS_FIRST: readonly FailureKind[] = ["traffic", "node", "attach"]
  *
  * The kubelet polls it and marks the node NotReady as long as it fails; after five minutes of that the node's pods are
  * evicted. So STATUS fails only for what has lasted a minute: error 51 when running pods have no network, and error 50
- * when no pod could be attached, by the outcome of ADDs ({@link noteOutcome}) and by its own checks. A range without
- * free addresses, a full bridge and a daemon that is being replaced do not count.
+ * when no pod could be attached, by the outcome of ADDs (attach_outcome.ts) and by its own checks. A range without free
+ * addresses, a full bridge and a daemon that is being replaced do not count.
  *
  * @param where the network's directories, which exist even in a configuration that ADD refuses
  * @param isForeignIpam whether an external IPAM plugin gives the addresses
