@@ -103,7 +103,7 @@ export interface NodeComponents {
   readonly dropLog: DropLog | undefined;
   /** Undefined where flows are not recorded. */
   readonly flowLedger: FlowLedger | undefined;
-  /** Likewise. */
+  /** Undefined where policies are not enforced. */
   readonly cuts: Cuts | undefined;
   /** Likewise. */
   readonly takeOver: TakeOver | undefined;
@@ -229,7 +229,6 @@ export function openNodeComponents(configuration: Configuration, machine: NodeMa
     takeOver,
     follower: policies ?? policiesOff(socket, logger),
   });
-  // The node's dataplane comes last: it starts the ruleset, after the others have made their claims.
   const others = [
     ...served.dataplanes,
     ...(policies ? [policies, ownNetworks(configuration, ruleset, judge, attachments)] : []),
@@ -238,6 +237,7 @@ export function openNodeComponents(configuration: Configuration, machine: NodeMa
   const first = [ended, metrics.firstSync, notices, protection.dataplane, flowLedger].filter(
     (one) => one !== undefined,
   );
+  // NodeDataplane comes last: it starts the ruleset, after the others have made their claims.
   const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, beside, node];
   const all = [...first, ...others, ...masquerade.dataplanes, portShares, ...last];
   return {

@@ -33,7 +33,7 @@ export class TunnelGuardDataplane implements ObjectConsumer {
   }
 }
 
-/** Returns the dataplane that fills the sets of `tunnelGuard()`; none without a tunnel. */
+/** Returns the component that fills the sets of `tunnelGuard()`; none without a tunnel. */
 export function openTunnelGuard(
   configuration: Pick<Configuration, "encapsulation">,
   ruleset: Pick<Ruleset, "claim">,

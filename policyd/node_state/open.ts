@@ -31,7 +31,7 @@ export interface NodeStateMachine {
 }
 
 /**
- * Opens the node state of this thread's network namespace. Nothing is checked before the dataplane starts.
+ * Opens the node state of this thread's network namespace. Nothing is checked before the component starts.
  *
  * @throws SyscallError when the kernel refuses a socket
  */

@@ -106,7 +106,7 @@ function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
   return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
 }
 
-/** Returns the component for a configuration. */
+/** Returns the component, as configured. */
 export function ownNetworks(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,

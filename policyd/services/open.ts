@@ -44,7 +44,7 @@ export interface ServicesMachine {
   readonly observer: ServiceObserver;
 }
 
-/** The dataplane of Services and its status. */
+/** The component of Services, and the status of its stale flows. */
 export interface OpenedServices {
   /** Empty if another program serves Services. */
   readonly dataplanes: readonly ServicesDataplane[];

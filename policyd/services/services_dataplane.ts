@@ -32,7 +32,7 @@ export interface ServicesDataplaneParts {
   readonly podCidrs: readonly Cidr[];
   /** Ranges of Services in addition to those of ServiceCIDR objects. */
   readonly serviceCidrs?: readonly Cidr[];
-  /** Checks the Nodes; without one the dataplane makes its own from the ranges above. */
+  /** Checks the Nodes; without it the component makes its own from the ranges above. */
   readonly judge?: NodeJudge;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;

@@ -76,7 +76,7 @@ export class MasqueradeDataplane implements ObjectConsumer {
   }
 }
 
-/** Returns the dataplane that maintains the masquerade networks, as configured. */
+/** Returns the component that maintains the masquerade networks, as configured. */
 export function masqueradeDataplane(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,
@@ -87,7 +87,10 @@ export function masqueradeDataplane(
   return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
 }
 
-/** Returns the dataplane that follows the Nodes and the elements of each attachment; both are empty without masquerade. */
+/**
+ * Returns the component that follows the Nodes, and a function for the elements of each attachment; without masquerade
+ * there are neither.
+ */
 export function openMasquerade(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,

@@ -50,7 +50,7 @@ const ERRORS: Readonly<Record<4 | 6, Match>> = {
  *
  * An ICMP error belongs to the connection that it quotes, whoever sends it, and the hosts at both ends believe it: a
  * port is unreachable, or the path takes only smaller packets. So the sender must be one of the connection's ends. Pods
- * send only from their own addresses ({@link guard}), and before source NAT an address of the packet equals the address
+ * send only from their own addresses (guard.ts), and before source NAT an address of the packet equals the address
  * of the connection's end, in either direction. An error about an untracked packet cannot be verified and is dropped.
  * Where a connection is translated, its other end knows the pod by a shared address, so the pod must not set the packet
  * size for that address: a pod is not a router. The first packet of a connection that another one announced (an
