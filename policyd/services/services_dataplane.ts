@@ -102,7 +102,7 @@ export class ServicesDataplane implements ObjectConsumer {
     for (const key of touched) this.#claimService(key, context, appeared.has(key));
     if (hasNodeChanged) this.#claimNode();
     this.#claimPodRanges();
-    // When an endpoint ends that already got no new clients, no rule changes.
+    // When an endpoint ends that already got no new clients, no rule changes, and no commit follows.
     if (this.#parts.ruleset.isSynced) this.#rulesInForce(undefined);
   }
 

@@ -35,8 +35,8 @@ export interface LiveParts {
 }
 
 /**
- * A pod was attached. It is queued among the changes of objects, so that it gets the Pod of that moment, not one that
- * changes before it in the queue replace.
+ * A pod that was attached. It is queued among the changes of objects, since those that were queued before it may still
+ * replace its Pod.
  */
 interface Arrival {
   readonly type: "arrival";
