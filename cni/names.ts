@@ -4,6 +4,9 @@ import { type MacAddress, macFromBytes } from "../kernel/ip/mac.ts";
 /** SHA-256 of a text, in lower-case hexadecimal. */
 export type Sha256 = (text: string) => string;
 
+/** The prefix of the names of the host ends of pods' veth pairs. */
+export const HOST_INTERFACE_PREFIX = "dbv";
+
 /**
  * Returns the name of the host end of an attachment's veth pair: `dbv` and 12 hexadecimal characters.
  *
@@ -12,7 +15,7 @@ export type Sha256 = (text: string) => string;
  * apart, and ":" cannot occur in either part, so no two pairs share a text.
  */
 export function hostInterfaceName(sha256: Sha256, containerId: string, ifname: string): string {
-  return `dbv${sha256(`${containerId}:${ifname}`).slice(0, 12)}`;
+  return `${HOST_INTERFACE_PREFIX}${sha256(`${containerId}:${ifname}`).slice(0, 12)}`;
 }
 
 /**
@@ -38,7 +41,7 @@ export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
  * hostInterfaceName} uses for the same pair, so that DEL finds this device without a record, too.
  */
 export function delayDeviceName(sha256: Sha256, containerId: string, ifname: string): string {
-  return hostInterfaceName(sha256, containerId, ifname).replace("dbv", "dbi");
+  return hostInterfaceName(sha256, containerId, ifname).replace(HOST_INTERFACE_PREFIX, "dbi");
 }
 
 /**

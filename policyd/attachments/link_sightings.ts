@@ -1,9 +1,7 @@
+import { HOST_INTERFACE_PREFIX } from "../../cni/names.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { linkIdentity } from "../../kernel/route/link.ts";
 import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
-
-/** The prefix of the names of pods' links (hostInterfaceName of cni/names.ts). */
-const PREFIX = "dbv";
 
 /**
  * Remembers which pods' links the kernel has reported. A link that existed and no longer does is gone; one that was
@@ -19,7 +17,7 @@ export class LinkSightings {
     // A link that leaves its bridge is reported as deleted, in the bridge's family.
     if ((type !== Notification.NEWLINK && type !== Notification.DELLINK) || body[0] === AF_BRIDGE) return;
     const { name } = linkIdentity(message);
-    if (name.startsWith(PREFIX)) this.note(name, type === Notification.NEWLINK);
+    if (name.startsWith(HOST_INTERFACE_PREFIX)) this.note(name, type === Notification.NEWLINK);
   }
 
   /** Notes that a link exists, or is gone. */

@@ -1,4 +1,4 @@
-import { hostInterfaceName } from "../../../cni/names.ts";
+import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../cni/names.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -113,7 +113,7 @@ function* linkLeaks(facts: AuditFacts): Generator<Leak> {
   }
   const names = new Set(links.map(({ name }) => name));
   for (const { name } of delayDevices({ links })) {
-    if (names.has(`dbv${name.slice(3)}`)) continue;
+    if (names.has(`${HOST_INTERFACE_PREFIX}${name.slice(3)}`)) continue;
     yield {
       kind: "link",
       what: name,

@@ -1,3 +1,4 @@
+import { HOST_INTERFACE_PREFIX } from "../../../cni/names.ts";
 import { readdirSync, readFileSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";
@@ -103,7 +104,7 @@ function ownersInPluginTables(syscalls: MachineCalls): ReadonlySet<string> {
       for (const set of table.sets) {
         for (const { comment } of socket.elements(table, set)) {
           const owner = ownerIn(comment);
-          if (owner?.startsWith("dbv") === true) owners.add(owner);
+          if (owner?.startsWith(HOST_INTERFACE_PREFIX) === true) owners.add(owner);
         }
       }
     }

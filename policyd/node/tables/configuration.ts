@@ -2,8 +2,7 @@ import type { PolicyOptions } from "../../policies/compile/options.ts";
 import type { Encapsulation } from "../../routes/mtu.ts";
 import type { ServiceRules } from "../../services/rules/context.ts";
 
-/** The prefix of pods' host interface names (cni/names.ts). */
-export const HOST_INTERFACE_PREFIX = "dbv";
+export { HOST_INTERFACE_PREFIX } from "../../../cni/names.ts";
 
 /** The two bits of packet marks that are ours; all other bits belong to whoever set them. */
 export interface MarkBits {

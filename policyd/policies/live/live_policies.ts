@@ -204,7 +204,7 @@ export class LivePolicies {
           this.#takePod(local);
           this.#decideLater(local);
         }
-        this.#foresee(key);
+        this.#expect(key);
         // After the members that have the addresses now: a set that denies these addresses is never without them.
         this.#settleChanged(members);
         break;
@@ -280,7 +280,7 @@ export class LivePolicies {
     this.#forgetWork(local);
     this.#settleChanged(this.members.setAttachment(local.key, undefined, undefined));
     this.#verdicts.close(local);
-    if (local.podKey !== undefined) this.#foresee(local.podKey);
+    if (local.podKey !== undefined) this.#expect(local.podKey);
   }
 
   #forgetWork(local: OwnPod): void {
@@ -290,7 +290,7 @@ export class LivePolicies {
   }
 
   /** Keeps what a Pod's policies need in force while its ADD is expected and until its attachment has rules. */
-  #foresee(podKey: string): void {
+  #expect(podKey: string): void {
     const { changed, gone } = this.#expected.take(podKey, this.members.pod(podKey), this.locals.ofPod(podKey));
     if (changed !== undefined) this.#decideLater(changed);
     if (gone === undefined) return;
@@ -301,17 +301,17 @@ export class LivePolicies {
   /** After the switch, an attached pod holds what was prepared for it. */
   #switch(local: OwnPod): void {
     this.#verdicts.switch(local);
-    this.#foreseeAnew(local);
+    this.#expectAgain(local);
   }
 
   #close(local: OwnPod): void {
     this.#verdicts.close(local);
-    this.#foreseeAnew(local);
+    this.#expectAgain(local);
   }
 
   /** Updates whether the Pod of an attached pod is expected: it may be again, or no longer. */
-  #foreseeAnew(local: OwnPod): void {
-    if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
+  #expectAgain(local: OwnPod): void {
+    if (local.type === "attached" && local.podKey !== undefined) this.#expect(local.podKey);
   }
 
   #settleAll(keys: Iterable<string>, isUrgent = false): void {

@@ -1,3 +1,4 @@
+import { HOST_INTERFACE_PREFIX } from "../../../../cni/names.ts";
 import { type Address, addressPlus, type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
 import type { SampleLink } from "../../../../kernel/nftables/foreign/sample_packet.ts";
@@ -5,9 +6,6 @@ import { MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
-
-/** The prefix of pods' bridge ports (cni/names.ts). */
-const PORT_PREFIX = "dbv";
 
 /** Where pods' packets go on a node, in one family. */
 export interface FlowSurroundings {
@@ -49,7 +47,10 @@ function surroundingsOf(facts: NodeFacts, family: Family): FlowSurroundings | un
   return {
     family,
     bridge: links.find((one) => one.name === name) ?? { index: 0, name },
-    port: links.find((one) => one.name.startsWith(PORT_PREFIX)) ?? { index: 0, name: `${PORT_PREFIX}000000000000` },
+    port: links.find((one) => one.name.startsWith(HOST_INTERFACE_PREFIX)) ?? {
+      index: 0,
+      name: `${HOST_INTERFACE_PREFIX}000000000000`,
+    },
     pods,
     gateway: addressOn(facts, name, family),
     uplink,

@@ -15,10 +15,10 @@ export interface ExpectedPod extends JudgedPod {
  * More than the pods of any node. Anybody who may create Pods can bind any number of them to a node, whose kubelet then
  * refuses them: nothing is prepared for Pods above this number.
  */
-export const MOST_FORESEEN = 256;
+export const MOST_EXPECTED = 256;
 
 /** The effect of a change on an expected pod. */
-export interface Foresight {
+export interface ExpectedPodChange {
   /** Its policies may have changed. */
   readonly changed?: ExpectedPod;
   /** The pod is not expected any more. */
@@ -40,14 +40,14 @@ export class ExpectedPods {
    *
    * @param attached the attachments with its name
    */
-  take(podKey: string, pod: Pod | undefined, attached: ReadonlySet<LocalPod>): Foresight {
+  take(podKey: string, pod: Pod | undefined, attached: ReadonlySet<LocalPod>): ExpectedPodChange {
     const known = this.#pods.get(podKey);
     const expected = pod !== undefined && this.#isExpected(pod) && !isAnyClaimed(attached) ? pod : undefined;
     if (expected === undefined) {
       this.#pods.delete(podKey);
       return known === undefined ? NOTHING : { gone: known };
     }
-    if (known === undefined) return this.#pods.size < MOST_FORESEEN ? this.#add(expected) : NOTHING;
+    if (known === undefined) return this.#pods.size < MOST_EXPECTED ? this.#add(expected) : NOTHING;
     known.pod = expected;
     return { changed: known };
   }
@@ -71,7 +71,7 @@ export class ExpectedPods {
     return nodeName === this.#nodeName && !hostNetwork && phase === "Pending" && !isTerminating;
   }
 
-  #add(pod: Pod): Foresight {
+  #add(pod: Pod): ExpectedPodChange {
     // A namespace that is ending accepts no new pods, so no policies are retained for one.
     const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false };
     const changed: ExpectedPod = { type: "expected", podKey: pod.key, life, pod, wanted: undefined };
@@ -80,7 +80,7 @@ export class ExpectedPods {
   }
 }
 
-const NOTHING: Foresight = {};
+const NOTHING: ExpectedPodChange = {};
 
 /** Whether the rules of any of them are in force. */
 function isAnyClaimed(attached: ReadonlySet<LocalPod>): boolean {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
-import { MOST_FORESEEN } from "../../../../../policyd/policies/live/pods/expected_pods.ts";
+import { MOST_EXPECTED } from "../../../../../policyd/policies/live/pods/expected_pods.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
@@ -146,10 +146,10 @@ describe("policyd/policies/live: pods whose ADD is expected", () => {
   it("POL-28: the number of prepared profiles is bounded, however many Pods are bound to the node", () => {
     const named = (name: string): Pod =>
       objectOf("Pod", { metadata: { name, namespace: "n", labels: { app: name } }, spec: { nodeName: "node1" } });
-    const count = MOST_FORESEEN + 20;
+    const count = MOST_EXPECTED + 20;
     const pods = Array.from({ length: count }, (_, number) => named(`p${number}`));
     node.change(...pods.map((one) => set(one)), ...pods.map(({ name }) => set(fromApp(name, name, "web"))));
-    assert.equal(node.provided().filter((name) => name.startsWith("ingress_")).length, MOST_FORESEEN);
+    assert.equal(node.provided().filter((name) => name.startsWith("ingress_")).length, MOST_EXPECTED);
     node.change(...pods.map((one) => gone(one)));
     assert.deepEqual(node.provided(), []);
   });
