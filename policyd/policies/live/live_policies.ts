@@ -20,7 +20,7 @@ import type { PolicyRules } from "./policy_rules.ts";
 import type { RetainedStore } from "../retained/retained_files.ts";
 import type { RoomBounds } from "./sets/set_room.ts";
 import { RetainedPolicies } from "./index/retained_policies.ts";
-import { WorkQueue } from "./work_queue.ts";
+import { type Priority, WorkQueue } from "./work_queue.ts";
 
 /** The dependencies of live policies. */
 export interface LiveParts {
@@ -73,7 +73,7 @@ export class LivePolicies {
   /** Pods that wait for the switch to their wanted profiles. */
   readonly #toSwitch = new WorkQueue<OwnPod>();
   /** The pod whose policies are being computed; this work can be restarted at any time. */
-  #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
+  #deciding: { readonly local: OwnPod; readonly priority: Priority; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
   constructor({ nodeName, rules, options, clock, retained, areNamespacesReported, roomBounds }: LiveParts) {
@@ -135,15 +135,16 @@ export class LivePolicies {
     }
     if (!this.#isStarted) return false;
     this.#retained.begin();
+    return this.#work("urgent") || this.#work("usual");
+  }
+
+  /** Does one piece of work of a priority: decide comes before settle, and settle before switch. */
+  #work(priority: Priority): boolean {
     return (
-      this.#goOnDeciding(true) ||
-      isDone(this.#toDecide.takeUrgent(), (local) => this.#beginDeciding(local, true)) ||
-      isDone(this.#toSettle.takeUrgent(), (key) => this.#sets.settle(key, this.members.member(key))) ||
-      isDone(this.#toSwitch.takeUrgent(), (local) => this.#switch(local)) ||
-      this.#goOnDeciding(false) ||
-      isDone(this.#toDecide.take(), (local) => this.#beginDeciding(local, false)) ||
-      isDone(this.#toSettle.take(), (key) => this.#sets.settle(key, this.members.member(key))) ||
-      isDone(this.#toSwitch.take(), (local) => this.#switch(local))
+      this.#goOnDeciding(priority) ||
+      isDone(this.#toDecide.take(priority), (local) => this.#beginDeciding(local, priority)) ||
+      isDone(this.#toSettle.take(priority), (key) => this.#sets.settle(key, this.members.member(key))) ||
+      isDone(this.#toSwitch.take(priority), (local) => this.#switch(local))
     );
   }
 
@@ -271,7 +272,7 @@ export class LivePolicies {
 
   /** Queues a pod, urgently if it has nothing in force yet: somebody waits for it. */
   #decideLater(local: OwnPod): void {
-    this.#toDecide.add(local, local.type === "attached" && local.claimed === undefined);
+    this.#toDecide.add(local, local.type === "attached" && local.claimed === undefined ? "urgent" : "usual");
   }
 
   #forget(local: LocalPod): void {
@@ -314,8 +315,8 @@ export class LivePolicies {
     if (local.type === "attached" && local.podKey !== undefined) this.#expect(local.podKey);
   }
 
-  #settleAll(keys: Iterable<string>, isUrgent = false): void {
-    for (const key of keys) this.#toSettle.add(key, isUrgent);
+  #settleAll(keys: Iterable<string>, priority: Priority = "usual"): void {
+    for (const key of keys) this.#toSettle.add(key, priority);
   }
 
   /**
@@ -327,7 +328,7 @@ export class LivePolicies {
     const isMove = keys.size > 1;
     for (const key of keys) {
       if (isMove) this.#toSettle.delete(key);
-      this.#toSettle.add(key, isMove);
+      this.#toSettle.add(key, isMove ? "urgent" : "usual");
     }
   }
 
@@ -339,30 +340,30 @@ export class LivePolicies {
     this.#settleChanged(this.members.setAttachment(local.key, local.addresses, local.pod));
   }
 
-  #beginDeciding(local: OwnPod, isUrgent: boolean): void {
+  #beginDeciding(local: OwnPod, priority: Priority): void {
     const decided = local.type === "attached" ? this.#decidedAhead(local) : undefined;
-    if (decided !== undefined) return this.#want(local, decided, isUrgent);
+    if (decided !== undefined) return this.#want(local, decided, priority);
     // An urgent pod interrupts the work on another, which is restarted later: its compiled policies are retained.
     if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
-    this.#deciding = { local, isUrgent, work: this.#policies.ahead(local) };
-    this.#goOnDeciding(isUrgent);
+    this.#deciding = { local, priority, work: this.#policies.ahead(local) };
+    this.#goOnDeciding(priority);
   }
 
   /** @returns whether anything was done */
-  #goOnDeciding(isUrgent: boolean): boolean {
+  #goOnDeciding(priority: Priority): boolean {
     const deciding = this.#deciding;
-    if (deciding === undefined || deciding.isUrgent !== isUrgent) return false;
+    if (deciding === undefined || deciding.priority !== priority) return false;
     if (deciding.work.next().done !== true) return true;
     this.#deciding = undefined;
-    this.#decide(deciding.local, isUrgent);
+    this.#decide(deciding.local, priority);
     this.profiles.forgetPrepared();
     return true;
   }
 
-  #decide(local: OwnPod, isUrgent: boolean): void {
+  #decide(local: OwnPod, priority: Priority): void {
     const profiles = this.#policies.profilesOf(local);
     if (profiles === undefined) return this.#close(local);
-    this.#want(local, profiles, isUrgent);
+    this.#want(local, profiles, priority);
   }
 
   /** Returns the profiles computed while the pod's ADD was expected; undefined if they may have changed. */
@@ -373,9 +374,9 @@ export class LivePolicies {
     return { egress: expected.wanted.egress?.profile, ingress: expected.wanted.ingress?.profile };
   }
 
-  #want(local: OwnPod, profiles: ProfilesByDirection, isUrgent: boolean): void {
-    this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
-    this.#toSwitch.add(local, isUrgent);
+  #want(local: OwnPod, profiles: ProfilesByDirection, priority: Priority): void {
+    this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, priority));
+    this.#toSwitch.add(local, priority);
   }
 }
 

@@ -1,37 +1,35 @@
-/** A queue of distinct items: urgent ones first, otherwise in the order in which they were added. */
+/** Work is urgent where a caller waits for it: at an ADD, or where an address moves. */
+export type Priority = "urgent" | "usual";
+
+/** A queue of distinct items for each priority, in the order in which they were added. */
 export class WorkQueue<T> {
   readonly #urgent = new Row<T>();
-  readonly #others = new Row<T>();
+  readonly #usual = new Row<T>();
 
-  /** Adds an item unless it is queued already. One that becomes urgent moves ahead of the others. */
-  add(item: T, isUrgent = false): void {
-    if (isUrgent) {
-      this.#others.delete(item);
+  /** Adds an item unless it is queued already. One that becomes urgent leaves the usual ones. */
+  add(item: T, priority: Priority = "usual"): void {
+    if (priority === "urgent") {
+      this.#usual.delete(item);
       this.#urgent.add(item);
-    } else if (!this.#urgent.has(item)) this.#others.add(item);
+    } else if (!this.#urgent.has(item)) this.#usual.add(item);
   }
 
   has(item: T): boolean {
-    return this.#urgent.has(item) || this.#others.has(item);
+    return this.#urgent.has(item) || this.#usual.has(item);
   }
 
   delete(item: T): void {
     this.#urgent.delete(item);
-    this.#others.delete(item);
+    this.#usual.delete(item);
   }
 
   get size(): number {
-    return this.#urgent.size + this.#others.size;
+    return this.#urgent.size + this.#usual.size;
   }
 
-  /** Removes the first item; undefined when there is none. */
-  take(): T | undefined {
-    return this.#urgent.take() ?? this.#others.take();
-  }
-
-  /** Like {@link take}, for urgent items only. */
-  takeUrgent(): T | undefined {
-    return this.#urgent.take();
+  /** Removes the first item of a priority; undefined when there is none. */
+  take(priority: Priority): T | undefined {
+    return priority === "urgent" ? this.#urgent.take() : this.#usual.take();
   }
 }
 

@@ -2,18 +2,18 @@ import assert from "node:assert/strict";
 import { WorkQueue } from "../../../../../policyd/policies/live/work_queue.ts";
 
 describe("policyd/policies/live/work_queue", () => {
-  it("the queue gives urgent items first, then the oldest, and each item once", () => {
+  it("the queue gives the oldest item of a priority, and each item once", () => {
     const queue = new WorkQueue<string>();
     for (const item of ["a", "b", "c", "a"]) queue.add(item);
-    queue.add("d", true);
-    queue.add("b", true);
+    queue.add("d", "urgent");
+    queue.add("b", "urgent");
     queue.add("d");
     assert.equal(queue.size, 4);
-    assert.deepEqual([queue.takeUrgent(), queue.takeUrgent(), queue.takeUrgent()], ["d", "b", undefined]);
-    assert.equal(queue.take(), "a");
+    assert.deepEqual([queue.take("urgent"), queue.take("urgent"), queue.take("urgent")], ["d", "b", undefined]);
+    assert.equal(queue.take("usual"), "a");
     queue.add("a");
     queue.delete("c");
-    assert.deepEqual([queue.take(), queue.take(), queue.size], ["a", undefined, 0]);
+    assert.deepEqual([queue.take("usual"), queue.take("usual"), queue.size], ["a", undefined, 0]);
   });
 
   it("the queue gives items that come while it is emptied and afterwards", () => {
@@ -22,11 +22,11 @@ describe("policyd/policies/live/work_queue", () => {
     for (let number = 0; number < 5; number++) {
       queue.add(2 * number);
       queue.add(2 * number + 1);
-      taken.push(queue.take());
+      taken.push(queue.take("usual"));
     }
-    while (queue.size > 0) taken.push(queue.take());
+    while (queue.size > 0) taken.push(queue.take("usual"));
     assert.deepEqual(taken, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     queue.add(10);
-    assert.equal(queue.take(), 10);
+    assert.equal(queue.take("usual"), 10);
   });
 });
