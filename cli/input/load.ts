@@ -77,7 +77,7 @@ export async function loadPlaces(
 ): Promise<Manifests> {
   const cluster = places.includes(CLUSTER);
   if (cluster && places.length > 1) {
-    throw new DrawbridgeError("ERR_INPUT", `${CLUSTER}: expected it alone; a file of this name is ./${CLUSTER}`);
+    throw new DrawbridgeError("ERR_INPUT", `${CLUSTER}: give nothing beside it; a file of this name is ./${CLUSTER}`);
   }
   return loadManifests(io, { ...options, cluster, filename: cluster ? [] : places });
 }

@@ -43,7 +43,7 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
     .option("--kubeconfig <path>", "how to reach the cluster; without it as kubectl finds it")
     .option("--context <name>", "a context of the kubeconfig; its current one without it")
     .addOption(
-      new Option("--request-timeout <duration>", "for one request, such as 30s or 2m; 0 is no limit")
+      new Option("--request-timeout <duration>", "for one request, such as 30s or 2m; 0 means no limit")
         .argParser(readTimeout)
         .default(parseRequestTimeout(DEFAULT_REQUEST_TIMEOUT), DEFAULT_REQUEST_TIMEOUT),
     )

@@ -61,7 +61,7 @@ function leftOut({ pods }: PolicyIndex): readonly Oversize[] {
     policy,
     direction,
     text:
-      `comes behind policies with which it would have more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception ` +
+      `comes after policies with which it would have more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception ` +
       `and a port: it allows nothing to ${named(all)}`,
     fix: "have fewer or smaller policies select these pods",
   }));

@@ -10,7 +10,7 @@ import type { NodeRules } from "./node_rules.ts";
 export function* rulesText(nodeName: string, rules: NodeRules, remarks: readonly string[]): Generator<string> {
   const { tables, localPods, problems } = rules;
   const head = [
-    `What policyd would load on node ${nodeName} from these files.`,
+    `The tables that policyd would load on node ${nodeName} from these files.`,
     "Not in it, since files do not show it:",
     "- which interface and MAC address each pod of the node has: the guard's sets pod4, pod6 and podmac are empty, and as",
     "  they stand would let no pod send;",

@@ -41,5 +41,5 @@ function nodeRemarks(objects: readonly ClusterObject[], node: string): readonly 
     return [`Node ${node} is not among the objects: its zone, addresses and pod networks are unknown.`];
   const [nearest] = nearestNames(node, names);
   const way = nearest === undefined ? `one of ${names.toSorted().slice(0, 5).join(", ")}` : `did you mean ${nearest}?`;
-  throw new DrawbridgeError("ERR_INPUT", `--node: ${JSON.stringify(node)} is no Node of these objects; ${way}`);
+  throw new DrawbridgeError("ERR_INPUT", `--node: ${JSON.stringify(node)} is not a Node of these objects; ${way}`);
 }

@@ -79,7 +79,7 @@ export class Installer {
     if (look?.isFile === true) return { name, look };
     throw new DrawbridgeError(
       "ERR_STORE",
-      `${source}/${name} is no file; expected ${PLUGIN} and ${SHIM} there: give their directory as cniSourceDirectory`,
+      `${source}/${name} is not a file; expected ${PLUGIN} and ${SHIM} there: give their directory as cniSourceDirectory`,
     );
   }
 

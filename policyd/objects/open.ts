@@ -133,6 +133,6 @@ function expectDirectory(path: string): string {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return path;
   throw new DrawbridgeError(
     "ERR_CONFIGURATION",
-    `objectsDirectory: ${JSON.stringify(path)} is no directory; expected a directory of .yaml, .yml and .json files`,
+    `objectsDirectory: ${JSON.stringify(path)} is not a directory; expected a directory of .yaml, .yml and .json files`,
   );
 }

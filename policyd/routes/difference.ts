@@ -58,7 +58,7 @@ export function tunnelProblems(
 ): readonly string[] {
   if (tunnel === undefined || found === undefined) return [];
   if (found.parameters === undefined) {
-    return [`${TUNNEL.name}: there is a link of this name that is no VXLAN device: rename or delete it`];
+    return [`${TUNNEL.name}: there is a link of this name that is not a VXLAN device: rename or delete it`];
   }
   const problems: string[] = [];
   if (found.checksumOffload === true) {

@@ -154,7 +154,7 @@ describe("routes of a node when Nodes, links and addresses change", function () 
     daemon.child.kill("SIGCONT");
     await untilProblem(
       daemon,
-      /drawbridge\.vx: there is a link of this name that is no VXLAN device: rename or delete it/,
+      /drawbridge\.vx: there is a link of this name that is not a VXLAN device: rename or delete it/,
     );
     assert.equal(node.link(TUNNEL.name).kind, "bridge");
     await daemon.pause();

@@ -158,7 +158,7 @@ describe("the built policyd", function () {
     [
       "with an objects directory that does not exist",
       ["--node-name", "a", "--objects", "/none"],
-      /^policyd: objectsDirectory: "\/none" is no directory/,
+      /^policyd: objectsDirectory: "\/none" is not a directory/,
     ],
     ["with a configuration that does not exist", ["--config", "/none"], /^policyd: --config: \/none does not exist/],
     [

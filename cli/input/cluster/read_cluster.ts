@@ -81,7 +81,8 @@ function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): T
     if (!isPolicy) return { manifest, leftOut: messages };
     return verdict.problems.every(isExperimental) ? { manifest, remarks: messages } : { problems: messages };
   }
-  const message = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
+  const message =
+    verdict.type === "refused" ? verdict.problem : `an object that is not of kind ${kind} of ${apiVersion}`;
   return isPolicy ? { problems: [reported(message)] } : { leftOut: [reported(`${message} (left out)`)] };
 }
 

@@ -39,7 +39,7 @@ export function assumptionsOf(
 
 function bareNode({ cluster }: ExplainContext, { type, name }: End): readonly string[] {
   if (type !== "node" || cluster.manifests.has(`Node ${name.slice("node/".length)}`)) return [];
-  return [`${name} is known by its pods alone: without a Node object its labels and addresses are not known`];
+  return [`${name} is known only from its pods: without a Node object its labels and addresses are not known`];
 }
 
 /** Returns remarks about ends of which only representatives were evaluated. */

@@ -108,7 +108,7 @@ export function headlessHosts(
   if (service.type === "ExternalName") {
     throw new DrawbridgeError(
       "ERR_OBJECT",
-      `${name} is an ExternalName, a name in DNS alone; ask about the address it leads to`,
+      `${name} is an ExternalName, which is only a name in DNS; ask about the address it leads to`,
     );
   }
   if (!service.isHeadless) return undefined;

@@ -118,7 +118,8 @@ export class Collection {
       const object = this.#interner.intern(verdict.object);
       return { key: object.key, object, problems: verdict.problems };
     }
-    const problem = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
+    const problem =
+      verdict.type === "refused" ? verdict.problem : `an object that is not of kind ${kind} of ${apiVersion}`;
     return { key: id?.kind === kind ? id.key : NAMELESS, object: undefined, problems: [problem] };
   }
 

@@ -87,7 +87,7 @@ function readEvent(line: string): WatchEvent {
         retryAfter: numberOf(member(object, "details", "retryAfterSeconds")),
       };
     default:
-      throw new DrawbridgeError("ERR_OBJECT", "a line that is no event of a watch");
+      throw new DrawbridgeError("ERR_OBJECT", "a line that is not an event of a watch");
   }
 }
 
@@ -101,7 +101,7 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {
-    throw new DrawbridgeError("ERR_OBJECT", "an event of a watch that is no JSON", { cause: error });
+    throw new DrawbridgeError("ERR_OBJECT", "an event of a watch that is not JSON", { cause: error });
   }
 }
 

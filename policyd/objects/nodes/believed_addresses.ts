@@ -33,7 +33,7 @@ export function believedAddresses(
     return names.find((name) => earlier?.nodes.get(name)?.addresses.includes(address) === true);
   };
   const whyUnused = (node: string, address: Address): string | undefined => {
-    if (isReserved(address)) return "is no address of a node";
+    if (isReserved(address)) return "is not an address of a node";
     if (node === nodeName) return undefined;
     const holder = holderOf(address);
     if (holder === nodeName) return "is this node's";

@@ -67,7 +67,7 @@ export function masqueradeText({ masqueraded, because }: Masquerade): string {
 const masqueradeTexts = {
   hairpin: "the pod meets itself",
   "external policy": "externalTrafficPolicy Cluster",
-  "source is no pod": "it is not a pod of the cluster",
+  "source is not a pod": "it is not a pod of the cluster",
   node: "sent by this node",
 } as const;
 

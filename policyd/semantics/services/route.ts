@@ -40,7 +40,7 @@ export function masqueradeOf(
     // Answers to the bridge's address come back here anyway.
     return isOfPods(world, packet.source)
       ? { masqueraded: false, because: "address of the pods" }
-      : { masqueraded: true, because: "source is no pod" };
+      : { masqueraded: true, because: "source is not a pod" };
   }
   if (route.endpoints === "local") return { masqueraded: false, because: "external policy" };
   if (route.because === "local pod") return { masqueraded: false, because: "local pod" };

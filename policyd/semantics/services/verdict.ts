@@ -102,7 +102,7 @@ export type TakenReason =
 
 /** Whether the packet gets an address of this node as its source. */
 export type Masquerade =
-  | { readonly masqueraded: true; readonly because: "hairpin" | "external policy" | "source is no pod" | "node" }
+  | { readonly masqueraded: true; readonly because: "hairpin" | "external policy" | "source is not a pod" | "node" }
   | {
       readonly masqueraded: false;
       readonly because: "source is a pod" | "address of the pods" | "external policy" | "local pod" | "stays here";

@@ -153,13 +153,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     name: "what the shim executes is gone",
     check: "cni-plugin",
-    text: /drawbridge-plugin is no file/,
+    text: /drawbridge-plugin is not a file/,
     ...replaced("drawbridge-plugin", undefined),
   },
   {
     name: "the shim is not of this release",
     check: "cni-plugin",
-    text: /drawbridge is another file than .*\/source has for it/,
+    text: /drawbridge is not the file that .*\/source has for it/,
     breaks: (_, { binaryDirectory }) => appendFileSync(`${binaryDirectory}/drawbridge`, "\0"),
     mends: (_, { binaryDirectory }) => {
       const shim = `${binaryDirectory}/drawbridge`;

@@ -121,7 +121,7 @@ export const plugins: Check = {
         name === PLUGIN
           ? `${SHIM} executes it, so every pod of this network fails to start`
           : "every pod of this network fails to start";
-      if (!isFile) return [{ severity: "error", what: `${path} is no file`, why, way }];
+      if (!isFile) return [{ severity: "error", what: `${path} is not a file`, why, way }];
       if (!isExecutable) {
         return [{ severity: "error", what: `${path} is not executable`, why, way: `chmod 755 ${path}` }];
       }
@@ -132,7 +132,7 @@ export const plugins: Check = {
       return [
         {
           severity: "warning",
-          what: `${path} is another file than ${expected.sourceDirectory} has for it`,
+          what: `${path} is not the file that ${expected.sourceDirectory} has for it`,
           why: "pods are connected as another release does it",
           way,
         },
@@ -150,7 +150,7 @@ export const attachments: Check = {
     const boot = seen(bootId);
     const remarks: Remark[] = unreadable.map(({ path, reason }) => ({
       severity: "warning",
-      what: `${path} is no record of an attachment: ${reason}`,
+      what: `${path} is not a record of an attachment: ${reason}`,
       why: "the pod's host ports and policies are not kept after a restart of policyd",
       way: `recreate the pod; without one: rm ${path}`,
     }));
@@ -209,7 +209,7 @@ export const addresses: Check = {
     if (strange.length > 0) {
       remarks.push({
         severity: "info",
-        what: `${directory} has files that are no addresses: ${listed(strange)}`,
+        what: `${directory} has files that are not addresses: ${listed(strange)}`,
         why: "they do nothing here, and node cleanup leaves a directory with such files alone",
         way: `rm ${directory}/NAME, if nobody needs them`,
       });

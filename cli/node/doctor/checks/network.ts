@@ -43,7 +43,7 @@ function otherTunnel(what: string): Remark {
     severity: "warning",
     what: `the device ${TUNNEL.name} has ${what}; expected VNI ${TUNNEL.vni} and port ${TUNNEL.port}`,
     why: "other nodes send to these",
-    way: `ip link delete ${TUNNEL.name}: policyd makes it anew`,
+    way: `ip link delete ${TUNNEL.name}: policyd makes it again`,
   };
 }
 

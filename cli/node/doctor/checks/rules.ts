@@ -120,7 +120,7 @@ export const marks: Check = {
           severity: "warning",
           what: `a rule of chain ${place} writes bits ${hexadecimal(shared)} of packets' marks`,
           why: "Drawbridge keeps there who is to be masqueraded and what may be bridged: packets get lost or leave with a wrong address",
-          way: `let that program write its own bits alone (meta mark set meta mark and MASK or BITS), or give Drawbridge others: markBits`,
+          way: `let that program write only its own bits (meta mark set meta mark and MASK or BITS), or give Drawbridge others: markBits`,
         },
       ];
     });

@@ -19,7 +19,7 @@ export const ipv6: Check = {
       {
         severity: "info",
         what: value === undefined ? "the kernel has no IPv6" : `${dotted(key)} = ${value}: IPv6 is off`,
-        why: "pods of this node have IPv4 alone; with a pod CIDR of IPv6 no pod could be attached",
+        why: "pods of this node have only IPv4; with a pod CIDR of IPv6 no pod could be attached",
         way:
           value === undefined
             ? "boot without ipv6.disable=1, or give the node no IPv6 pod CIDR"
@@ -133,7 +133,7 @@ export const bridgeNetfilter: Check = {
       remarks.push({
         severity: "warning",
         what: `net.bridge.bridge-nf-call-iptables = ${four}, net.bridge.bridge-nf-call-ip6tables = ${six}`,
-        why: "translated packets between pods of this node are bridged in one family and routed in the other; Drawbridge serves both, rules of others see one alone",
+        why: "translated packets between pods of this node are bridged in one family and routed in the other; Drawbridge serves both, rules of others see only one",
         way: `sysctl -w net.bridge.bridge-nf-call-ip6tables=${four ?? 1}`,
       });
     }

@@ -66,7 +66,7 @@ function wholeIpv6(_: LintContext, { rule }: NetworkSite): string | undefined {
     (peer) => peer.type === "ipBlock" && peer.cidr.prefixLength === 0 && cidrFamily(peer.cidr) === 6,
   );
   return isWhole === true
-    ? "engines differ: ::/0 is every IPv6 address here; in kube-router it is 2000::/3 and fd00::/8 alone"
+    ? "engines differ: ::/0 is every IPv6 address here; in kube-router it is only 2000::/3 and fd00::/8"
     : undefined;
 }
 

@@ -48,7 +48,12 @@ export const notExpressible: LintRule = {
 function droppedFields({ manifest, policy: { kind } }: LintedPolicy): readonly Remark[] {
   return unknownFields(manifest.source).map((field) => {
     const { meant, fix } = meaningOf(field, kind);
-    return remark(manifest, field.path, `the field ${field.name} is no field of ${kind} and is dropped${meant}`, fix);
+    return remark(
+      manifest,
+      field.path,
+      `the field ${field.name} is not a field of ${kind} and is dropped${meant}`,
+      fix,
+    );
   });
 }
 
@@ -76,7 +81,7 @@ function refusedFields({ file, line, message, source }: ManifestProblem): readon
     const { meant, fix } = meaningOf(field);
     if (meant === "") return [];
     const place = { object: `NetworkPolicy ${name}`, file, line, source };
-    return [{ place, message: `the field ${field.name} is no field of NetworkPolicy${meant}`, fix }];
+    return [{ place, message: `the field ${field.name} is not a field of NetworkPolicy${meant}`, fix }];
   });
 }
 

@@ -71,7 +71,7 @@ describe("policy lint of selected pods and allowed connections", () => {
       ],
       [
         PODS + large("a", MOST_PAIRS) + large("b", MOST_PROFILE_PAIRS - MOST_PAIRS) + more,
-        `NetworkPolicy shop/d: ingress: comes behind policies with which it would have more than ${MOST_PROFILE_PAIRS} pairs of a peer ` +
+        `NetworkPolicy shop/d: ingress: comes after policies with which it would have more than ${MOST_PROFILE_PAIRS} pairs of a peer ` +
           "or an exception and a port: it allows nothing to shop/web (have fewer or smaller policies select these pods)",
       ],
       [PODS + large("a", MOST_PAIRS) + large("b", MOST_PROFILE_PAIRS - MOST_PAIRS - 1) + more],

@@ -209,7 +209,7 @@ describe("policy lint of rules' peers and ports", () => {
       ],
       [
         ingress(`from: [{ ipBlock: { cidr: "::/0" } }], ${ports}`),
-        says("::/0 is every IPv6 address here; in kube-router it is 2000::/3 and fd00::/8 alone"),
+        says("::/0 is every IPv6 address here; in kube-router it is only 2000::/3 and fd00::/8"),
       ],
       [
         policy("p", `${web}, policyTypes: [Egress], egress: [{ ports: [{ port: http }] }]`),
@@ -283,15 +283,15 @@ describe("policy lint of rules' peers and ports", () => {
     assertFindings("not-expressible", [
       [
         rules("ingress: [{ action: Deny, from: [{ podSelector: {} }] }]"),
-        "NetworkPolicy shop/p: the field action is no field of NetworkPolicy and is dropped; NetworkPolicy cannot express deny (NetworkPolicy has no deny rules: use a ClusterNetworkPolicy with action Deny)",
+        "NetworkPolicy shop/p: the field action is not a field of NetworkPolicy and is dropped; NetworkPolicy cannot express deny (NetworkPolicy has no deny rules: use a ClusterNetworkPolicy with action Deny)",
       ],
       [
         rules("egress: [{ to: [{ service: { name: web } }] }]"),
-        "NetworkPolicy shop/p: the field service is no field of NetworkPolicy; NetworkPolicy cannot express Services by name (select the pods behind the Service by their labels)",
+        "NetworkPolicy shop/p: the field service is not a field of NetworkPolicy; NetworkPolicy cannot express Services by name (select the pods behind the Service by their labels)",
       ],
       [
         rules("ingress: [{ frm: [{ podSelector: {} }] }]"),
-        "NetworkPolicy shop/p: the field frm is no field of NetworkPolicy and is dropped (delete it, or correct its name)",
+        "NetworkPolicy shop/p: the field frm is not a field of NetworkPolicy and is dropped (delete it, or correct its name)",
       ],
       [
         policy("deny-all", "podSelector: {}, ingress: [{}]"),

@@ -4,7 +4,7 @@ describe("policy lint of fields that the API does not have", () => {
   it("LINT-26: a label beside matchLabels is found: the field is dropped, and the selector selects everything", () => {
     const fix = "(a selector has matchLabels and matchExpressions: write a label below matchLabels)";
     const dropped = (name: string): string =>
-      `NetworkPolicy shop/p: the field ${name} is no field of NetworkPolicy and is dropped`;
+      `NetworkPolicy shop/p: the field ${name} is not a field of NetworkPolicy and is dropped`;
     const selector = (name: string): string => `${dropped(name)}, and the selector selects more ${fix}`;
     const other = "(delete it, or correct its name)";
     const expression = "matchExpressions: [{ key: app, operator: Exists, value: web }]";
@@ -33,7 +33,7 @@ describe("policy lint of fields that the API does not have", () => {
         `spec: { tier: Admin, priority: 1, subject: { ${subject} }, ingress: [{ action: Accept, ${rule} }] }`,
       );
     const dropped = (name: string): string =>
-      `ClusterNetworkPolicy c: the field ${name} is no field of ClusterNetworkPolicy and is dropped`;
+      `ClusterNetworkPolicy c: the field ${name} is not a field of ClusterNetworkPolicy and is dropped`;
     const fix = "(a selector has matchLabels and matchExpressions: write a label below matchLabels)";
     const all = "from: [{ namespaces: {} }]";
     assertFindings("not-expressible", [

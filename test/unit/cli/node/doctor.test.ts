@@ -178,7 +178,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
     "cni-plugin",
     { plugins: { value: [pluginFile("portmap", { isFile: false, isExecutable: false, isAsShipped: undefined })] } },
     "error",
-    /portmap is no file/,
+    /portmap is not a file/,
   ],
   [
     "cni-plugin",
@@ -197,13 +197,13 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
       },
     },
     "error",
-    /drawbridge-plugin is no file/,
+    /drawbridge-plugin is not a file/,
   ],
   [
     "cni-plugin",
     { plugins: { value: [pluginFile("drawbridge-plugin", { isAsShipped: false })] } },
     "warning",
-    /drawbridge-plugin is another file than \/opt\/drawbridge\/cni has for it/,
+    /drawbridge-plugin is not the file that \/opt\/drawbridge\/cni has for it/,
   ],
   ["attachments", { links: { value: LINKS.slice(0, 3) } }, "warning", /of default\/web-0 eth0 is gone/],
   [

@@ -313,7 +313,7 @@ describe("policyd/installation: the installer", function () {
       ship("old");
       rmSync(`${root}/source/${name}`);
       const text = new RegExp(
-        `source/${name} is no file; expected drawbridge-plugin and drawbridge.*cniSourceDirectory`,
+        `source/${name} is not a file; expected drawbridge-plugin and drawbridge.*cniSourceDirectory`,
       );
       await assert.rejects(install("new"), text);
     }

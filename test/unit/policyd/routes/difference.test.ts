@@ -219,7 +219,7 @@ describe("policyd/routes/difference", () => {
     kernel.state = { ...kernel.state, tunnel: { ...tunnel, parameters: undefined } };
     const desired = desiredOf(cluster, kernel.state);
     assert.deepEqual(tunnelSteps(desired.tunnel, kernel.state), []);
-    assert.match(tunnelProblems(desired.tunnel, kernel.state).join(), /a link of this name that is no VXLAN device/);
+    assert.match(tunnelProblems(desired.tunnel, kernel.state).join(), /a link of this name that is not a VXLAN device/);
     assert.deepEqual(removalSteps({ ...desired, tunnel: undefined }, kernel.state), []);
     for (const change of [
       { vni: 1 },

@@ -76,7 +76,7 @@ describe("commands on a running cluster", () => {
     assert.deepEqual(cluster.asked, []);
     const both = await run(["policy", "dry-run", "-f", "shop", "--against", "cluster", "shop"]);
     assert.deepEqual([both.code, both.out], [3, ""]);
-    assert.match(both.err, /cluster: expected it alone; a file of this name is \.\/cluster/);
+    assert.match(both.err, /cluster: give nothing beside it; a file of this name is \.\/cluster/);
   });
 
   for (const [what, fault] of [
@@ -127,7 +127,7 @@ describe("commands on a running cluster", () => {
       path.includes("/networkpolicies") ? { status: 200, retryAfter: undefined, body: [Buffer.from(body)] } : undefined;
     const outcome = await run(["policy", "matrix", "--cluster"], new FakeCluster(SHOP, fault));
     assert.deepEqual([outcome.code, outcome.out], [3, ""]);
-    assert.match(outcome.err, /cluster: an object that is no NetworkPolicy of networking\.k8s\.io\/v1\n/);
+    assert.match(outcome.err, /cluster: an object that is not of kind NetworkPolicy of networking\.k8s\.io\/v1\n/);
   });
 
   it("CLUSTER-06: any other invalid object is left out with a remark", async () => {

@@ -63,7 +63,7 @@ describe("cli/policy/dry_run", () => {
     const { warnings } = await tryOut(before, large("d", 1));
     assert.deepEqual(
       warnings.map(({ id, text }) => `${id}: ${text.replace(/ policies.*/, "")}`),
-      ["too-large: NetworkPolicy shop/d ingress: comes behind"],
+      ["too-large: NetworkPolicy shop/d ingress: comes after"],
     );
   });
 

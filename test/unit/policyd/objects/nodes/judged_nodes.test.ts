@@ -115,7 +115,7 @@ describe("policyd/objects/nodes/judged_nodes", () => {
       [["192.0.2.1"], [], []],
     );
     assert.match(problemsIn(verdict).join("\n"), /^Node b: InternalIP 192\.0\.2\.1 is this node's; it is not used$/m);
-    assert.match(problemsIn(verdict).join("\n"), /^Node d: InternalIP 127\.0\.0\.1 is no address of a node/m);
+    assert.match(problemsIn(verdict).join("\n"), /^Node d: InternalIP 127\.0\.0\.1 is not an address of a node/m);
   });
 
   for (const [cidr, why] of [
