@@ -1,11 +1,23 @@
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
+import path from "node:path";
 
 const BEHAVIOURS = "docs/behaviours.md";
-const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/**/*.md").sort()];
+/** The document of a folder of the sources. */
+const FOLDERS = globSync("{cli,cni,ipam,kernel,policyd,test}/**/README.md").sort();
+const DOCUMENTS = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  "CHANGELOG.md",
+  ...globSync("docs/**/*.md").sort(),
+  ...FOLDERS,
+];
 
 /** Matches a file or folder of the sources between backticks. */
 const PATH = /`((?:\.ci|cli|cni|docs|ipam|kernel|manifests|policyd|test)\/[\w./-]*)`/g;
+/** Matches a source file between backticks, by a path that may begin in the document's folder. */
+const SOURCE = /`([\w./-]+\.(?:ts|mjs|yaml|sh))`/g;
 /** Matches a behaviour's ID in texts, except the few with one letter, which also mean other things. */
 const ID = /\b[A-Z]{2,9}-\d{2}\b/g;
 
@@ -29,6 +41,20 @@ describe("names in the documents", () => {
       const ids = [...text.matchAll(ID)].map(([id]) => id);
       assert.deepEqual(
         ids.filter((id) => !explained.has(id)),
+        [],
+      );
+    });
+  }
+
+  for (const document of FOLDERS) {
+    it(`DOCS-03: every source file that ${document} names exists, in its folder, below it or in the project`, () => {
+      const folder = path.dirname(document);
+      const below = globSync(`${folder}/**/*.{ts,mjs,yaml,sh}`);
+      const exists = (name: string): boolean =>
+        existsSync(path.join(folder, name)) || existsSync(name) || below.some((file) => file.endsWith(`/${name}`));
+      const names = [...readFileSync(document, "utf8").matchAll(SOURCE)].map(([, name = ""]) => name);
+      assert.deepEqual(
+        names.filter((name) => !exists(name)),
         [],
       );
     });
