@@ -30,9 +30,9 @@ describe("names in the documents", () => {
     const text = readFileSync(document, "utf8");
 
     it(`DOCS-03: every file that ${document} names exists`, () => {
-      const paths = [...text.matchAll(PATH)].map(([, path = ""]) => path);
+      const paths = [...text.matchAll(PATH)].map(([, file = ""]) => file);
       assert.deepEqual(
-        paths.filter((path) => !existsSync(path)),
+        paths.filter((file) => !existsSync(file)),
         [],
       );
     });
