@@ -9,7 +9,8 @@ import type { OwnRoute } from "./kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";
-import { TUNNEL, tunnelMac } from "./tunnel.ts";
+import { TUNNEL } from "./tunnel.ts";
+import { tunnelMac } from "./tunnel_mac.ts";
 import type { Peer } from "./peers.ts";
 import { routeKey, type Surroundings } from "./surroundings.ts";
 

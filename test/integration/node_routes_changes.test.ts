@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import { TUNNEL, tunnelMac } from "../../policyd/routes/tunnel.ts";
+import { TUNNEL } from "../../policyd/routes/tunnel.ts";
+import { tunnelMac } from "../../policyd/routes/tunnel_mac.ts";
 import { UPLINK } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { requireKernel, skip } from "../support/privilege.ts";

@@ -9,7 +9,8 @@ import {
 } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../policyd/node/tables/guard.ts";
-import { TUNNEL, tunnelMac } from "../../policyd/routes/tunnel.ts";
+import { TUNNEL } from "../../policyd/routes/tunnel.ts";
+import { tunnelMac } from "../../policyd/routes/tunnel_mac.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
 import { encodeFrame, encodeIp, encodeUdp, type IpPacket, IpProtocol } from "../lab/probe/frame.ts";

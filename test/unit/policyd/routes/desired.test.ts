@@ -10,7 +10,7 @@ import { podMtu } from "../../../../policyd/routes/mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/numbers.ts";
 import type { RouteOptions } from "../../../../policyd/routes/surroundings.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
-import { tunnelMac } from "../../../../policyd/routes/tunnel.ts";
+import { tunnelMac } from "../../../../policyd/routes/tunnel_mac.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:1::/64"]);
