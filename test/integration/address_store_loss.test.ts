@@ -52,9 +52,9 @@ describe("the address store, removed under running pods", function () {
   }
 
   const harms: readonly (readonly [string, () => void])[] = [
-    ["the network's directory is removed", () => rmSync(store, { recursive: true })],
+    ["the network's directory is removed", () => rmSync(store, { recursive: true, maxRetries: 5 })],
     ["all of its files are removed", () => readdirSync(store).forEach((name) => rmSync(`${store}/${name}`))],
-    ["the directory of all networks is removed", () => rmSync(wired.node.dataDir, { recursive: true })],
+    ["the directory of all networks is removed", () => rmSync(wired.node.dataDir, { recursive: true, maxRetries: 5 })],
   ];
 
   it("after the store and the attachment records are lost, the next ADD gives a running pod's address to another pod", () => {

@@ -87,7 +87,7 @@ describe("policyd installs the plugin", function () {
       assert.equal(version(wired.node, `${directory}/bin/${file}`).exitCode, 0, file);
       assert.equal(statSync(`${directory}/bin/${file}`).ino, statSync(executable).ino, "one file");
     }
-    rmSync(`${directory}/bin`, { recursive: true });
+    rmSync(`${directory}/bin`, { recursive: true, maxRetries: 5 });
     rmSync(configurationFile());
     await daemon.statusWhen(() => existsSync(configurationFile()) && existsSync(executable), "all of it is back");
     assert.ok(existsSync(beside));
