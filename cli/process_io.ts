@@ -113,12 +113,12 @@ function attempt<T>(path: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw reported(path, error);
+    throw inputError(path, error);
   }
 }
 
 /** Returns an error of the system as ERR_INPUT with its place, and any other error unchanged. */
-function reported(place: string, error: unknown): unknown {
+function inputError(place: string, error: unknown): unknown {
   if (!(error instanceof Error) || !("code" in error)) return error;
   return new DrawbridgeError("ERR_INPUT", `${place}: ${error.message}`);
 }
@@ -142,7 +142,7 @@ function writeAll(descriptor: number, bytes: Buffer): void {
       rest = rest.subarray(written);
     } catch (error) {
       if (isErrno(error, "EPIPE")) return;
-      throw reported(descriptor === 1 ? "standard output" : "standard error", error);
+      throw inputError(descriptor === 1 ? "standard output" : "standard error", error);
     }
   }
 }

@@ -17,7 +17,7 @@ export function fieldPathOf(message: string): FieldPath {
 }
 
 /** Moves a gate's message to an object with the fields elsewhere: `Pod a/web-0: metadata.labels` of a template. */
-export function reportedAgain(message: string, name: string, prefix: string): string {
+export function withPathInTemplate(message: string, name: string, prefix: string): string {
   const [whole] = FIELD.exec(message) ?? [];
   const rest = message.slice(message.indexOf(": ") + 2);
   return `${name}: ${whole === undefined ? "" : `${prefix}.`}${rest}`;

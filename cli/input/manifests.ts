@@ -5,7 +5,7 @@ import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
 import { manifestFiles, type ManifestFileSystem } from "./manifest_files.ts";
-import { withPlaceholderAddresses } from "./objects/stand_in_pods.ts";
+import { withStandInPods } from "./objects/stand_in_pods.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import type { PlacedWayObject } from "../ways_in/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
@@ -99,7 +99,7 @@ export function readManifests(
   const found = taken.flatMap((one) => (one.type === "manifests" ? [one] : []));
   const written = found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests);
   const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
-  const { unique, problems } = withoutDoubles(withPlaceholderAddresses(written, templates));
+  const { unique, problems } = withoutDoubles(withStandInPods(written, templates));
   return {
     manifests: unique,
     problems: [...taken.flatMap((one) => (one.type === "problems" ? one.problems : [])), ...problems],

@@ -5,8 +5,8 @@ import {
   PLUGIN_MARK,
   PLUGIN_TABLE,
   POLICY_TABLE,
+  isOfDaemon,
 } from "../../cni/node_rules/our_tables.ts";
-import { isOurs } from "../../policyd/ruleset/own_comment.ts";
 import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policies/closing/closing_tables.ts";
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policies/cuts/startup_rules.ts";
@@ -31,7 +31,7 @@ export function isOurTable(table: {
   readonly comment: string | undefined;
 }): boolean {
   if (!OUR_TABLES.some(({ family, name }) => family === table.family && name === table.name)) return false;
-  return isOurs(table.comment) || table.comment?.startsWith(PLUGIN_MARK) === true;
+  return isOfDaemon(table.comment) || table.comment?.startsWith(PLUGIN_MARK) === true;
 }
 
 /** Returns whether a table has one of our names, whoever made it. */

@@ -7,7 +7,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Node } from "../host.ts";
 import { decideNodeRules, elementsOf, isOurs } from "../node_rules/node_tables.ts";
-import { DAEMON_MARK } from "../node_rules/our_tables.ts";
+import { isOfDaemon } from "../node_rules/our_tables.ts";
 import { CLOSED_TABLES, KNOWN_SETS, VERDICT_MAPS } from "../node_rules/without_policyd.ts";
 
 /** The part of nftables that CHECK reads. */
@@ -80,7 +80,7 @@ export function daemonRuleDifferences(tables: RulesReader, record: AttachmentRec
     ),
   ];
   return wanted.flatMap(([table, set, elements]) => {
-    if (elements.length === 0 || tables.head(table)?.comment?.startsWith(DAEMON_MARK) !== true) return [];
+    if (elements.length === 0 || !isOfDaemon(tables.head(table)?.comment)) return [];
     const present = keysIn(tables, table, set);
     return elements
       .filter(({ key }) => !present.has(keyText(key)))

@@ -10,7 +10,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { RuleState } from "../../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Node } from "../host.ts";
-import { BRIDGE_TABLE, DAEMON_MARK, POLICY_TABLE } from "./our_tables.ts";
+import { BRIDGE_TABLE, isOfDaemon, POLICY_TABLE } from "./our_tables.ts";
 
 /** One of the daemon's tables, reduced to the parts that keep an unknown pod closed. */
 export interface ClosedTable extends TableReference {
@@ -147,7 +147,7 @@ function problemOf(tables: NftablesSocket, table: ClosedTable, bridge: string): 
   const where = `table ${table.family} ${table.name}`;
   const head = tables.head(table);
   if (head === undefined) return `${where} is not loaded: start policyd once on this node`;
-  if (head.comment?.startsWith(DAEMON_MARK) !== true) return `${where} is not policyd's: it has no such comment`;
+  if (!isOfDaemon(head.comment)) return `${where} is not policyd's: it has no such comment`;
   if ((head.flags & DORMANT) !== 0) return `${where} is dormant`;
   const hooks = new Map(tables.chains(table).map(({ name, hook }) => [name, hook?.number]));
   for (const [name, hook] of table.chains) {
@@ -183,7 +183,7 @@ function removeKnown(
   addresses: readonly Address[],
 ): string | undefined {
   const head = tables.head(POLICY_TABLE);
-  if (head?.comment?.startsWith(DAEMON_MARK) !== true) return undefined;
+  if (head === undefined || !isOfDaemon(head.comment)) return undefined;
   const found = sets
     .map((set) => ({
       set,

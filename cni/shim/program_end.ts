@@ -8,16 +8,16 @@ const FAILED = 1;
 /** Returns the part that ends the shim without a plugin or a server: each message is the label that leads to it. */
 export function endings(pluginName: string): readonly Operation[] {
   const texts = messages(pluginName);
-  const reported = (message: Message): readonly Operation[] => [
+  const report = (message: Message): readonly Operation[] => [
     label(message),
     set("cursor", address(message)),
     set("left", sizeOf(texts[message])),
     jump("tell"),
   ];
   return [
-    ...reported("no plugin"),
-    ...reported("no memory"),
-    ...reported("died in the middle"),
+    ...report("no plugin"),
+    ...report("no memory"),
+    ...report("died in the middle"),
     label("tell"),
     ...writeAll("write message", STDOUT, "fail"),
     label("fail"),

@@ -127,9 +127,9 @@ function kernelAddresses(
   family: Family,
   wanted: TupleFilter,
 ): { readonly values: TupleValues; readonly flags: number } {
-  const reported = (address: Address | undefined): Address | undefined =>
+  const comparable = (address: Address | undefined): Address | undefined =>
     family === 4 && address !== undefined && familyOf(address) === 4 ? address : undefined;
-  const [source, destination] = [reported(wanted.source), reported(wanted.destination)];
+  const [source, destination] = [comparable(wanted.source), comparable(wanted.destination)];
   const flags =
     (source === undefined ? 0 : FilterFlag.SOURCE) | (destination === undefined ? 0 : FilterFlag.DESTINATION);
   return { values: flags === 0 ? {} : { ip: addressValues(family, source, destination) }, flags };

@@ -18,7 +18,7 @@ export const MOST_WAITING = 1000;
 /** Attempts for one Event: some eight minutes while the server is away. */
 export const MOST_ATTEMPTS = 12;
 /** Time for which the API server keeps an Event by default; after it, a notice is reported again. */
-export const TOLD_MILLISECONDS = 3_600_000;
+export const REPORTED_MILLISECONDS = 3_600_000;
 
 /** Limit for each kind of remembered item: Events, objects, namespaces. */
 const MOST_REMEMBERED = 4096;
@@ -78,7 +78,7 @@ export class EventLog implements NoticeSink {
     const now = clock.now();
     const event = eventOf(notice, nodeName, clock.time());
     const reported = this.#reported.get(idOf(event));
-    if (reported !== undefined && now - reported < TOLD_MILLISECONDS) return;
+    if (reported !== undefined && now - reported < REPORTED_MILLISECONDS) return;
     if (!this.#takeOf(notice, now)) {
       this.#counts.suppressed++;
       return;

@@ -1,8 +1,8 @@
+import { isOfDaemon } from "../../cni/node_rules/our_tables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
-import { isOurs } from "../ruleset/own_comment.ts";
 import type { Logger } from "../log/logger.ts";
 import { openingChanges } from "./closing/closing_tables.ts";
 import { POLICY_TABLE } from "./compile/policy_table.ts";
@@ -32,7 +32,7 @@ export function policiesOff(kernel: Pick<Nftables, "head" | "commit">, logger: L
 }
 
 function removeTables(kernel: Pick<Nftables, "head" | "commit">, logger: Logger): void {
-  const isThere = isOurs(kernel.head(POLICY_TABLE)?.comment);
+  const isThere = isOfDaemon(kernel.head(POLICY_TABLE)?.comment);
   const isOpening = kernel.head(OPENING_TABLE) !== undefined;
   const tables = [...(isThere ? [POLICY_TABLE] : []), ...(isOpening ? [OPENING_TABLE] : [])];
   const changes = [...tables.map((table): Change => ({ kind: "delete table", table })), ...openingChanges(kernel)];

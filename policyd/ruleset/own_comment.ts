@@ -4,8 +4,3 @@ import { DAEMON_MARK } from "../../cni/node_rules/our_tables.ts";
 export function ownComment(version: string): string {
   return `${DAEMON_MARK}${version}`;
 }
-
-/** Whether a comment was written by some version of Drawbridge. */
-export function isOurs(comment: string | undefined): boolean {
-  return comment?.startsWith(DAEMON_MARK) === true;
-}

@@ -28,7 +28,7 @@ const REMOVAL = 5000;
 export class DirectoryRepair {
   readonly path: string;
   readonly #place: RepairedDirectory;
-  readonly #settled = new DirectoryChanges();
+  readonly #changes = new DirectoryChanges();
   #known = new Map<string, string>();
   /** Files that have just gone, with the time. */
   readonly #gone = new Map<string, { readonly text: string; readonly at: number }>();
@@ -47,7 +47,7 @@ export class DirectoryRepair {
   look(): number {
     const { clock, sightOf } = this.#place;
     for (const [name, { at }] of this.#gone) if (clock.now() - at > REMOVAL) this.#gone.delete(name);
-    const seen = this.#settled.see(sightOf(this.path));
+    const seen = this.#changes.see(sightOf(this.path));
     if (seen === "same") return 0;
     if (seen === "missing" || seen === "remade") return this.#restore();
     const present = this.#read();
@@ -78,7 +78,7 @@ export class DirectoryRepair {
     this.#gone.clear();
     this.#known = this.#read();
     // From now on this directory is the one to compare with.
-    this.#settled.see(sightOf(this.path));
+    this.#changes.see(sightOf(this.path));
     return restored;
   }
 }
@@ -88,7 +88,7 @@ export class KeptTree {
   readonly #path: string;
   readonly #place: RepairedDirectory;
   readonly #directories = new Map<string, DirectoryRepair>();
-  readonly #settled = new DirectoryChanges();
+  readonly #changes = new DirectoryChanges();
 
   constructor(path: string, place: RepairedDirectory) {
     this.#path = path;
@@ -100,7 +100,7 @@ export class KeptTree {
   look(): number {
     const { files, sightOf } = this.#place;
     let restored = 0;
-    const seen = this.#settled.see(sightOf(this.#path));
+    const seen = this.#changes.see(sightOf(this.#path));
     if (seen !== "same" && seen !== "missing") {
       for (const name of files.readDirectory(this.#path).slice(0, MOST_FILES)) {
         const path = `${this.#path}/${name}`;

@@ -18,7 +18,7 @@ export interface RecordRepairParts {
 export class RecordRepair {
   readonly #parts: RecordRepairParts;
   /** The last observed state of each network's directory. */
-  readonly #settled = new Map<string, DirectoryChanges>();
+  readonly #changes = new Map<string, DirectoryChanges>();
 
   constructor(parts: RecordRepairParts) {
     this.#parts = parts;
@@ -33,10 +33,10 @@ export class RecordRepair {
   look(): number {
     let written = 0;
     for (const network of this.#networks()) {
-      const settled = this.#settled.get(network) ?? new DirectoryChanges();
-      this.#settled.set(network, settled);
+      const changes = this.#changes.get(network) ?? new DirectoryChanges();
+      this.#changes.set(network, changes);
       const directory = `${this.#parts.stateDirectory}/attachments/${network}`;
-      if (settled.see(this.#parts.sightOf(directory)) !== "same") written += this.#write(network);
+      if (changes.see(this.#parts.sightOf(directory)) !== "same") written += this.#write(network);
     }
     return written;
   }

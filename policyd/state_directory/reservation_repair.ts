@@ -21,7 +21,7 @@ export interface ReservationRepairParts {
 interface Kept {
   readonly network: string;
   readonly dataDir: string;
-  readonly settled: DirectoryChanges;
+  readonly changes: DirectoryChanges;
   /** Whether it has ever existed: where the daemon does not see the node's files, it creates none. */
   wasSeen: boolean;
 }
@@ -47,7 +47,7 @@ export class ReservationRepair {
   look(): number {
     let written = 0;
     for (const kept of this.#stores()) {
-      const seen = kept.settled.see(this.#parts.sightOf(`${kept.dataDir}/${kept.network}`));
+      const seen = kept.changes.see(this.#parts.sightOf(`${kept.dataDir}/${kept.network}`));
       kept.wasSeen ||= seen !== "missing" || this.#parts.files.directoryExists(kept.dataDir);
       if (seen !== "same" && kept.wasSeen) written += this.#write(kept);
     }
@@ -62,7 +62,7 @@ export class ReservationRepair {
       // Nearly all pods of a node belong to one network.
       if (last?.network === network && last.dataDir === dataDir) continue;
       const key = `${dataDir}/${network}`;
-      last = this.#kept.get(key) ?? { network, dataDir, settled: new DirectoryChanges(), wasSeen: false };
+      last = this.#kept.get(key) ?? { network, dataDir, changes: new DirectoryChanges(), wasSeen: false };
       this.#kept.set(key, last);
       stores.add(last);
     }

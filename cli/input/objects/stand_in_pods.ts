@@ -5,10 +5,7 @@ import type { Manifest } from "../manifests.ts";
 import { renamedPod, standInName } from "../workload.ts";
 
 /** Returns written objects and, for workloads without pods among them, pods that stand for their templates. */
-export function withPlaceholderAddresses(
-  written: readonly Manifest[],
-  templates: readonly Manifest[],
-): readonly Manifest[] {
+export function withStandInPods(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
   return [...written, ...withFreeNames(written, withoutPods(templates, written))];
 }
 

@@ -2,7 +2,7 @@ import { judge, nameOf } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { FieldPath, LocatedObject } from "../../../policyd/objects/directory/documents.ts";
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
-import { fieldPathOf, reportedAgain } from "../field_path.ts";
+import { fieldPathOf, withPathInTemplate } from "../field_path.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
 import { textAt } from "../raw.ts";
@@ -119,7 +119,12 @@ function takeTemplate(workload: Workload, located: LocatedObject, file: string):
     const problems = messagesOf(first.verdict, first.value).map((message): ManifestProblem => {
       const path = fieldPathOf(message);
       const at = located.lineOf(path.length === 0 ? [] : [...template, ...path]);
-      return { file, line: at, message: withoutConsequence(reportedAgain(message, name, template.join("."))), source };
+      return {
+        file,
+        line: at,
+        message: withoutConsequence(withPathInTemplate(message, name, template.join("."))),
+        source,
+      };
     });
     if (problems.length > 0) return { type: "problems", problems };
   }

@@ -56,37 +56,37 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   }
   const tell = (isMerged: boolean): DiffReport =>
     diffReport(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
-  const reported = tell(output !== "wide" && output !== "csv");
+  const report = tell(output !== "wide" && output !== "csv");
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
-    writeAll(io.out, formatPage(changePage({ title, facts: [] }, reported, tell(false))));
-  } else for (const text of printed(reported, output, io)) io.out.write(text);
+    writeAll(io.out, formatPage(changePage({ title, facts: [] }, report, tell(false))));
+  } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return reported.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return report.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
 }
 
 function printed(
-  reported: DiffReport,
+  report: DiffReport,
   format: Exclude<(typeof DIFF_FORMATS)[number], "html">,
   { out }: Io,
 ): Iterable<string> {
   switch (format) {
     case "table":
-      return diffText(reported, DIFF_WORDS, styleOf(out), out.columns);
+      return diffText(report, DIFF_WORDS, styleOf(out), out.columns);
     case "wide":
-      return [diffWide(reported, DIFF_WORDS, out.columns)];
+      return [diffWide(report, DIFF_WORDS, out.columns)];
     case "json":
-      return [`${JSON.stringify(diffObject(reported), null, 2)}\n`];
+      return [`${JSON.stringify(diffObject(report), null, 2)}\n`];
     case "csv":
-      return diffCsv(reported);
+      return diffCsv(report);
     case "dot":
-      return [formatDot(diffGraph(reported))];
+      return [formatDot(diffGraph(report))];
     case "mermaid":
-      return [formatMermaid(diffGraph(reported))];
+      return [formatMermaid(diffGraph(report))];
     case "svg":
-      return [formatSvg(diffGraph(reported))];
+      return [formatSvg(diffGraph(report))];
     case "md":
-      return [changeMarkdown(reported, DIFF_WORDS)];
+      return [changeMarkdown(report, DIFF_WORDS)];
   }
 }

@@ -100,8 +100,8 @@ function elementsIn(socket: NetlinkSocket, request: Request, code: ElementCode):
   const decoder = new ElementDecoder(code);
   const found: Element[] = [];
   for (const { body } of socket.dump(request)) for (const element of decoder.decode(body)) found.push(element);
-  const reported = new Set(found.map(({ key }) => keyText(key)));
-  return reported.size === found.length ? found : undefined;
+  const distinct = new Set(found.map(({ key }) => keyText(key)));
+  return distinct.size === found.length ? found : undefined;
 }
 
 /** Does the same as {@link elementsIn} for ranges of a single field. */
@@ -112,8 +112,8 @@ function rangesIn(socket: NetlinkSocket, request: Request, code: ElementCode): r
     if (elements === undefined) continue;
     for (const [, payload] of eachAttribute(elements)) raw.push(decodeAttributes(elementAttributes, payload));
   }
-  const reported = new Set(raw.map((entry) => String.fromCharCode(entry.flags ?? 0, ...firstOf(entry))));
-  return reported.size === raw.length ? pairIntervals(code, raw) : undefined;
+  const distinct = new Set(raw.map((entry) => String.fromCharCode(entry.flags ?? 0, ...firstOf(entry))));
+  return distinct.size === raw.length ? pairIntervals(code, raw) : undefined;
 }
 
 function firstOf(element: RawElement): Uint8Array {

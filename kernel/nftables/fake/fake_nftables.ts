@@ -74,17 +74,17 @@ export class FakeNftables implements Nftables {
    */
   *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
     const first = this.sets(reference).find(({ name }) => name === set.name);
-    const pieceFrom = (reported: number): readonly Element[] | undefined =>
+    const pieceFrom = (offset: number): readonly Element[] | undefined =>
       first !== undefined && this.sets(reference).includes(first)
-        ? this.elements(reference, set).slice(reported, reported + PIECE)
+        ? this.elements(reference, set).slice(offset, offset + PIECE)
         : undefined;
-    let reported = 0;
+    let offset = 0;
     for (let next = pieceFrom(0); ;) {
       if (next === undefined) throw new NetlinkError(`list elements of ${set.name}`, Errno.ENOENT);
       if (next.length === 0) return;
       const piece = next;
-      reported += piece.length;
-      next = pieceFrom(reported);
+      offset += piece.length;
+      next = pieceFrom(offset);
       yield piece;
     }
   }

@@ -95,7 +95,7 @@ const ABSENCE_WAIT = 10_000;
 const LAG_WAIT = 500;
 const SHORT_LAGS = 20;
 const LONG_LAG_WAIT = 10_000;
-const TOLD_LAGS = 6;
+const REPORTED_LAGS = 6;
 /** After this number of lags the next served version is tried. */
 const LAGS_OF_A_VERSION = 4;
 /** The wait, and the number of waits, for a definition when the kind itself was not found. */
@@ -115,7 +115,7 @@ const KEEPS_PLACE = new Set([401, 403, 429]);
 /** The status of the error "too large resource version". */
 const TIMED_OUT = 504;
 const FAILURES_OF_A_PLACE = 4;
-const TOLD_FAILURES = 3;
+const REPORTED_FAILURES = 3;
 
 /**
  * Returns the state and the actions that follow from an event. It contains all decisions about following a kind, and
@@ -238,7 +238,7 @@ function failed(state: ReflectorState, failure: Failure, lasted: number, serving
   const place = needsList(failure, failures) ? { ...LOST, version: newestOf(serving) } : placeAfter(state);
   const wait = waitOf(state.phase, failure, failures, random);
   // The end of a watch is not reported, but that no new one is possible, or none that lasts, is.
-  const isReported = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
+  const isReported = state.phase !== "watching" || lasted === 0 || failures >= REPORTED_FAILURES;
   const absences = state.absences === ABSENCES_THAT_COUNT ? state.absences : 0;
   return {
     state: { ...waiting, ...place, failures, absences },
@@ -287,7 +287,7 @@ function lagging(state: ReflectorState, failure: Failure, serving: Serving, rand
   const wait = wholeWait(jittered(lags <= SHORT_LAGS ? LAG_WAIT : LONG_LAG_WAIT, random));
   return {
     state: { ...state, ...LOST, version, lags },
-    actions: lags >= TOLD_LAGS ? [{ type: "trouble", failure }, wait] : [wait],
+    actions: lags >= REPORTED_LAGS ? [{ type: "trouble", failure }, wait] : [wait],
   };
 }
 

@@ -1,7 +1,7 @@
+import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
-import { isOurs } from "../../ruleset/own_comment.ts";
 import { BRIDGE_TABLE } from "../../ruleset/table_part.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import { closingBridgeTable, closingChanges, closingTable } from "./closing_tables.ts";
@@ -73,6 +73,6 @@ export function closeEarly({ kernel, bridge, isEnforcing, mark, hasPods, isOther
 
 function isInForce(kernel: ClosingParts["kernel"], table: TableReference): boolean {
   const head = kernel.head(table);
-  if (!isOurs(head?.comment) || ((head?.flags ?? 0) & DORMANT) !== 0) return false;
+  if (!isOfDaemon(head?.comment) || ((head?.flags ?? 0) & DORMANT) !== 0) return false;
   return kernel.chains(table).some(({ hook }) => hook !== undefined);
 }

@@ -73,7 +73,7 @@ const cut = labelBit(CUT_LABEL);
  * The change of labels for each decision. A probe changes nothing, but is refused like any change if there is no
  * extension.
  */
-export const FATE_LABELS: Readonly<Record<Exclude<CutDecision, "none">, Masked<ConntrackLabels>>> = Object.freeze({
+export const DECISION_LABELS: Readonly<Record<Exclude<CutDecision, "none">, Masked<ConntrackLabels>>> = Object.freeze({
   cut: { value: cut, mask: allowed | cut },
   restore: { value: allowed, mask: allowed | cut },
   probe: { value: 0n, mask: cut },

@@ -11,7 +11,7 @@ import type { Logger } from "../../log/logger.ts";
 import type { FlowJudge } from "../live/flow_judge.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { ConnectionSet } from "./connection_set.ts";
-import { FATE_LABELS, cutDecision, flowState, isBroken } from "./cut_decision.ts";
+import { DECISION_LABELS, cutDecision, flowState, isBroken } from "./cut_decision.ts";
 import { judgedFlow } from "./checked_flow.ts";
 import type { StartupRules } from "./startup_rules.ts";
 import { pauseAfter } from "./pause.ts";
@@ -272,17 +272,17 @@ export class Cuts implements PolicyFollower {
       if (isBroken(verdict, state, this.#isOpening)) this.#reset.add(entry.id);
       else this.#reset.delete(entry.id);
     }
-    const fate = cutDecision(verdict, state, this.#isOpening);
-    return fate === "none" ? undefined : FATE_LABELS[fate];
+    const decision = cutDecision(verdict, state, this.#isOpening);
+    return decision === "none" ? undefined : DECISION_LABELS[decision];
   }
 
   #changed({ key: { id }, change }: LabelChange<ConntrackEntry>, outcome: ConntrackOutcome): void {
-    if (change === FATE_LABELS.cut) {
+    if (change === DECISION_LABELS.cut) {
       if (outcome !== "absent") this.#counts.cut++;
       this.#settled.delete(id);
     } else if (outcome === "no-labels") {
       this.#settled.add(id);
-    } else if (change === FATE_LABELS.restore && outcome === "done") {
+    } else if (change === DECISION_LABELS.restore && outcome === "done") {
       this.#counts.restored++;
     }
   }

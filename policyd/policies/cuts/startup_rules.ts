@@ -1,8 +1,9 @@
+import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
 import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { equals, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
-import { isOurs, ownComment } from "../../ruleset/own_comment.ts";
+import { ownComment } from "../../ruleset/own_comment.ts";
 import { openingChanges } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
@@ -76,7 +77,7 @@ export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpe
   };
   return {
     read: () => {
-      const isThere = isOurs(kernel.head(policyTable)?.comment);
+      const isThere = isOfDaemon(kernel.head(policyTable)?.comment);
       const sets = new Set(isThere ? kernel.sets(policyTable).map(({ name }) => name) : []);
       return {
         // Chains with hooks are added last, all at once; which ones exist depends on the configuration. If pods were

@@ -1,6 +1,6 @@
+import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
 import type { Logger } from "../../log/logger.ts";
 import { tableKey } from "../desired/desired_element.ts";
-import { isOurs } from "../own_comment.ts";
 import type { TableFindings } from "./table_reading.ts";
 
 /** Logs which tables are written as a whole, at the start or after a failure. @returns their number */
@@ -8,7 +8,7 @@ export function logReplacements(logger: Logger, found: readonly TableFindings[])
   const whole = found.filter(({ isWhole }) => isWhole);
   for (const { table, problems, comment, isPresent } of whole) {
     const fields = { table: tableKey(table) };
-    if (isPresent && !isOurs(comment))
+    if (isPresent && !isOfDaemon(comment))
       logger.warn("a table with our name was not written by Drawbridge and is replaced", fields);
     logger.info("a table is written as a whole", { ...fields, because: problems[0] });
   }

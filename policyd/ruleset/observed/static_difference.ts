@@ -1,9 +1,9 @@
+import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
 import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { chainLayout, setLayout } from "../../../kernel/nftables/encode/message.ts";
 import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import type { ChainState, SetState, TableHead } from "../../../kernel/nftables/decode/state.ts";
 import { decodeBody } from "../../../kernel/netlink/message.ts";
-import { isOurs } from "../own_comment.ts";
 
 /**
  * Returns why an existing table cannot be taken over, in words. Its content is not checked, and a table of another
@@ -11,7 +11,7 @@ import { isOurs } from "../own_comment.ts";
  */
 export function headDifferences(table: Table, state: TableHead): readonly string[] {
   return [
-    ...(isOurs(state.comment) ? [] : [`table: comment ${JSON.stringify(state.comment ?? "")}`]),
+    ...(isOfDaemon(state.comment) ? [] : [`table: comment ${JSON.stringify(state.comment ?? "")}`]),
     ...(hasTableFlags(table, state) ? [] : [`table: flags ${state.flags}`]),
   ];
 }

@@ -133,7 +133,7 @@ export function compileService(
     }
   }
   const ignoredEndpoints = eachOnce(ignored);
-  return { claims, ignoredEndpoints, problems: reported(service, problems), refused, served, withoutLocal };
+  return { claims, ignoredEndpoints, problems: boundedProblems(service, problems), refused, served, withoutLocal };
 }
 
 /** Returns whether a cluster IP has a socket that nodes depend on: no port of such an address is this Service's. */
@@ -167,7 +167,7 @@ function shortened({ key, affinitySeconds }: Service, timeout: AffinityTimeout):
 }
 
 /** Returns each problem once, and only some of very many: they stay in memory and are logged. */
-function reported(service: Service, problems: readonly string[]): readonly string[] {
+function boundedProblems(service: Service, problems: readonly string[]): readonly string[] {
   if (problems.length < 2) return problems;
   const list = new ProblemList();
   for (const problem of eachOnce(problems)) list.tell(problem);

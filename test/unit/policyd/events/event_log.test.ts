@@ -7,7 +7,7 @@ import {
   MOST_WAITING,
   RATE,
   RATE_OF_OBJECT,
-  TOLD_MILLISECONDS,
+  REPORTED_MILLISECONDS,
 } from "../../../../policyd/events/event_log.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
 import { FakeEventWriter, type Outcome } from "../../../../policyd/events/writer.ts";
@@ -62,7 +62,7 @@ describe("policyd/events/event_log", () => {
     world.tell(notice("2"), notice("1"));
     await world.settle();
     assert.deepEqual(world.notes(), ["1", "2"]);
-    await world.pass(TOLD_MILLISECONDS - 1);
+    await world.pass(REPORTED_MILLISECONDS - 1);
     world.tell(notice("1"));
     await world.settle();
     assert.deepEqual(world.notes(), ["1", "2"]);
@@ -77,13 +77,13 @@ describe("policyd/events/event_log", () => {
     const world = new World();
     world.tell(notice("1"));
     await world.settle();
-    world.clock.set(2 * TOLD_MILLISECONDS);
+    world.clock.set(2 * REPORTED_MILLISECONDS);
     world.tell(notice("1"), notice("2"));
     await world.settle();
     assert.deepEqual(world.notes(), ["1", "2"]);
     const time = (index: number): number =>
       Date.parse((JSON.parse(world.writer.asked[index]?.body ?? "") as { readonly eventTime: string }).eventTime);
-    assert.deepEqual([time(1), time(1) - time(0)], [world.clock.time(), 2 * TOLD_MILLISECONDS]);
+    assert.deepEqual([time(1), time(1) - time(0)], [world.clock.time(), 2 * REPORTED_MILLISECONDS]);
   });
 
   it("EVENT-03: a notice that another node has already written counts as written, without a line in the log", async () => {

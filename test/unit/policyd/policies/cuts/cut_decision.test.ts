@@ -4,7 +4,7 @@ import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_ta
 import {
   CUT_LABEL,
   type CutDecision,
-  FATE_LABELS,
+  DECISION_LABELS,
   cutDecision,
   flowState,
   isBroken,
@@ -58,7 +58,7 @@ describe("policy/cuts: the fate of a connection", () => {
 
   it("the labels show the fate afterwards, and a probe changes none", () => {
     const after = (before: bigint, fate: Exclude<CutDecision, "none">) => {
-      const { value, mask } = FATE_LABELS[fate];
+      const { value, mask } = DECISION_LABELS[fate];
       return flowState((before & ~mask) | (value & mask), false);
     };
     const live = labelBit(ALLOWED_LABEL) | labelBit(3);
