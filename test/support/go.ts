@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
@@ -21,4 +22,22 @@ export function goEnvironment(changes: NodeJS.ProcessEnv = {}): NodeJS.ProcessEn
 /** Whether this machine has a Go toolchain. */
 export function hasGo(): boolean {
   return spawnSync("go", ["version"], { env: goEnvironment() }).status === 0;
+}
+
+/**
+ * Builds programs by `go install` into a directory.
+ *
+ * @param packages with their versions: `helm.sh/helm/v4/cmd/helm@v4.3.1`
+ * @returns why that failed; undefined when the programs are there
+ */
+export function goInstall(directory: string, packages: readonly string[]): string | undefined {
+  mkdirSync(directory, { recursive: true });
+  const args = ["install", "-trimpath", "-ldflags=-s -w", ...packages];
+  const { status, stderr } = spawnSync("go", args, { env: goEnvironment({ GOBIN: directory }), encoding: "utf8" });
+  return status === 0 ? undefined : lastWords(stderr);
+}
+
+/** Returns the last three lines of a program's error output as one line. */
+export function lastWords(stderr: string): string {
+  return stderr.trim().split("\n").slice(-3).join("; ");
 }

@@ -1,9 +1,8 @@
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import type Mocha from "mocha";
-import { CACHE, goEnvironment, hasGo } from "./go.ts";
+import { CACHE, goInstall, hasGo } from "./go.ts";
 import { skip } from "./privilege.ts";
 
 /**
@@ -198,11 +197,9 @@ function build(directory: string): Peer {
     };
   }
   process.stderr.write(`building the reference plugins ${BUILT_VERSION} into ${directory}\n`);
-  mkdirSync(directory, { recursive: true });
   const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${BUILT_VERSION}`);
-  const args = ["install", "-trimpath", "-ldflags=-s -w", ...packages];
-  const { status, stderr } = spawnSync("go", args, { env: goEnvironment({ GOBIN: directory }), encoding: "utf8" });
-  if (status === 0 && isComplete(directory)) return { kind: "found", directory };
-  const words = stderr.trim().split("\n").slice(-3).join("; ");
+  const failure = goInstall(directory, packages);
+  if (failure === undefined && isComplete(directory)) return { kind: "found", directory };
+  const words = failure ?? "it made no program";
   return { kind: "broken", reason: `the reference plugins ${BUILT_VERSION} could not be built: go install: ${words}` };
 }

@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import type Mocha from "mocha";
-import { CACHE, goEnvironment, hasGo } from "./go.ts";
+import { CACHE, goInstall, hasGo, lastWords } from "./go.ts";
 import { skip } from "./privilege.ts";
 
 /** The Go programs of users that run the command line, or that the command line runs. */
@@ -27,9 +27,8 @@ export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_P
   if (existsSync(path.join(directory, name))) return directory;
   if (!hasGo()) skip(context, `this machine has no Go to build ${name} ${version}: install Go`);
   process.stderr.write(`building ${name} ${version} into ${directory}\n`);
-  mkdirSync(directory, { recursive: true });
-  const env = goEnvironment({ GOBIN: directory, GOFLAGS: "-buildvcs=false -trimpath" });
-  succeed(name, spawnSync("go", ["install", `${source}@v${version}`], { env, encoding: "utf8" }));
+  const failure = goInstall(directory, [`${source}@v${version}`]);
+  if (failure !== undefined) throw new Error(`${name} could not be built: ${failure}`);
   return directory;
 }
 
@@ -55,11 +54,7 @@ export function requirePreCommit(context: Mocha.Context): PreCommit {
     skip(context, `this machine has no pip to install pre-commit ${PRE_COMMIT_VERSION}: install python3-pip`);
   }
   const args = [...pip, "install", "--quiet", "--target", packages, `pre-commit==${PRE_COMMIT_VERSION}`];
-  succeed("pre-commit", spawnSync("python3", args, { encoding: "utf8" }));
+  const { status, stderr } = spawnSync("python3", args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`pre-commit could not be installed: ${lastWords(stderr)}`);
   return { packages, program };
-}
-
-function succeed(name: string, { status, stderr }: { readonly status: number | null; readonly stderr: string }): void {
-  const words = stderr.trim().split("\n").slice(-3).join("; ");
-  if (status !== 0) throw new Error(`${name} could not be installed: ${words}`);
 }
