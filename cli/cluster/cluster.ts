@@ -54,7 +54,7 @@ export function nodeAddress(
   return inFamily(ordered, family, () => placeholderAddresses.addressOf(`Node ${name}`, family));
 }
 
-/** Returns the pod or node that has an address, its own or a stand-in; undefined where the files do not say. */
+/** Returns the pod or node that has an address, its own or a placeholder; undefined where the files do not say. */
 export function ownerOf(
   { index, placeholderAddresses }: Cluster,
   address: Address,

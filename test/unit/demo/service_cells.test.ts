@@ -29,7 +29,7 @@ const asExpected = (cell: ExpectedCell): SeenCell => {
 describe("the demo's Service cells", () => {
   const all = [web, sticky, refused, silent];
 
-  it("finds exactly the cells that were not measured where all others are as expected", () => {
+  it("the check of a result names exactly the cells that were not measured, if all others are as expected", () => {
     fc.assert(
       fc.property(fc.subarray(all), (lost) => {
         const measured = all.filter((cell) => !lost.includes(cell)).map(asExpected);

@@ -257,7 +257,7 @@ describe("policy explain: answers", () => {
     );
   });
 
-  it("EXPLAIN-10: a pod on the node that it sends to is a case of its own", () => {
+  it("EXPLAIN-10: packets from a pod to its own node are explained apart from packets to other nodes", () => {
     const pods = Array.from(
       { length: 40 },
       (_, i) =>
