@@ -127,7 +127,12 @@ export const BREAKAGES: readonly Breakage[] = [
     "gone\r\neth0",
     /10\.244\.1\.98 of gone/,
   ),
-  file("attachments", ({ stateDirectory }) => `${stateDirectory}/attachments/drawbridge/x:eth0.json`, "{", /no record/),
+  file(
+    "attachments",
+    ({ stateDirectory }) => `${stateDirectory}/attachments/drawbridge/x:eth0.json`,
+    "{",
+    /is not a record of an attachment/,
+  ),
   {
     name: "the network configuration is torn",
     check: "cni-configuration",
